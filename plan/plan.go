@@ -1,0 +1,237 @@
+// Package plan is the plan file: its types, strict reading with positions,
+// variables, validation and the graph of steps.
+//
+// It knows nothing of Kubernetes, Helm or of how a step is executed: see
+// package runner for the loop and package steps for the kinds of steps.
+package plan
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// APIVersion and PlanKind are the only values that a plan file may declare.
+const (
+	APIVersion = "kplan.dev/v1alpha1"
+	PlanKind   = "Plan"
+)
+
+// Plan is one plan file, read, with its variables resolved.
+type Plan struct {
+	// APIVersion is always "kplan.dev/v1alpha1".
+	APIVersion string `json:"apiVersion"`
+	// Kind is always "Plan".
+	Kind     string   `json:"kind"`
+	Metadata Metadata `json:"metadata"`
+	// Vars are the inputs of the plan, by name; read them as ${{ vars.NAME }}.
+	Vars     map[string]Var `json:"vars,omitempty"`
+	Defaults Defaults       `json:"defaults,omitempty"`
+	// Steps run in the order that their needs allow, independent ones side by side.
+	Steps []Step `json:"steps"`
+
+	// File is the path that the plan was read from; paths in steps are relative to its folder.
+	File string `json:"-"`
+	// Dir is the absolute folder of File.
+	Dir string `json:"-"`
+}
+
+// Metadata names the plan.
+type Metadata struct {
+	// Name identifies the plan in output; a DNS label.
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+}
+
+// Var declares one variable.
+type Var struct {
+	// Default is the value when none is given; a variable without default must be set.
+	Default     any    `json:"default,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+// Defaults hold for every step that does not say otherwise.
+type Defaults struct {
+	// Timeout bounds each step, all its attempts together (default 10m).
+	Timeout *Duration `json:"timeout,omitempty"`
+	Retry   *Retry    `json:"retry,omitempty"`
+	// Webhooks says how requests that a webhook cannot judge yet are held.
+	Webhooks *Webhooks `json:"webhooks,omitempty"`
+}
+
+// Webhooks says how requests that an admission webhook cannot judge yet are held.
+type Webhooks struct {
+	// Hold turns holding on or off (default true).
+	Hold *bool `json:"hold,omitempty"`
+	// HoldTimeout bounds how long one request is held (default 5m).
+	HoldTimeout *Duration `json:"hold_timeout,omitempty"`
+}
+
+// Retry says how often a failed step is tried, and how far apart.
+type Retry struct {
+	// InstallRetries counts the attempts in all: 3 means at most three (default 1).
+	InstallRetries int `json:"install_retries,omitempty"`
+	// RetryDelaySeconds is the longest wait between two attempts, in seconds (default 10).
+	RetryDelaySeconds float64 `json:"retry_delay_seconds,omitempty"`
+}
+
+// Step is one node of the plan's graph. Exactly one of Helm, Apply, Wait and
+// Webhook is set.
+type Step struct {
+	// Name identifies the step in the plan; a DNS label.
+	Name string `json:"name"`
+	// Description is shown to people.
+	Description string `json:"description,omitempty"`
+	// Needs are the steps that must have succeeded before this one starts.
+	Needs []string `json:"needs,omitempty"`
+	// Timeout bounds the step, all its attempts together (default defaults.timeout).
+	Timeout  *Duration `json:"timeout,omitempty"`
+	Retry    *Retry    `json:"retry,omitempty"`
+	Webhooks *Webhooks `json:"webhooks,omitempty"`
+
+	Helm    *Helm    `json:"helm,omitempty"`
+	Apply   *Apply   `json:"apply,omitempty"`
+	Wait    *Wait    `json:"wait,omitempty"`
+	Webhook *Webhook `json:"webhook,omitempty"`
+}
+
+// Kind is the kind of a step.
+type Kind string
+
+// The kinds of steps.
+const (
+	KindHelm    Kind = "helm"
+	KindApply   Kind = "apply"
+	KindWait    Kind = "wait"
+	KindWebhook Kind = "webhook"
+)
+
+// Kind tells which of the step's kinds is set; "" when none is.
+func (s Step) Kind() Kind {
+	switch {
+	case s.Helm != nil:
+		return KindHelm
+	case s.Apply != nil:
+		return KindApply
+	case s.Wait != nil:
+		return KindWait
+	case s.Webhook != nil:
+		return KindWebhook
+	}
+	return ""
+}
+
+// Helm installs a release, or upgrades it when it is there.
+type Helm struct {
+	// Release is the release's name (default: the step's name).
+	Release string `json:"release,omitempty"`
+	// Chart is oci://HOST/PATH, the path of a folder or .tgz (starting with ./, ../ or /),
+	// or the name of a chart in Repo.
+	Chart string `json:"chart"`
+	// Repo is the address of a classic chart repository.
+	Repo string `json:"repo,omitempty"`
+	// Version is the chart's version, or a constraint on it.
+	Version string `json:"version,omitempty"`
+	// PlainHTTP talks to the registry without TLS.
+	PlainHTTP bool `json:"plain_http,omitempty"`
+	// Namespace is the release's namespace (default: that of the kubeconfig context).
+	Namespace string `json:"namespace,omitempty"`
+	// CreateNamespace makes the namespace when it is missing.
+	CreateNamespace bool `json:"create_namespace,omitempty"`
+	// ValuesFiles are merged in order, later ones win; paths are relative to the plan.
+	ValuesFiles []string `json:"values_files,omitempty"`
+	// Values are merged last.
+	Values map[string]any `json:"values,omitempty"`
+	// SkipCRDs leaves the chart's crds/ folder out.
+	SkipCRDs bool `json:"skip_crds,omitempty"`
+	// Wait says what the step waits for (default ready).
+	Wait WaitFor `json:"wait,omitempty"`
+	// OnFailure says what happens to a release that failed (default keep).
+	OnFailure OnFailure `json:"on_failure,omitempty"`
+}
+
+// WaitFor says what a step waits for once its objects were admitted.
+type WaitFor string
+
+// What a step can wait for.
+const (
+	// WaitNone waits for nothing.
+	WaitNone WaitFor = "none"
+	// WaitHooks waits for the chart's hooks only; helm steps only.
+	WaitHooks WaitFor = "hooks"
+	// WaitReady waits until every object is ready.
+	WaitReady WaitFor = "ready"
+)
+
+// OnFailure says what happens to a release whose install or upgrade failed.
+type OnFailure string
+
+// What can happen to a failed release.
+const (
+	// KeepRelease leaves it, so that the next run goes on from there.
+	KeepRelease OnFailure = "keep"
+	// RollbackRelease goes back to the last revision that was deployed.
+	RollbackRelease OnFailure = "rollback"
+	// UninstallRelease removes a release that was never deployed.
+	UninstallRelease OnFailure = "uninstall"
+)
+
+// Apply sends objects by server-side apply with field manager "kplan".
+type Apply struct {
+	// Files are paths or globs relative to the plan; a file may hold many documents.
+	Files []string `json:"files,omitempty"`
+	// Objects are given in the plan itself.
+	Objects []map[string]any `json:"objects,omitempty"`
+	// Namespace is that of objects which name none (default: that of the kubeconfig context).
+	Namespace string `json:"namespace,omitempty"`
+	// ForceConflicts takes over fields that another field manager owns.
+	ForceConflicts bool `json:"force_conflicts,omitempty"`
+	// Wait is none or ready (default none).
+	Wait WaitFor `json:"wait,omitempty"`
+}
+
+// Wait waits until objects are as described, in the syntax of kubectl wait.
+type Wait struct {
+	// Resource is TYPE/NAME, or TYPE together with Selector.
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+	// Selector picks objects by label; all of them must satisfy For, and there must be one.
+	Selector string `json:"selector,omitempty"`
+	// For is condition=NAME[=VALUE], jsonpath={EXPR}[=VALUE], create or delete.
+	For string `json:"for"`
+}
+
+// Webhook waits until admission webhooks answer through the API server.
+// Exactly one of Release and Configuration is set.
+type Webhook struct {
+	// Release is a helm step's release: every webhook configuration of it is meant.
+	Release string `json:"release,omitempty"`
+	// Namespace is the release's namespace (default: that of the helm step with this release).
+	Namespace string `json:"namespace,omitempty"`
+	// Configuration is the name of a Validating- or MutatingWebhookConfiguration.
+	Configuration string `json:"configuration,omitempty"`
+	// Stable is how many consecutive admissions are required (default 1).
+	Stable int `json:"stable,omitempty"`
+}
+
+// Duration is a time.Duration written as in Go: 90s, 10m, 1h30m.
+type Duration time.Duration
+
+// D gives the duration as the standard library's type.
+func (d Duration) D() time.Duration { return time.Duration(d) }
+
+// MarshalJSON writes the duration as a string.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// UnmarshalJSON reads a string such as "90s".
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return err
+	}
+	*d = Duration(v)
+	return nil
+}

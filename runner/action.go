@@ -1,0 +1,131 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// Action does the work of one step, once. It is made anew for each run and
+// used for all attempts of its step, one at a time.
+//
+// Run returns nil when the work is done. It must return soon after ctx ends,
+// with context.Cause(ctx) or an error that wraps it, and must not return while
+// a goroutine that it started still runs. An error never names the step or its
+// kind: the runner does, once.
+type Action interface {
+	Run(ctx context.Context, r Reporter) error
+}
+
+// Resolver makes the action of a step. It is called once for every step before
+// the first one starts, so that a plan which cannot run fails early.
+type Resolver func(plan.Step) (Action, error)
+
+// Reporter takes what an action has to say while it runs. It is safe for
+// concurrent use, and must not be used after Run has returned.
+type Reporter interface {
+	// Report hands over one fact. It does not wait for anybody to look at it.
+	Report(Report)
+}
+
+// Report is one fact that an action tells; the runner turns it into an Event.
+type Report struct {
+	// Type is TypeProgress, TypeHeld, TypeReleased, TypeLog or TypeResult.
+	Type Type
+	// Message is for people: one line.
+	Message string
+	// Object is what it is about, as Kind/namespace/name.
+	Object string
+	// Done and Total count objects, where the action knows.
+	Done, Total int
+	// Revision is the Helm release's revision, in a result.
+	Revision int
+	// Webhook says which webhook holds a request, in held and released.
+	Webhook *Webhook
+	// Unchanged, in a result, says that there was nothing to do.
+	Unchanged bool
+}
+
+// Webhook is the webhook that a request was held for.
+type Webhook struct {
+	// Name is the webhook's name as the API server gives it, e.g. "vmalert.victoriametrics.com".
+	Name string `json:"name"`
+	// Service is the Service behind it, as namespace/name; empty when it is not known.
+	Service string `json:"service,omitempty"`
+	// Cause is why the webhook could not answer, in the API server's words.
+	Cause string `json:"cause,omitempty"`
+	// HeldSeconds is how long the request was held, in released events.
+	HeldSeconds float64 `json:"held_seconds,omitempty"`
+	// Sends counts how often the request was sent, the last one included, in released events.
+	Sends int `json:"sends,omitempty"`
+}
+
+// TimeoutError says that something did not come in time: a webhook, a
+// condition, or the step as a whole.
+type TimeoutError struct {
+	// After is the bound that was reached.
+	After time.Duration
+	// For is what was waited for, e.g. `webhook "x" to answer`.
+	For string
+	// Last is the last reading, e.g. "endpoints 0/1, connection refused".
+	Last string
+}
+
+func (e *TimeoutError) Error() string {
+	s := "timed out after " + e.After.String()
+	if e.For != "" {
+		s += " waiting for " + e.For
+	}
+	if e.Last != "" {
+		s += ": " + e.Last
+	}
+	return s
+}
+
+// Permanent marks err as one that another attempt cannot mend.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}
+
+type permanentError struct{ error }
+
+func (e *permanentError) Unwrap() error { return e.error }
+
+// IsPermanent tells whether another attempt cannot mend err.
+func IsPermanent(err error) bool {
+	var p *permanentError
+	return errors.As(err, &p)
+}
+
+// hinter is an error that knows what the user can do about it.
+type hinter interface{ Hint() string }
+
+// WithHint adds to err what the user can do about it.
+func WithHint(err error, hint string) error {
+	if err == nil || hint == "" {
+		return err
+	}
+	return &hintError{err, hint}
+}
+
+type hintError struct {
+	error
+	hint string
+}
+
+func (e *hintError) Unwrap() error { return e.error }
+func (e *hintError) Hint() string  { return e.hint }
+
+// HintOf gives the hint of the outermost error in err's chain that has one; "" without.
+func HintOf(err error) string {
+	var h hinter
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}

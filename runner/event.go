@@ -1,0 +1,71 @@
+package runner
+
+import "time"
+
+// Type says what an event tells.
+type Type string
+
+// The types of events.
+const (
+	// TypePlan is the first event of a run: it lists all steps.
+	TypePlan Type = "plan"
+	// TypeState says that a step entered State.
+	TypeState Type = "state"
+	// TypeProgress tells how far a running step is; renderers may thin it out.
+	TypeProgress Type = "progress"
+	// TypeHeld says that a request waits for a webhook.
+	TypeHeld Type = "held"
+	// TypeReleased says that a held request was answered, or given up (then Error is set).
+	TypeReleased Type = "released"
+	// TypeLog is a line of a step's log.
+	TypeLog Type = "log"
+	// TypeResult is what a step's action achieved, just before the step succeeds.
+	TypeResult Type = "result"
+	// TypeDone is the last event of a run.
+	TypeDone Type = "done"
+)
+
+// Event is one fact about a run: a flat value, numbered from 1 without gaps.
+// The JSON form of a run's events replays the run exactly.
+type Event struct {
+	Seq  int       `json:"seq"`
+	Time time.Time `json:"time"`
+	Type Type      `json:"type"`
+	// Plan is the plan's name, in the first event.
+	Plan string `json:"plan,omitempty"`
+	// Steps are all steps in plan order, in the first event.
+	Steps []StepInfo `json:"steps,omitempty"`
+	// Step is the step that the event is about; empty in plan and done.
+	Step  string `json:"step,omitempty"`
+	State State  `json:"state,omitempty"`
+	// Attempt counts from 1; Attempts is the most that there can be.
+	Attempt  int `json:"attempt,omitempty"`
+	Attempts int `json:"attempts,omitempty"`
+	// Message is for people: one line.
+	Message string `json:"message,omitempty"`
+	// Error and Hint are set when something failed.
+	Error string `json:"error,omitempty"`
+	Hint  string `json:"hint,omitempty"`
+	// DelaySeconds is how long the next attempt waits at most, in state retrying.
+	DelaySeconds float64  `json:"delay_seconds,omitempty"`
+	Object       string   `json:"object,omitempty"`
+	Done         int      `json:"done,omitempty"`
+	Total        int      `json:"total,omitempty"`
+	Revision     int      `json:"revision,omitempty"`
+	Webhook      *Webhook `json:"webhook,omitempty"`
+}
+
+// StepInfo is a step as the first event lists it.
+type StepInfo struct {
+	Name  string   `json:"name"`
+	Kind  string   `json:"kind"`
+	Needs []string `json:"needs,omitempty"`
+	// TimeoutSeconds bounds the step.
+	TimeoutSeconds float64 `json:"timeout_seconds,omitempty"`
+}
+
+// Observer sees every event of a run, in order, from one goroutine. Observe
+// must return at once: a slow one holds up the run.
+type Observer interface {
+	Observe(Event)
+}
