@@ -1,0 +1,330 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+)
+
+// checker finds the faults of one plan while it is decoded and afterwards.
+type checker struct {
+	faults
+	src *source
+	// tree is the plan as decoded from YAML, with its expressions resolved.
+	tree map[string]any
+	plan *Plan
+	// steps is the plan's graph; see graph.
+	steps *Graph
+	// budget is how many names may still be compared for hints.
+	budget int
+}
+
+func (c *checker) addValue(at path, hint, format string, args ...any) {
+	c.add(c.src, c.src.valuePos(at), at.String(), hint, format, args...)
+}
+
+func (c *checker) addKey(at path, hint, format string, args ...any) {
+	c.add(c.src, c.src.keyPos(at), at.String(), hint, format, args...)
+}
+
+// enums are the values that fields of these types take.
+var enums = map[reflect.Type][]string{
+	reflect.TypeFor[WaitFor]():   {string(WaitNone), string(WaitHooks), string(WaitReady)},
+	reflect.TypeFor[OnFailure](): {string(KeepRelease), string(RollbackRelease), string(UninstallRelease)},
+}
+
+var durationType = reflect.TypeFor[Duration]()
+
+// structField is a field of a plan type as the file names it.
+type structField struct {
+	name     string
+	index    int
+	required bool
+}
+
+// structFields gives the fields that a mapping of type t has, in the order of
+// their declaration. A field is required when its tag does not say omitempty.
+func structFields(t reflect.Type) []structField {
+	var fields []structField
+	for i := range t.NumField() {
+		name, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "-" && name != "" {
+			fields = append(fields, structField{name, i, !strings.Contains(opts, "omitempty")})
+		}
+	}
+	return fields
+}
+
+// decode fills the plan from its tree and reports every unknown field, missing
+// field and wrong type.
+func (c *checker) decode(root map[string]any) {
+	c.set(reflect.ValueOf(c.plan).Elem(), root, nil)
+}
+
+// set decodes v, which stands at a path, into dst. What is wrong is reported and
+// left zero.
+func (c *checker) set(dst reflect.Value, v any, at path) {
+	if _, bad := v.(invalid); bad {
+		return
+	}
+	t := dst.Type()
+	switch {
+	case t == durationType:
+		c.setDuration(dst, v, at)
+	case t.Kind() == reflect.Pointer:
+		p := reflect.New(t.Elem())
+		c.set(p.Elem(), v, at)
+		dst.Set(p)
+	case t.Kind() == reflect.Interface:
+		if v != nil {
+			dst.Set(reflect.ValueOf(v))
+		}
+	case t.Kind() == reflect.Struct:
+		if m, ok := v.(map[string]any); ok {
+			c.setStruct(dst, m, at)
+		} else {
+			c.wrongType(t, v, at)
+		}
+	case t.Kind() == reflect.Map:
+		c.setMap(dst, v, at)
+	case t.Kind() == reflect.Slice:
+		c.setSlice(dst, v, at)
+	default:
+		c.setScalar(dst, v, at)
+	}
+}
+
+func (c *checker) setStruct(dst reflect.Value, m map[string]any, at path) {
+	fields := structFields(dst.Type())
+	known := 0
+	for _, f := range fields {
+		v, given := m[f.name]
+		if given {
+			known++
+		}
+		switch {
+		case f.required && (!given || v == nil):
+			c.missing(f.name, given, at)
+		case !given, v == nil && dst.Field(f.index).Type().Kind() != reflect.Pointer:
+			// An empty field says the same as none, but an empty "helm:" does not.
+		default:
+			c.set(dst.Field(f.index), v, at.key(f.name))
+		}
+	}
+	if known == len(m) {
+		return
+	}
+	for _, k := range sortedKeys(m) {
+		if !slices.ContainsFunc(fields, func(f structField) bool { return f.name == k }) {
+			c.addKey(at.key(k), c.unknownHint(k, fields, dst.Type()), "unknown field %q", k)
+		}
+	}
+}
+
+func (c *checker) missing(name string, given bool, at path) {
+	if given {
+		c.addKey(at.key(name), "", "the field %q is empty", name)
+		return
+	}
+	c.addKey(at, "", "the field %q is missing%s", name, in(at))
+}
+
+// in names the place of a fault in words that people use.
+func in(at path) string {
+	if len(at) == 0 {
+		return ""
+	}
+	return " in " + at.String()
+}
+
+// unknownHint says what the author of an unknown field may have meant.
+func (c *checker) unknownHint(name string, fields []structField, t reflect.Type) string {
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	if near := c.nearest(name, names); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if near, ok := otherTools[name]; ok && slices.Contains(names, near) {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	for _, f := range fields {
+		inner := t.Field(f.index).Type
+		if inner.Kind() == reflect.Pointer && inner.Elem().Kind() == reflect.Struct &&
+			slices.ContainsFunc(structFields(inner.Elem()), func(x structField) bool { return x.name == name }) {
+			return fmt.Sprintf("%q belongs under %q", name, f.name)
+		}
+	}
+	return "known here: " + strings.Join(names, ", ")
+}
+
+// otherTools maps what other tools call a field to its name here.
+var otherTools = map[string]string{
+	"depends_on": "needs", "dependsOn": "needs", "dependencies": "needs", "after": "needs",
+	"retries": "install_retries", "attempts": "install_retries", "delay": "retry_delay_seconds",
+	"valueFiles": "values_files", "values_file": "values_files", "set": "values",
+	"variables": "vars", "manifests": "files", "condition": "for", "labels": "selector",
+}
+
+func (c *checker) setMap(dst reflect.Value, v any, at path) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		c.wrongType(dst.Type(), v, at)
+		return
+	}
+	out := reflect.MakeMapWithSize(dst.Type(), len(m))
+	for _, k := range sortedKeys(m) {
+		elem := reflect.New(dst.Type().Elem()).Elem()
+		c.set(elem, m[k], at.key(k))
+		out.SetMapIndex(reflect.ValueOf(k), elem)
+	}
+	dst.Set(out)
+}
+
+func (c *checker) setSlice(dst reflect.Value, v any, at path) {
+	list, ok := v.([]any)
+	if !ok {
+		c.wrongType(dst.Type(), v, at)
+		return
+	}
+	out := reflect.MakeSlice(dst.Type(), len(list), len(list))
+	for i, e := range list {
+		c.set(out.Index(i), e, at.index(i))
+	}
+	dst.Set(out)
+}
+
+func (c *checker) setScalar(dst reflect.Value, v any, at path) {
+	switch t := dst.Type(); t.Kind() {
+	case reflect.String:
+		s, ok := v.(string)
+		if !ok {
+			c.wrongType(t, v, at)
+			return
+		}
+		if values := enums[t]; values != nil && !slices.Contains(values, s) {
+			hint := ""
+			if near := c.nearest(s, values); near != "" {
+				hint = fmt.Sprintf("did you mean %q?", near)
+			}
+			c.addValue(at, hint, "%s is %q, but takes %s only", at[len(at)-1], cut(s, 60), orList(values))
+			return
+		}
+		dst.SetString(s)
+	case reflect.Bool:
+		if b, ok := v.(bool); ok {
+			dst.SetBool(b)
+			return
+		}
+		c.wrongType(t, v, at)
+	case reflect.Int:
+		if i, ok := v.(int64); ok && i >= math.MinInt32 && i <= math.MaxInt32 {
+			dst.SetInt(i)
+			return
+		}
+		c.wrongType(t, v, at)
+	case reflect.Float64:
+		switch n := v.(type) {
+		case int64:
+			dst.SetFloat(float64(n))
+		case float64:
+			dst.SetFloat(n)
+		default:
+			c.wrongType(t, v, at)
+		}
+	default:
+		panic("plan: a field has the type " + t.String() + ", which decode does not know")
+	}
+}
+
+func (c *checker) setDuration(dst reflect.Value, v any, at path) {
+	const units = "write a number with its unit, such as 90s, 10m or 1h30m"
+	switch v := v.(type) {
+	case int64:
+		c.addValue(at, fmt.Sprintf("write %ds for seconds, or %dm for minutes", v, v), "expected a duration, got %s", describe(v))
+	case string:
+		d, err := time.ParseDuration(v)
+		switch {
+		case err != nil && strings.HasSuffix(v, "d"):
+			c.addValue(at, "the longest unit is the hour: write 24h for a day", "%q is not a duration", cut(v, 60))
+		case err != nil:
+			c.addValue(at, units, "%q is not a duration", cut(v, 60))
+		case d <= 0:
+			c.addValue(at, "", "the duration must be more than 0, it is %s", v)
+		default:
+			dst.SetInt(int64(d))
+		}
+	default:
+		c.addValue(at, units, "expected a duration, got %s", describe(v))
+	}
+}
+
+func (c *checker) wrongType(t reflect.Type, v any, at path) {
+	hint := ""
+	_, isText := v.(string)
+	n, _ := c.src.node(at)
+	plain := n != nil && n.Kind == yamlv3.ScalarNode && n.Style == 0 && !strings.Contains(n.Value, "${{")
+	switch {
+	case t.Kind() == reflect.String && plain && v != nil:
+		hint = "quote it to mean the text: " + strconv.Quote(cut(n.Value, 60))
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String && isText && plain:
+		hint = "write a list: [" + cut(n.Value, 60) + "]"
+	case t.Kind() != reflect.String && isText && n != nil && n.Style != 0 && slices.Contains([]reflect.Kind{reflect.Int, reflect.Float64, reflect.Bool}, t.Kind()):
+		hint = "write it without quotes"
+	}
+	c.addValue(at, hint, "expected %s, got %s", expected(t), describe(v))
+}
+
+// expected says in words what a field of type t takes.
+func expected(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.String {
+			return "a list of strings"
+		}
+		return "a list of mappings"
+	}
+	return "a mapping"
+}
+
+// describe says in words what a value is.
+func describe(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return "the text " + strconv.Quote(cut(v, 40))
+	case bool:
+		return strconv.FormatBool(v)
+	case int64, float64, json.Number:
+		return fmt.Sprintf("the number %v", v)
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a mapping"
+	}
+	return "another value"
+}
+
+func orList(values []string) string {
+	if len(values) == 1 {
+		return values[0]
+	}
+	return strings.Join(values[:len(values)-1], ", ") + " or " + values[len(values)-1]
+}

@@ -1,0 +1,190 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// IsLocal tells whether the chart is a folder or archive on disk.
+func (h Helm) IsLocal() bool {
+	return h.Chart == "." || h.Chart == ".." || strings.HasPrefix(h.Chart, "./") || strings.HasPrefix(h.Chart, "../") || filepath.IsAbs(h.Chart)
+}
+
+// IsOCI tells whether the chart is in an OCI registry.
+func (h Helm) IsOCI() bool { return strings.HasPrefix(h.Chart, "oci://") }
+
+// Abs gives the absolute path of a file that the plan names.
+func (p *Plan) Abs(name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(p.Dir, name)
+}
+
+// ApplyFiles gives the absolute paths of an apply step's files in the order of
+// the step, globs expanded and sorted, each file once. It is an error when one
+// does not exist, when a glob matches nothing, or when one is a folder.
+func (p *Plan) ApplyFiles(a Apply) ([]string, error) {
+	var files []string
+	for _, name := range a.Files {
+		found, err := p.expandFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("file %q: %w", name, err)
+		}
+		for _, f := range found {
+			if !slices.Contains(files, f) {
+				files = append(files, f)
+			}
+		}
+	}
+	return files, nil
+}
+
+// expandFile gives the files that a path or glob means. A file whose name looks
+// like a glob is taken as the file.
+func (p *Plan) expandFile(name string) ([]string, error) {
+	full := p.Abs(name)
+	info, err := os.Stat(full)
+	switch {
+	case err == nil && info.IsDir():
+		return nil, errIsFolder
+	case err == nil:
+		return []string{full}, nil
+	case !errors.Is(err, fs.ErrNotExist) || !strings.ContainsAny(name, `*?[`):
+		return nil, statError(err)
+	}
+	if strings.Contains(name, "**") {
+		return nil, errors.New("** is not understood in a glob")
+	}
+	// Only the plan's own part is a pattern, not the folder that it happens to be in.
+	var found []string
+	if filepath.IsAbs(name) {
+		found, err = filepath.Glob(full)
+	} else {
+		found, err = globIn(p.Dir, filepath.Clean(name))
+	}
+	if err != nil {
+		return nil, errors.New("the glob is malformed")
+	}
+	found = slices.DeleteFunc(found, func(f string) bool {
+		info, err := os.Stat(f)
+		return err != nil || info.IsDir()
+	})
+	if len(found) == 0 {
+		return nil, errors.New("the glob matches no file")
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// globIn matches a relative pattern, which may start with ../, below dir.
+func globIn(dir, pattern string) ([]string, error) {
+	for strings.HasPrefix(pattern, "../") {
+		dir, pattern = filepath.Dir(dir), strings.TrimPrefix(pattern, "../")
+	}
+	found, err := fs.Glob(os.DirFS(dir), filepath.ToSlash(pattern))
+	for i, f := range found {
+		found[i] = filepath.Join(dir, f)
+	}
+	return found, err
+}
+
+var errIsFolder = errors.New("is a folder")
+
+// statError says in few words why a path cannot be used.
+func statError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("there is no such file")
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// checkFiles looks whether the files that the plan names are there. The folder
+// of the plan is no fence: a plan is as trusted as the one who runs it.
+func (c *checker) checkFiles() {
+	for i, s := range c.plan.Steps {
+		at := path{"steps", i}
+		if s.Helm != nil {
+			c.checkChart(*s.Helm, at.key("helm").key("chart"))
+			for j, f := range s.Helm.ValuesFiles {
+				c.checkFile(f, at.key("helm").key("values_files").index(j))
+			}
+		}
+		if s.Apply != nil {
+			for j, f := range s.Apply.Files {
+				c.checkGlob(f, at.key("apply").key("files").index(j))
+			}
+		}
+	}
+}
+
+func (c *checker) checkFile(name string, at path) {
+	if name == "" {
+		return
+	}
+	info, err := os.Stat(c.plan.Abs(name))
+	switch {
+	case err != nil:
+		c.addValue(at, c.pathHint(name), "the file %q cannot be used: %v", name, statError(err))
+	case info.IsDir():
+		c.addValue(at, "", "%q is a folder, not a file", name)
+	}
+}
+
+func (c *checker) checkGlob(name string, at path) {
+	if name == "" {
+		return
+	}
+	switch _, err := c.plan.expandFile(name); {
+	case errors.Is(err, errIsFolder):
+		c.addValue(at, "write "+filepath.ToSlash(filepath.Join(name, "*.yaml")), "%q is a folder, not a file", name)
+	case err != nil:
+		c.addValue(at, c.pathHint(name), "the file %q cannot be used: %v", name, err)
+	}
+}
+
+func (c *checker) checkChart(h Helm, at path) {
+	if !h.IsLocal() {
+		return
+	}
+	full := c.plan.Abs(h.Chart)
+	info, err := os.Stat(full)
+	switch {
+	case err != nil:
+		c.addValue(at, c.pathHint(h.Chart), "the chart %q cannot be used: %v", h.Chart, statError(err))
+	case info.IsDir():
+		if _, err := os.Stat(filepath.Join(full, "Chart.yaml")); err != nil {
+			c.addValue(at, "", "the folder %q is no chart: it has no Chart.yaml", h.Chart)
+		}
+	case !strings.HasSuffix(h.Chart, ".tgz") && !strings.HasSuffix(h.Chart, ".tar.gz"):
+		c.addValue(at, "", "the file %q is no chart: its name does not end in .tgz", h.Chart)
+	}
+}
+
+// pathHint says where a relative path was looked for, or a file that is near.
+func (c *checker) pathHint(name string) string {
+	full := c.plan.Abs(name)
+	entries, err := os.ReadDir(filepath.Dir(full))
+	if err == nil && len(entries) <= 1000 && !strings.ContainsAny(name, "*?[") {
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		if near := c.nearest(filepath.Base(full), names); near != "" {
+			return fmt.Sprintf("did you mean %q?", strings.TrimSuffix(name, filepath.Base(name))+near)
+		}
+	}
+	if filepath.IsAbs(name) {
+		return ""
+	}
+	return "paths are relative to the folder of the plan"
+}

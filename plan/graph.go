@@ -1,0 +1,177 @@
+package plan
+
+import (
+	"container/heap"
+	"slices"
+)
+
+// Graph is what needs what among the steps of a plan. All of its lists are in a
+// stable order. Needs that no step has, and steps whose name was there before,
+// are left out: Load refuses such plans.
+type Graph struct {
+	names []string
+	index map[string]int
+	// needs and dependents hold indices of names, each once, in plan order.
+	needs, dependents [][]int
+	order             []int
+	level             []int
+}
+
+// Graph gives the graph of the plan's steps as they are now.
+func (p *Plan) Graph() *Graph {
+	g := &Graph{index: make(map[string]int, len(p.Steps))}
+	for _, s := range p.Steps {
+		if _, dup := g.index[s.Name]; !dup {
+			g.index[s.Name] = len(g.names)
+			g.names = append(g.names, s.Name)
+		}
+	}
+	g.needs = make([][]int, len(g.names))
+	g.dependents = make([][]int, len(g.names))
+	seen := make([]bool, len(g.names))
+	for _, s := range p.Steps {
+		to := g.index[s.Name]
+		if seen[to] {
+			continue
+		}
+		seen[to] = true
+		for _, n := range s.Needs {
+			if from, ok := g.index[n]; ok {
+				g.needs[to] = append(g.needs[to], from)
+			}
+		}
+		slices.Sort(g.needs[to])
+		g.needs[to] = slices.Compact(g.needs[to])
+		for _, from := range g.needs[to] {
+			g.dependents[from] = append(g.dependents[from], to)
+		}
+	}
+	for _, d := range g.dependents {
+		slices.Sort(d)
+	}
+	g.sort()
+	return g
+}
+
+// sort orders the steps after their needs; among those that are ready the one
+// which stands first in the plan goes first. Steps in or behind a cycle are
+// left out.
+func (g *Graph) sort() {
+	g.level = make([]int, len(g.names))
+	missing := make([]int, len(g.names))
+	ready := &intHeap{}
+	for i, n := range g.needs {
+		if missing[i] = len(n); len(n) == 0 {
+			heap.Push(ready, i)
+		}
+	}
+	for ready.Len() > 0 {
+		i, _ := heap.Pop(ready).(int)
+		g.order = append(g.order, i)
+		for _, d := range g.dependents[i] {
+			g.level[d] = max(g.level[d], g.level[i]+1)
+			if missing[d]--; missing[d] == 0 {
+				heap.Push(ready, d)
+			}
+		}
+	}
+}
+
+// Order gives all steps, each after those that it needs, in plan order where the
+// needs allow it. Steps in a cycle, and those that need one, are left out.
+func (g *Graph) Order() []string { return g.named(g.order) }
+
+// Needs gives the steps that must have succeeded before the named one starts.
+func (g *Graph) Needs(step string) []string {
+	if i, ok := g.index[step]; ok {
+		return g.named(g.needs[i])
+	}
+	return nil
+}
+
+// Dependents gives the steps that need the named one directly.
+func (g *Graph) Dependents(step string) []string {
+	if i, ok := g.index[step]; ok {
+		return g.named(g.dependents[i])
+	}
+	return nil
+}
+
+// Roots gives the steps that need nothing.
+func (g *Graph) Roots() []string {
+	var roots []string
+	for i, n := range g.needs {
+		if len(n) == 0 {
+			roots = append(roots, g.names[i])
+		}
+	}
+	return roots
+}
+
+// Levels groups the steps of Order: each stands one level below the lowest step
+// that it needs.
+func (g *Graph) Levels() [][]string {
+	var levels [][]string
+	byIndex := slices.Sorted(slices.Values(g.order))
+	for _, i := range byIndex {
+		for len(levels) <= g.level[i] {
+			levels = append(levels, nil)
+		}
+		levels[g.level[i]] = append(levels[g.level[i]], g.names[i])
+	}
+	return levels
+}
+
+// after tells whether step needs the step before, directly or not.
+func (g *Graph) after(step, before string) bool {
+	from, ok1 := g.index[step]
+	goal, ok2 := g.index[before]
+	if !ok1 || !ok2 {
+		return false
+	}
+	seen := make([]bool, len(g.names))
+	queue := []int{from}
+	for len(queue) > 0 {
+		i := queue[0]
+		queue = queue[1:]
+		for _, n := range g.needs[i] {
+			if n == goal {
+				return true
+			}
+			if !seen[n] {
+				seen[n] = true
+				queue = append(queue, n)
+			}
+		}
+	}
+	return false
+}
+
+func (g *Graph) named(indices []int) []string {
+	if len(indices) == 0 {
+		return nil
+	}
+	names := make([]string, len(indices))
+	for i, n := range indices {
+		names[i] = g.names[n]
+	}
+	return names
+}
+
+// intHeap gives the lowest number first.
+type intHeap []int
+
+func (h intHeap) Len() int           { return len(h) }
+func (h intHeap) Less(i, j int) bool { return h[i] < h[j] }
+func (h intHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *intHeap) Push(x any) { *h = append(*h, x.(int)) }
+
+// Pop implements heap.Interface.
+func (h *intHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}

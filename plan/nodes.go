@@ -1,0 +1,230 @@
+package plan
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
+)
+
+// maxNodes bounds the values of a plan once aliases and variables are put in: a
+// few lines of aliases of aliases would otherwise fill the memory.
+const maxNodes = 300_000
+
+// pos gives where a node starts.
+func (s *source) pos(n *yamlv3.Node) Pos { return Pos{s.file, n.Line, n.Column} }
+
+// checkNodes looks for what the YAML syntax allows and a plan does not:
+// duplicate and odd keys, merge keys, foreign tags, aliases that grow too much.
+// When ok is false the values are not to be read at all.
+func (s *source) checkNodes(f *faults) (duplicates, ok bool) {
+	w := nodeWalk{s: s, f: f, sizes: map[*yamlv3.Node]int{}, ok: true}
+	if w.size(s.root) > maxNodes && w.ok {
+		f.add(s, Pos{File: s.file}, "", "write the values out, or move them to values_files",
+			"the file has more than %d values once its aliases are put in", maxNodes)
+		w.ok = false
+	}
+	return w.duplicates, w.ok
+}
+
+// nodeWalk looks at every node once.
+type nodeWalk struct {
+	s *source
+	f *faults
+	// sizes are those of nodes with an anchor; -1 while they are being counted.
+	sizes          map[*yamlv3.Node]int
+	duplicates, ok bool
+}
+
+func (w *nodeWalk) refuse(n *yamlv3.Node, hint, format string, args ...any) {
+	w.f.add(w.s, w.s.pos(n), "", hint, format, args...)
+	w.ok = false
+}
+
+// size counts the nodes below n with aliases put in, at most a bit over
+// maxNodes, and checks them on the way.
+func (w *nodeWalk) size(n *yamlv3.Node) int {
+	if n.Kind == yamlv3.AliasNode {
+		switch size, known := w.sizes[n.Alias]; {
+		case !known: // the parser has resolved it, so it stands before this one
+			return 1
+		case size < 0:
+			w.refuse(n, "", "the alias *%s stands inside of what it refers to", n.Value)
+			return 1
+		default:
+			return size
+		}
+	}
+	if n.Anchor != "" {
+		w.sizes[n] = -1
+	}
+	w.checkTag(n)
+	if n.Kind == yamlv3.MappingNode {
+		w.checkKeys(n)
+	}
+	total := 1
+	for _, c := range n.Content {
+		total = min(total+w.size(c), maxNodes+1)
+	}
+	if n.Anchor != "" {
+		w.sizes[n] = total
+	}
+	return total
+}
+
+var (
+	knownTags = []string{"!!str", "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq"}
+	notFinite = regexp.MustCompile(`^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$`)
+)
+
+func (w *nodeWalk) checkTag(n *yamlv3.Node) {
+	switch {
+	case n.Style&yamlv3.TaggedStyle != 0 && !slices.Contains(knownTags, n.ShortTag()):
+		w.refuse(n, "", "the YAML tag %q is not understood", n.ShortTag())
+	case n.Kind == yamlv3.ScalarNode && n.Style == 0 && notFinite.MatchString(n.Value):
+		w.refuse(n, "quote it to mean the text", "%s is not a number that Kubernetes knows", n.Value)
+	}
+}
+
+// checkKeys reports merge keys, keys that are no text, and keys given twice.
+func (w *nodeWalk) checkKeys(n *yamlv3.Node) {
+	first := make(map[string]*yamlv3.Node, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k := n.Content[i]
+		if k.Kind == yamlv3.ScalarNode && k.ShortTag() == "!!merge" {
+			w.refuse(k, "write the fields out, or use a variable with ${{ vars.NAME }}", "merge keys (<<) are not understood")
+			continue
+		}
+		name, ok := keyName(k)
+		if !ok {
+			w.refuse(k, "quote it", "a key must be text")
+			continue
+		}
+		if was, dup := first[name]; dup {
+			w.duplicates = true
+			w.f.add(w.s, w.s.pos(k), "", "the first one is on line "+strconv.Itoa(was.Line), "the key %q is given twice", name)
+			continue
+		}
+		first[name] = k
+	}
+}
+
+// maybeNotText matches plain scalars that YAML 1.1 may read as something else
+// than text: booleans, numbers, null.
+var maybeNotText = regexp.MustCompile(`^([-+.0-9].*|[yYnN]|[yY][eE][sS]|[nN][oO]|[oO][nN]|[oO][fF][fF]|[tT][rR][uU][eE]|[fF][aA][lL][sS][eE]|[nN][uU][lL][lL]|~|)$`)
+
+// keyName gives the name of a key as the values have it: on is "true" in YAML
+// 1.1, 010 is "8". It is not ok for null, lists, mappings and aliases.
+func keyName(k *yamlv3.Node) (name string, ok bool) {
+	if k.Kind != yamlv3.ScalarNode {
+		return "", false
+	}
+	tagged := k.Style&yamlv3.TaggedStyle != 0
+	if (k.Style != 0 || !maybeNotText.MatchString(k.Value)) && !tagged {
+		return k.Value, true
+	}
+	text := k.Value
+	if tagged {
+		text = k.ShortTag() + " " + strconv.Quote(k.Value)
+	}
+	doc, err := yaml.YAMLToJSON([]byte(text + ": 0"))
+	var m map[string]json.RawMessage
+	if err != nil || json.Unmarshal(doc, &m) != nil || len(m) != 1 {
+		return k.Value, !strings.EqualFold(k.Value, "null") && k.Value != "~" && k.Value != ""
+	}
+	for name = range m {
+	}
+	return name, true
+}
+
+// node finds the node at a path, and the key that leads to it: nil for the
+// items of lists and the root. It goes as deep as the path can be followed.
+func (s *source) node(at path) (n, key *yamlv3.Node) {
+	n = s.root
+	for _, e := range at {
+		if n != nil && n.Kind == yamlv3.AliasNode {
+			n = n.Alias
+		}
+		if n == nil {
+			return nil, nil
+		}
+		switch e := e.(type) {
+		case string:
+			v, k := field(n, e)
+			if v == nil {
+				return n, key
+			}
+			n, key = v, k
+		case int:
+			if n.Kind != yamlv3.SequenceNode || e >= len(n.Content) {
+				return n, key
+			}
+			n, key = n.Content[e], nil
+		}
+	}
+	return n, key
+}
+
+// field finds the value and the key of a field in a mapping.
+func field(n *yamlv3.Node, name string) (value, key *yamlv3.Node) {
+	if n.Kind != yamlv3.MappingNode {
+		return nil, nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if got, ok := keyName(n.Content[i]); ok && got == name {
+			value, key = n.Content[i+1], n.Content[i] // of duplicates the last one counts
+		}
+	}
+	return value, key
+}
+
+// valuePos gives where the value at a path starts.
+func (s *source) valuePos(at path) Pos {
+	if n, _ := s.node(at); n != nil {
+		return s.pos(n)
+	}
+	return Pos{File: s.file}
+}
+
+// keyPos gives where the key of the field at a path starts, or the value where
+// there is no key.
+func (s *source) keyPos(at path) Pos {
+	n, key := s.node(at)
+	switch {
+	case key != nil:
+		return s.pos(key)
+	case n != nil:
+		return s.pos(n)
+	}
+	return Pos{File: s.file}
+}
+
+// path leads to a value: strings are names of fields, ints are indices of lists.
+type path []any
+
+// key gives the path of a field below p.
+func (p path) key(name string) path { return append(p[:len(p):len(p)], name) }
+
+// index gives the path of an item below p.
+func (p path) index(i int) path { return append(p[:len(p):len(p)], i) }
+
+// String writes the path as steps[0].helm.chart.
+func (p path) String() string {
+	var b strings.Builder
+	for i, e := range p {
+		switch e := e.(type) {
+		case string:
+			if i > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(e)
+		case int:
+			b.WriteString("[" + strconv.Itoa(e) + "]")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,238 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
+)
+
+// maxFileSize bounds a plan or var file, in bytes.
+const maxFileSize = 1 << 20
+
+// source is one YAML file that was read: its lines and nodes for positions.
+type source struct {
+	file string
+	// order sorts the faults of several sources.
+	order int
+	src   []byte
+	// starts holds the offset of each line.
+	starts []int
+	// root is the document's node; nil when the file could not be parsed.
+	root *yamlv3.Node
+}
+
+// readSource checks that src is one sane YAML document and gives its values as
+// sigs.k8s.io/yaml understands them (YAML 1.1, as Kubernetes and Helm do). The
+// positions come from a second parser, which keeps them. Faults that make the
+// values unusable are reported and ok is false; for duplicate keys the values
+// are given nevertheless.
+func readSource(file string, order int, src []byte, f *faults) (s *source, tree any, ok bool) {
+	src = bytes.TrimPrefix(src, []byte("\ufeff"))
+	s = &source{file: file, order: order, src: src}
+	s.index()
+	if !s.checkBytes(f) || !s.parse(f) {
+		return s, nil, false
+	}
+	duplicates, ok := s.checkNodes(f)
+	if !ok {
+		return s, nil, false
+	}
+	convert := yaml.YAMLToJSONStrict
+	if duplicates {
+		convert = yaml.YAMLToJSON // they are reported already, with better positions
+	}
+	doc, err := convert(src)
+	if err != nil {
+		s.syntaxFault(f, err)
+		return s, nil, false
+	}
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.UseNumber()
+	if err := d.Decode(&tree); err != nil {
+		s.syntaxFault(f, err)
+		return s, nil, false
+	}
+	return s, plainNumbers(tree), true
+}
+
+// index notes where each line starts.
+func (s *source) index() {
+	s.starts = append(make([]int, 0, bytes.Count(s.src, []byte{'\n'})+1), 0)
+	for i, c := range s.src {
+		if c == '\n' {
+			s.starts = append(s.starts, i+1)
+		}
+	}
+}
+
+// line gives line n, counted from 1, with its line break.
+func (s *source) line(n int) string {
+	if n < 1 || n > len(s.starts) {
+		return ""
+	}
+	end := len(s.src)
+	if n < len(s.starts) {
+		end = s.starts[n]
+	}
+	return string(s.src[s.starts[n-1]:end])
+}
+
+// posOf gives the position of the byte at offset.
+func (s *source) posOf(offset int) Pos {
+	lo, hi := 0, len(s.starts)
+	for hi-lo > 1 {
+		if mid := (lo + hi) / 2; s.starts[mid] <= offset {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return Pos{s.file, lo + 1, utf8.RuneCount(s.src[s.starts[lo]:offset]) + 1}
+}
+
+// offsetOf gives the byte at a position.
+func (s *source) offsetOf(p Pos) int {
+	if p.Line < 1 || p.Line > len(s.starts) {
+		return len(s.src)
+	}
+	at := s.starts[p.Line-1]
+	for i := 1; i < p.Col && at < len(s.src) && s.src[at] != '\n'; i++ {
+		_, n := utf8.DecodeRune(s.src[at:])
+		at += n
+	}
+	return at
+}
+
+// checkBytes refuses what is not readable text before any parser sees it.
+func (s *source) checkBytes(f *faults) bool {
+	whole := Pos{File: s.file}
+	switch {
+	case len(s.src) > maxFileSize:
+		f.add(s, whole, "", "move large values to values_files, and objects to apply.files",
+			"the file is larger than %d bytes, which is the most that is read", maxFileSize)
+		return false
+	case bytes.HasPrefix(s.src, []byte("\xff\xfe")), bytes.HasPrefix(s.src, []byte("\xfe\xff")):
+		f.add(s, whole, "", "save the file as UTF-8", "the file is UTF-16 text")
+		return false
+	case len(bytes.TrimSpace(s.src)) == 0:
+		f.add(s, whole, "", "", "the file is empty")
+		return false
+	}
+	for i := 0; i < len(s.src); {
+		r, n := utf8.DecodeRune(s.src[i:])
+		if r == utf8.RuneError && n == 1 {
+			f.add(s, s.posOf(i), "", "save the file as UTF-8", "the file is not UTF-8 text: byte 0x%02x", s.src[i])
+			return false
+		}
+		if (r < ' ' && r != '\t' && r != '\n' && r != '\r') || r == 0x7f || (r > 0x7f && r < 0xa0 && r != 0x85) {
+			f.add(s, s.posOf(i), "", `write it as an escape in double quotes: "\x1b"`, "the file has the control character U+%04X", r)
+			return false
+		}
+		i += n
+	}
+	return true
+}
+
+// parse reads the nodes of the one document.
+func (s *source) parse(f *faults) bool {
+	d := yamlv3.NewDecoder(bytes.NewReader(s.src))
+	var doc, next yamlv3.Node
+	if err := d.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			f.add(s, Pos{File: s.file}, "", "", "the file is empty: it has only comments")
+		} else {
+			s.syntaxFault(f, err)
+		}
+		return false
+	}
+	s.root = doc.Content[0]
+	switch err := d.Decode(&next); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		s.syntaxFault(f, err)
+		return false
+	case isEmptyDocument(&next): // a lone --- at the end
+	default:
+		f.add(s, s.pos(next.Content[0]), "", "put each plan in a file of its own",
+			"the file has a second YAML document, which starts here; one is read")
+		return false
+	}
+	if isEmptyDocument(&doc) {
+		f.add(s, Pos{File: s.file}, "", "", "the file is empty")
+		return false
+	}
+	return true
+}
+
+func isEmptyDocument(n *yamlv3.Node) bool {
+	return len(n.Content) == 1 && n.Content[0].Kind == yamlv3.ScalarNode && n.Content[0].Value == "" && n.Content[0].ShortTag() == "!!null"
+}
+
+var yamlErrorLine = regexp.MustCompile(`^line (\d+): `)
+
+// syntaxFault reports what a YAML parser says, whose positions are lines at best.
+func (s *source) syntaxFault(f *faults, err error) {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	text = strings.TrimPrefix(text, "unmarshal errors:\n  ")
+	pos, hint := Pos{File: s.file}, ""
+	if m := yamlErrorLine.FindStringSubmatch(text); m != nil {
+		line, _ := strconv.Atoi(m[1])
+		text = text[len(m[0]):]
+		line = min(max(line, 1), len(s.starts))
+		pos = Pos{s.file, line, firstColumn(s.line(line))}
+	}
+	// A tab in an indentation gives all kinds of messages, none of which says so.
+	for line := max(pos.Line-1, 1); pos.Line > 0 && line <= min(pos.Line+1, len(s.starts)); line++ {
+		if indent, tab := leadingTab(s.line(line)); tab {
+			pos = Pos{s.file, line, indent + 1}
+			text, hint = "a tab cannot indent YAML", "indent by spaces"
+			break
+		}
+	}
+	f.add(s, pos, "", hint, "%s", text)
+}
+
+// firstColumn gives the column of the first character which is not blank.
+func firstColumn(line string) int {
+	return len(line) - len(strings.TrimLeft(line, " ")) + 1
+}
+
+// leadingTab finds a tab in the indentation of a line that has more than blanks.
+func leadingTab(line string) (at int, ok bool) {
+	rest := strings.TrimLeft(line, " \t")
+	indent := line[:len(line)-len(rest)]
+	at = strings.IndexByte(indent, '\t')
+	return at, at >= 0 && strings.TrimSpace(rest) != ""
+}
+
+// plainNumbers turns the numbers of a decoded tree into int64 where they fit,
+// else float64. An integer beyond int64 stays a json.Number, as it would be in
+// Helm, rather than lose digits.
+func plainNumbers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			v[k] = plainNumbers(x)
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = plainNumbers(x)
+		}
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i
+		}
+		if x, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") {
+			return x
+		}
+	}
+	return v
+}
