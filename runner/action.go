@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -14,7 +15,8 @@ import (
 // Run returns nil when the work is done. It must return soon after ctx ends,
 // with context.Cause(ctx) or an error that wraps it, and must not return while
 // a goroutine that it started still runs. An error never names the step or its
-// kind: the runner does, once.
+// kind: the runner does, once. An error with a method Wake() <-chan struct{}
+// ends the delay before the next attempt early, when that channel is ready.
 type Action interface {
 	Run(ctx context.Context, r Reporter) error
 }
@@ -24,9 +26,11 @@ type Action interface {
 type Resolver func(plan.Step) (Action, error)
 
 // Reporter takes what an action has to say while it runs. It is safe for
-// concurrent use, and must not be used after Run has returned.
+// concurrent use.
 type Reporter interface {
-	// Report hands over one fact. It does not wait for anybody to look at it.
+	// Report hands over one fact. It waits only while the run's inbox is full,
+	// never for anybody to look at it. Facts that come after Run has returned
+	// are dropped.
 	Report(Report)
 }
 
@@ -44,6 +48,8 @@ type Report struct {
 	Revision int
 	// Webhook says which webhook holds a request, in held and released.
 	Webhook *Webhook
+	// Error is why a held request was given up, in released.
+	Error string
 	// Unchanged, in a result, says that there was nothing to do.
 	Unchanged bool
 }
@@ -74,12 +80,24 @@ type TimeoutError struct {
 }
 
 func (e *TimeoutError) Error() string {
-	s := "timed out after " + e.After.String()
+	s := "timed out after " + brief(e.After)
 	if e.For != "" {
 		s += " waiting for " + e.For
 	}
 	if e.Last != "" {
 		s += ": " + e.Last
+	}
+	return s
+}
+
+// brief writes a duration as people do: 5m rather than 5m0s.
+func brief(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
 }

@@ -21,9 +21,16 @@ const (
 	TypeLog Type = "log"
 	// TypeResult is what a step's action achieved, just before the step succeeds.
 	TypeResult Type = "result"
+	// TypeCancel says that the run was told to stop, and by what (Error): nothing
+	// starts any more, and what runs is asked to end.
+	TypeCancel Type = "cancel"
 	// TypeDone is the last event of a run.
 	TypeDone Type = "done"
 )
+
+// EventVersion is the version of the events' form, in the first event. Fields
+// may be added within a version; none changes its meaning or goes away.
+const EventVersion = 1
 
 // Event is one fact about a run: a flat value, numbered from 1 without gaps.
 // The JSON form of a run's events replays the run exactly.
@@ -31,17 +38,22 @@ type Event struct {
 	Seq  int       `json:"seq"`
 	Time time.Time `json:"time"`
 	Type Type      `json:"type"`
+	// Version is EventVersion, in the first event.
+	Version int `json:"version,omitempty"`
 	// Plan is the plan's name, in the first event.
 	Plan string `json:"plan,omitempty"`
 	// Steps are all steps in plan order, in the first event.
 	Steps []StepInfo `json:"steps,omitempty"`
-	// Step is the step that the event is about; empty in plan and done.
-	Step  string `json:"step,omitempty"`
-	State State  `json:"state,omitempty"`
+	// Step is the step that the event is about; empty in plan, cancel and done.
+	Step string `json:"step,omitempty"`
+	// State is the step's, in state events, and that of the whole run in done.
+	State State `json:"state,omitempty"`
+	// Counts says how many steps ended in each state, in done.
+	Counts map[State]int `json:"counts,omitempty"`
 	// Attempt counts from 1; Attempts is the most that there can be.
 	Attempt  int `json:"attempt,omitempty"`
 	Attempts int `json:"attempts,omitempty"`
-	// Message is for people: one line.
+	// Message is for people: one line, but for log.
 	Message string `json:"message,omitempty"`
 	// Error and Hint are set when something failed.
 	Error string `json:"error,omitempty"`

@@ -1,0 +1,62 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// StepError is the failure of one step.
+type StepError struct {
+	// Step is the step's name.
+	Step string
+	// Err is what its action returned.
+	Err error
+}
+
+func (e *StepError) Error() string { return fmt.Sprintf("step %q: %v", e.Step, e.Err) }
+
+// Unwrap gives Err.
+func (e *StepError) Unwrap() error { return e.Err }
+
+// Interrupted is the cause of a context that a signal cancelled.
+type Interrupted struct{ Signal os.Signal }
+
+func (e *Interrupted) Error() string { return fmt.Sprintf("interrupted (signal: %s)", e.Signal) }
+
+// ErrAborted says that the run returned although actions were still at work.
+var ErrAborted = errors.New("aborted: work in progress was left as it was")
+
+// ErrStuck says that steps were left which could never start: the plan was
+// not validated, and has a cycle or a need that does not exist.
+var ErrStuck = errors.New("steps are left that can never start: their needs form a cycle or do not exist")
+
+// waker is an error that knows when another attempt is worthwhile: the delay
+// before it ends as soon as the channel is closed or sends.
+type waker interface{ Wake() <-chan struct{} }
+
+// panicError is a panic in an action.
+type panicError struct {
+	value any
+	stack string
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// Hint implements the interface that HintOf looks for.
+func (e *panicError) Hint() string {
+	return "this is a bug in kplan; the stack is in the step's log"
+}
+
+// lateError says that an action did not return when it was told to.
+type lateError struct {
+	cause error
+	grace time.Duration
+}
+
+func (e *lateError) Error() string {
+	return fmt.Sprintf("%v; the step did not stop within %v and was abandoned", e.cause, e.grace)
+}
+
+func (e *lateError) Unwrap() error { return e.cause }

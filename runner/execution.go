@@ -1,0 +1,254 @@
+package runner
+
+import (
+	"slices"
+	"time"
+)
+
+// Execution is the fold of a run's events: what is known after the last one
+// that was applied. The zero value is ready for the first event. Folding the
+// recorded events of a run gives the Execution that Run returned.
+//
+// It is not safe for concurrent use: every renderer keeps its own.
+type Execution struct {
+	plan    string
+	state   State
+	err     string
+	seq     int
+	started time.Time
+	last    time.Time
+	steps   []*Step
+	byName  map[string]*Step
+}
+
+// Step is what is known of one step.
+type Step struct {
+	StepInfo
+	State State
+	// Attempt counts from 1 once the step started; Attempts is the most there can be.
+	Attempt, Attempts int
+	// Started is when the first attempt began, Ended when the step became terminal.
+	Started, Ended time.Time
+	// Since is when the step entered State.
+	Since time.Time
+	// Message is the latest progress, the result, or why the step did not run.
+	Message string
+	// Error and Hint are of the last attempt that failed.
+	Error, Hint string
+	// Delay is how long a retrying step waits at most.
+	Delay time.Duration
+	// Object, Done and Total are of the latest progress.
+	Object      string
+	Done, Total int
+	// Revision is the Helm release's; 0 when there is none.
+	Revision int
+	// Holds are the webhooks that held requests, in the order they were met.
+	Holds []*Hold
+
+	open      []openHold
+	holding   time.Duration // complete times with at least one held request
+	heldSince time.Time     // set while there is one
+}
+
+// Hold sums up the requests of one step that were held for one webhook.
+type Hold struct {
+	// Webhook, Service and Cause are as last reported.
+	Webhook, Service, Cause string
+	// Object is that of the first request.
+	Object string
+	// Requests counts all that were ever held, Waiting those that still are,
+	// Failed those that were given up.
+	Requests, Waiting, Failed int
+	// Sends counts how often requests that are over were sent, in all.
+	Sends int
+	// Total is the sum of all hold times, Longest the longest one.
+	Total, Longest time.Duration
+}
+
+// openHold is a request that is held now.
+type openHold struct {
+	hold   *Hold
+	object string
+	since  time.Time
+}
+
+// Apply folds one event. Events must come in order; those of steps that the
+// first event did not list are ignored.
+func (x *Execution) Apply(e Event) {
+	x.seq, x.last = e.Seq, e.Time
+	switch e.Type {
+	case TypePlan:
+		x.begin(e)
+		return
+	case TypeCancel:
+		x.err = e.Error
+		return
+	case TypeDone:
+		x.state, x.err = e.State, e.Error
+		return
+	}
+	s := x.byName[e.Step]
+	if s == nil {
+		return
+	}
+	switch e.Type {
+	case TypeState:
+		s.enter(e)
+	case TypeHeld:
+		s.hold(e)
+	case TypeReleased:
+		s.release(e)
+	case TypeProgress, TypeResult:
+		s.Message, s.Object = e.Message, e.Object
+		if e.Total > 0 {
+			s.Done, s.Total = e.Done, e.Total
+		}
+		if e.Revision > 0 {
+			s.Revision = e.Revision
+		}
+	case TypeLog, TypePlan, TypeCancel, TypeDone:
+	}
+}
+
+func (x *Execution) begin(e Event) {
+	*x = Execution{
+		plan: e.Plan, state: StateRunning, seq: e.Seq, started: e.Time, last: e.Time,
+		steps:  make([]*Step, len(e.Steps)),
+		byName: make(map[string]*Step, len(e.Steps)),
+	}
+	for i, info := range e.Steps {
+		x.steps[i] = &Step{StepInfo: info, State: StatePending, Since: e.Time}
+		x.byName[info.Name] = x.steps[i]
+	}
+}
+
+func (s *Step) enter(e Event) {
+	s.State, s.Since = e.State, e.Time
+	if e.Attempt > s.Attempt && e.State == StateRunning {
+		s.Message, s.Object, s.Done, s.Total = "", "", 0, 0
+	}
+	if e.Attempt > 0 {
+		s.Attempt, s.Attempts = e.Attempt, e.Attempts
+	}
+	if s.Started.IsZero() && e.State.Active() {
+		s.Started = e.Time
+	}
+	if e.Message != "" {
+		s.Message = e.Message
+	}
+	if e.Error != "" {
+		s.Error, s.Hint = e.Error, e.Hint
+	}
+	s.Delay = seconds(e.DelaySeconds)
+	if e.State.Good() {
+		s.Error, s.Hint = "", ""
+	}
+	if e.State.Terminal() {
+		s.Ended = e.Time
+	}
+	if !e.State.Active() { // nothing is held when no action is at work
+		for len(s.open) > 0 {
+			s.close(0, e.Time.Sub(s.open[0].since), e.Time).Failed++
+		}
+	}
+}
+
+// hold notes a held request. One that is reported again only changes the cause.
+func (s *Step) hold(e Event) {
+	w := e.Webhook
+	if w == nil {
+		w = &Webhook{}
+	}
+	h := s.holdOf(w.Name)
+	h.Service, h.Cause = w.Service, w.Cause
+	if e.Object != "" && slices.ContainsFunc(s.open, func(o openHold) bool { return o.hold == h && o.object == e.Object }) {
+		return
+	}
+	if h.Requests == 0 {
+		h.Object = e.Object
+	}
+	h.Requests++
+	h.Waiting++
+	if len(s.open) == 0 {
+		s.heldSince = e.Time
+	}
+	s.open = append(s.open, openHold{h, e.Object, e.Time})
+}
+
+// release ends the hold of the request that the event names, or else the one
+// that fits best: it must not stay open because a cause or webhook changed.
+func (s *Step) release(e Event) {
+	w := e.Webhook
+	if w == nil {
+		w = &Webhook{}
+	}
+	for _, fits := range []func(openHold) bool{
+		func(o openHold) bool { return o.hold.Webhook == w.Name && o.object == e.Object },
+		func(o openHold) bool { return e.Object != "" && o.object == e.Object },
+		func(o openHold) bool { return o.hold.Webhook == w.Name },
+	} {
+		i := slices.IndexFunc(s.open, fits)
+		if i < 0 {
+			continue
+		}
+		held := seconds(w.HeldSeconds)
+		if held == 0 {
+			held = e.Time.Sub(s.open[i].since)
+		}
+		h := s.close(i, held, e.Time)
+		h.Sends += w.Sends
+		if e.Error != "" {
+			h.Failed++
+		}
+		return
+	}
+}
+
+func (s *Step) close(i int, held time.Duration, now time.Time) *Hold {
+	h := s.open[i].hold
+	h.Waiting--
+	h.Total += held
+	h.Longest = max(h.Longest, held)
+	s.open = slices.Delete(s.open, i, i+1)
+	if len(s.open) == 0 {
+		s.holding += now.Sub(s.heldSince)
+		s.heldSince = time.Time{}
+	}
+	return h
+}
+
+func (s *Step) holdOf(webhook string) *Hold {
+	for _, h := range s.Holds {
+		if h.Webhook == webhook {
+			return h
+		}
+	}
+	h := &Hold{Webhook: webhook}
+	s.Holds = append(s.Holds, h)
+	return h
+}
+
+// Held is how many requests of the step are held now.
+func (s *Step) Held() int { return len(s.open) }
+
+// HoldTime is how long the step had at least one held request, up to now.
+// Requests that were held side by side count once.
+func (s *Step) HoldTime(now time.Time) time.Duration {
+	if s.heldSince.IsZero() {
+		return s.holding
+	}
+	return s.holding + now.Sub(s.heldSince)
+}
+
+// Elapsed is how long the step took, or takes by now; 0 if it never started.
+func (s *Step) Elapsed(now time.Time) time.Duration {
+	switch {
+	case s.Started.IsZero():
+		return 0
+	case s.Ended.IsZero():
+		return now.Sub(s.Started)
+	}
+	return s.Ended.Sub(s.Started)
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

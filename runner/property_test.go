@@ -1,0 +1,161 @@
+package runner_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// TestAnyPlan runs random graphs with random behaviour and checks on the
+// event stream what must hold for every run.
+func TestAnyPlan(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		src := drawScenario(rt)
+		var (
+			events recorder
+			exec   *runner.Execution
+			err    error
+			s      *scenario
+		)
+		synctest.Test(t, func(t *testing.T) {
+			s = parseScenario(t, src)
+			exec, err = s.run(t, &events)
+		})
+		c := checker{rt: rt, parallel: s.runner.Parallel, x: &runner.Execution{}}
+		for _, e := range events {
+			c.check(e)
+		}
+		require.Equal(rt, runner.TypeDone, events[len(events)-1].Type)
+		require.Equal(rt, exec, replay(t, events))
+		checkEnd(rt, exec, err, s)
+	})
+}
+
+// drawScenario makes a graph in which a step needs only earlier ones.
+func drawScenario(rt *rapid.T) string {
+	var b strings.Builder
+	n := rapid.IntRange(1, 12).Draw(rt, "steps")
+	fmt.Fprintf(&b, "parallel %d\ngrace 3s\n", rapid.IntRange(1, 4).Draw(rt, "parallel"))
+	if rapid.IntRange(0, 4).Draw(rt, "stop") == 0 {
+		at := rapid.IntRange(1, 15000).Draw(rt, "cancel")
+		fmt.Fprintf(&b, "cancel %dms\n", at)
+		if rapid.Bool().Draw(rt, "twice") {
+			fmt.Fprintf(&b, "abort %dms\n", at+rapid.IntRange(0, 3000).Draw(rt, "abort"))
+		}
+	}
+	verbs := []string{
+		"1ms", "700ms", "2s", "2s", "2s", "busy 1s", "hang", "fail boom", "permanent no", "timeout x", "panic p", "wake 1s",
+		"progress p", "result r", "unchanged", "held w1 A/x no", "held w2 A/x no", "released w1 A/x 1 2", "released w2 B/x 1 2",
+	}
+	for i := range n {
+		fmt.Fprintf(&b, "step s%d timeout=%ds retries=%d delay=%d", i,
+			rapid.IntRange(1, 9).Draw(rt, "timeout"), rapid.IntRange(1, 3).Draw(rt, "retries"), rapid.IntRange(0, 3).Draw(rt, "delay"))
+		if i > 0 {
+			if needs := rapid.SliceOfN(rapid.IntRange(0, i-1), 0, 3).Draw(rt, "needs"); len(needs) > 0 {
+				names := make([]string, len(needs))
+				for j, need := range needs {
+					names[j] = fmt.Sprintf("s%d", need)
+				}
+				fmt.Fprintf(&b, " needs=%s", strings.Join(names, ","))
+			}
+		}
+		ops := rapid.SliceOfN(rapid.SampledFrom(verbs), 1, 6).Draw(rt, "ops")
+		fmt.Fprintf(&b, "\ndo s%d %s\n", i, strings.Join(ops, "; "))
+	}
+	return b.String()
+}
+
+// checker holds what one event may follow on.
+type checker struct {
+	rt       *rapid.T
+	parallel int
+	x        *runner.Execution
+	last     runner.Event
+	stopped  bool
+}
+
+func (c *checker) check(e runner.Event) {
+	require.Equal(c.rt, c.last.Seq+1, e.Seq, "numbers have no gap")
+	require.False(c.rt, e.Time.Before(c.last.Time), "time never goes back")
+	require.Equal(c.rt, e.Seq == 1, e.Type == runner.TypePlan)
+	require.NotEqual(c.rt, runner.TypeDone, c.last.Type, "done is the last event")
+	if s := c.x.Step(e.Step); s != nil {
+		require.False(c.rt, s.State.Terminal(), "%s says something after its end", e.Step)
+		if e.Type == runner.TypeState {
+			c.transition(s, e)
+		}
+	}
+	c.stopped = c.stopped || e.Type == runner.TypeCancel
+	c.x.Apply(e)
+	c.last = e
+	require.LessOrEqual(c.rt, len(c.x.In(runner.StateRunning, runner.StateHolding)), c.parallel)
+	for _, s := range c.x.Steps() {
+		if e.Type == runner.TypeState && e.Step == s.Name {
+			require.Equal(c.rt, s.State == runner.StateHolding, s.Held() > 0 && s.State.Active(), "%s holds", s.Name)
+		}
+	}
+}
+
+// transitions is the diagram of runner.State.
+var transitions = map[runner.State][]runner.State{
+	runner.StatePending: {runner.StateRunning, runner.StateBlocked, runner.StateCancelled},
+	runner.StateRunning: {
+		runner.StateHolding, runner.StateRetrying, runner.StateSucceeded, runner.StateUnchanged, runner.StateFailed, runner.StateCancelled,
+	},
+	runner.StateHolding: {
+		runner.StateRunning, runner.StateRetrying, runner.StateSucceeded, runner.StateUnchanged, runner.StateFailed, runner.StateCancelled,
+	},
+	runner.StateRetrying: {runner.StateRunning, runner.StateFailed, runner.StateCancelled},
+}
+
+func (c *checker) transition(s *runner.Step, e runner.Event) {
+	require.Contains(c.rt, transitions[s.State], e.State, "%s", s.Name)
+	starts := e.State == runner.StateRunning && !s.State.Active()
+	if !starts {
+		return
+	}
+	require.False(c.rt, c.stopped, "%s starts after the run was stopped", s.Name)
+	require.Equal(c.rt, s.Attempt+1, e.Attempt)
+	require.LessOrEqual(c.rt, e.Attempt, e.Attempts)
+	for _, need := range s.Needs {
+		require.True(c.rt, c.x.Step(need).State.Good(), "%s starts before %s is done", s.Name, need)
+	}
+}
+
+func checkEnd(rt *rapid.T, x *runner.Execution, err error, s *scenario) {
+	counts := map[runner.State]int{}
+	for _, step := range x.Steps() {
+		require.True(rt, step.State.Terminal(), "%s is %s", step.Name, step.State)
+		counts[step.State]++
+		require.Zero(rt, step.Held())
+		why := x.WhyBlocked(step.Name)
+		if step.State == runner.StateBlocked {
+			require.NotEmpty(rt, why, "%s is blocked by nothing", step.Name)
+		} else if s.cause == nil {
+			require.Empty(rt, why, "%s is %s although %v failed", step.Name, step.State, why)
+		}
+	}
+	require.Equal(rt, counts, x.Counts())
+	require.Equal(rt, err == nil, x.State() == runner.StateSucceeded)
+	require.Equal(rt, x.State() == runner.StateSucceeded, !slices.ContainsFunc(x.Steps(), func(s *runner.Step) bool { return !s.State.Good() }))
+	for _, failed := range x.Failed() {
+		require.Contains(rt, err.Error(), fmt.Sprintf("step %q: ", failed.Name))
+	}
+	if x.State() == runner.StateCancelled {
+		require.True(rt, errors.Is(err, s.cause) || errors.Is(err, runner.ErrAborted))
+	}
+	var longest time.Duration
+	for _, step := range x.Steps() {
+		longest = max(longest, step.Elapsed(x.Last()))
+	}
+	require.LessOrEqual(rt, longest, x.Elapsed())
+}

@@ -1,0 +1,167 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+var update = flag.Bool("update", false, "write the goldens anew")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestTraces plays every scenario in testdata/traces and compares the whole
+// event stream, the error and, where there is one, the summary.
+func TestTraces(t *testing.T) {
+	files, err := filepath.Glob("testdata/traces/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { playTrace(t, file) })
+		})
+	}
+}
+
+func playTrace(t *testing.T, file string) {
+	golden, err := txtar.ParseFile(file)
+	require.NoError(t, err)
+	var (
+		drawn  trace
+		events recorder
+	)
+	exec, runErr := parseScenario(t, string(golden.Files[0].Data)).run(t, &drawn, &events)
+	errText := "none\n"
+	if runErr != nil {
+		errText = runErr.Error() + "\n"
+	}
+	got := &txtar.Archive{Comment: golden.Comment, Files: []txtar.File{
+		golden.Files[0],
+		{Name: "events", Data: []byte(strings.Join(drawn.lines, "\n") + "\n")},
+		{Name: "error", Data: []byte(errText)},
+	}}
+	if len(golden.Files) > 3 { // the scenario wants its summary checked
+		summary, err := json.MarshalIndent(exec, "", "  ")
+		require.NoError(t, err)
+		got.Files = append(got.Files, txtar.File{Name: "summary", Data: append(summary, '\n')})
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(file, txtar.Format(got), 0o644))
+	} else {
+		require.Equal(t, string(txtar.Format(golden)), string(txtar.Format(got)))
+	}
+	require.Equal(t, exec, replay(t, events), "the fold of the recorded stream is what Run returned")
+}
+
+// replay folds events as a reader of their JSON form would.
+func replay(t *testing.T, events []runner.Event) *runner.Execution {
+	t.Helper()
+	x := &runner.Execution{}
+	for _, e := range events {
+		b, err := json.Marshal(e)
+		require.NoError(t, err)
+		var back runner.Event
+		require.NoError(t, json.Unmarshal(b, &back))
+		x.Apply(back)
+	}
+	return x
+}
+
+// action is an Action made of a function.
+type action func(context.Context, runner.Reporter) error
+
+func (f action) Run(ctx context.Context, r runner.Reporter) error { return f(ctx, r) }
+
+func always(f action) runner.Resolver {
+	return func(plan.Step) (runner.Action, error) { return f, nil }
+}
+
+func steps(names ...string) *plan.Plan {
+	p := &plan.Plan{}
+	for _, n := range names {
+		p.Steps = append(p.Steps, plan.Step{Name: n, Wait: &plan.Wait{}})
+	}
+	return p
+}
+
+func TestReportAfterRunIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late runner.Reporter
+		r := runner.Runner{Resolve: always(func(_ context.Context, r runner.Reporter) error {
+			late = r
+			return nil
+		})}
+		x, err := r.Run(t.Context(), steps("a"))
+		require.NoError(t, err)
+		before := x.Last()
+		time.Sleep(time.Second)
+		for range 1000 { // more than the inbox holds: it must not block either
+			late.Report(runner.Report{Type: runner.TypeProgress, Message: "too late"})
+		}
+		require.Equal(t, before, x.Last())
+		require.Empty(t, x.Step("a").Message)
+	})
+}
+
+func TestActionSeesTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		stop := &runner.Interrupted{Signal: os.Interrupt}
+		time.AfterFunc(time.Second, func() { cancel(stop) })
+		var seen error
+		r := runner.Runner{Resolve: always(func(ctx context.Context, _ runner.Reporter) error {
+			<-ctx.Done()
+			seen = context.Cause(ctx)
+			return seen
+		})}
+		_, err := r.Run(ctx, steps("a"))
+		require.ErrorIs(t, err, stop)
+		require.Equal(t, stop, seen)
+	})
+}
+
+func TestStepTimeoutIsATimeoutError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := steps("a")
+		bound := plan.Duration(3 * time.Second)
+		p.Steps[0].Timeout = &bound
+		r := runner.Runner{Resolve: always(func(ctx context.Context, _ runner.Reporter) error {
+			<-ctx.Done()
+			return ctx.Err() // a careless action: not the cause
+		})}
+		_, err := r.Run(t.Context(), p)
+		var timeout *runner.TimeoutError
+		require.ErrorAs(t, err, &timeout)
+		require.Equal(t, 3*time.Second, timeout.After)
+		var step *runner.StepError
+		require.ErrorAs(t, err, &step)
+		require.Equal(t, "a", step.Step)
+	})
+}
+
+func TestStepsOfTheSameNameAreRefused(t *testing.T) {
+	_, err := (&runner.Runner{}).Run(t.Context(), steps("a", "a"))
+	require.EqualError(t, err, `two steps are called "a"`)
+}
+
+func TestAPlanWithoutStepsSucceeds(t *testing.T) {
+	var events recorder
+	x, err := (&runner.Runner{Observers: []runner.Observer{&events}}).Run(t.Context(), steps())
+	require.NoError(t, err)
+	require.Equal(t, runner.StateSucceeded, x.State())
+	require.Len(t, events, 2)
+}
