@@ -1,0 +1,151 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// maxStatus bounds how much of an error's body is read, in bytes. A Status is
+// some KiB; what is longer is no answer of an API server.
+const maxStatus = 1 << 20
+
+// Request says what a held request is about.
+type Request struct {
+	// Verb is the HTTP method.
+	Verb string
+	// Kind is the object's kind where the body tells, else the resource's
+	// name in the URL.
+	Kind string
+	// Namespace and Name are the object's; either may be empty.
+	Namespace, Name string
+}
+
+// String gives Kind/namespace/name.
+func (r Request) String() string {
+	parts := make([]string, 0, 3)
+	for _, p := range []string{r.Kind, r.Namespace, r.Name} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// describe reads what a request is about from its URL and body.
+func describe(req *http.Request, body func() (io.ReadCloser, error)) Request {
+	route := routeOf(req)
+	r := Request{Verb: req.Method, Kind: route.resource, Namespace: route.namespace, Name: route.name}
+	if body == nil {
+		return r
+	}
+	b, err := body()
+	if err != nil {
+		return r
+	}
+	defer b.Close()
+	var object struct {
+		Kind     string `json:"kind"`
+		Metadata struct {
+			Name         string `json:"name"`
+			GenerateName string `json:"generateName"`
+			Namespace    string `json:"namespace"`
+		} `json:"metadata"`
+	}
+	if json.NewDecoder(b).Decode(&object) != nil || object.Kind == "" || object.Kind == "DeleteOptions" {
+		return r
+	}
+	r.Kind = object.Kind
+	if r.Name == "" {
+		r.Name = object.Metadata.Name
+	}
+	if r.Name == "" {
+		r.Name = object.Metadata.GenerateName
+	}
+	return r
+}
+
+// route is the resource that a request addresses.
+type route struct {
+	resource, namespace, name string
+}
+
+// routeOf reads the address of a resource: /api/v1/… or /apis/GROUP/VERSION/…,
+// then namespaces/NS for namespaced ones, then RESOURCE[/NAME[/SUBRESOURCE]].
+// See k8s.io/apiserver pkg/endpoints/request/requestinfo.go.
+func routeOf(req *http.Request) route {
+	var r route
+	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
+	for i, p := range parts { // a proxy in front may put its own path before
+		if p == "api" && len(parts) >= i+3 {
+			parts = parts[i+2:]
+			break
+		}
+		if p == "apis" && len(parts) >= i+4 {
+			parts = parts[i+3:]
+			break
+		}
+	}
+	if len(parts) >= 3 && parts[0] == "namespaces" {
+		r.namespace, parts = parts[1], parts[2:]
+	}
+	r.resource = parts[0]
+	if len(parts) > 1 {
+		r.name = parts[1]
+	}
+	return r
+}
+
+// readFault looks whether a response is about a webhook. The response of a
+// fault that can be waited for is closed; any other can be read as if nobody had.
+func readFault(resp *http.Response) (*http.Response, Fault, error) {
+	// A fault is a server error, or the Forbidden of an API server that starts.
+	if resp.StatusCode < 500 && resp.StatusCode != http.StatusForbidden {
+		return resp, Fault{Class: None}, nil
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus+1))
+	if err != nil {
+		resp.Body.Close()
+		return nil, Fault{}, err
+	}
+	rest := resp.Body
+	resp.Body = &readCloser{io.MultiReader(bytes.NewReader(b), rest), rest}
+	if len(b) > maxStatus {
+		return resp, Fault{Class: None}, nil
+	}
+	f := Classify(decodeStatus(b))
+	if f.Waitable() {
+		rest.Close()
+		return nil, f, nil
+	}
+	return resp, f, nil
+}
+
+// decodeStatus reads a Status in JSON or protobuf; nil when it is none.
+func decodeStatus(b []byte) *metav1.Status {
+	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(b, nil, nil)
+	if err != nil {
+		return nil
+	}
+	s, _ := obj.(*metav1.Status)
+	return s
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
+}
+
+// neverSent tells whether err proves that no byte of a request left: the
+// connection could not be opened.
+func neverSent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}

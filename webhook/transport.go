@@ -1,0 +1,284 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Defaults of a Transport.
+const (
+	// DefaultHoldTimeout bounds how long one request is held.
+	DefaultHoldTimeout = 5 * time.Minute
+	// DefaultGrace bounds how long a request is held for a webhook that is
+	// misconfigured rather than late.
+	DefaultGrace = 30 * time.Second
+)
+
+// Transport holds requests that an admission webhook could not judge, and sends
+// them again until it does. The client above sees one slow request.
+//
+// A request is sent again only when the answer proves that nothing was
+// persisted:
+//   - "failed calling webhook": admission runs before storage, so the object
+//     was not written, whatever the verb;
+//   - "conversion webhook for … failed": on a read nothing is written, on a
+//     write the object is converted before it is stored;
+//   - "not yet ready to handle request": the API server's admission has not
+//     synchronised and refuses before storage;
+//   - while a request is held, a connection to the API server that could not be
+//     opened: nothing was sent.
+//
+// Everything else, a denial above all, goes back to the client untouched.
+type Transport struct {
+	// Base sends requests; http.DefaultTransport when nil.
+	Base http.RoundTripper
+	// Gate is shared by all transports of one cluster, so that one request of
+	// many leads. Required.
+	Gate *Gate
+	// HoldTimeout bounds how long one request is held; DefaultHoldTimeout when 0.
+	HoldTimeout time.Duration
+	// Grace bounds how long a request is held for a webhook that is
+	// misconfigured; DefaultGrace when 0.
+	Grace time.Duration
+	// Notify is told when a request becomes held and when it is released. It is
+	// called from the request's goroutine and must not block. It may be nil.
+	Notify func(Notice)
+}
+
+// Notice is what a Transport tells about one held request.
+type Notice struct {
+	// Released is false when the request becomes held, or is held for another
+	// reason than before; true when it was answered or given up.
+	Released bool
+	Request  Request
+	// Fault is why the request is, or was last, held.
+	Fault Fault
+	// Held is how long the request has been held.
+	Held time.Duration
+	// Sends counts how often it was sent.
+	Sends int
+	// Err is set when the request was given up.
+	Err error
+}
+
+// HoldError says that a held request was given up.
+type HoldError struct {
+	Request Request
+	// Fault is the last answer.
+	Fault Fault
+	// Held is how long the request was held, and Sends how often it was sent.
+	Held  time.Duration
+	Sends int
+	// Limit is the bound that was reached; 0 when the hold ended for another reason.
+	Limit time.Duration
+	// Cause is what ended the hold when no bound did: a cancelled context.
+	Cause error
+}
+
+func (e *HoldError) Error() string {
+	what := "webhook"
+	if e.Fault.Kind == Conversion {
+		what = "conversion webhook"
+	}
+	if e.Fault.Kind == Server {
+		return fmt.Sprintf("%s was held %s for the API server: %s", e.Request, round(e.Held), e.Fault.Message)
+	}
+	s := fmt.Sprintf("%s was held %s for %s %q", e.Request, round(e.Held), what, e.Fault.Webhook)
+	if key := e.Fault.ServiceKey(); key != "" {
+		s += " (Service " + key + ")"
+	}
+	s += ", which never answered: " + e.Fault.Cause
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	return s
+}
+
+// Unwrap gives the cause that ended the hold, if it was not a bound.
+func (e *HoldError) Unwrap() error { return e.Cause }
+
+func round(d time.Duration) time.Duration {
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+// RoundTrip sends req, and holds it as long as a webhook cannot judge it.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := replayable(req)
+	if err != nil {
+		return nil, err
+	}
+	h := &hold{transport: t, req: req, body: body}
+	resp, fault, err := h.send()
+	if err != nil || !fault.Waitable() {
+		return resp, err
+	}
+	return h.run(fault)
+}
+
+// replayable gives a function that makes the body of req anew; nil for no body.
+func replayable(req *http.Request) (func() (io.ReadCloser, error), error) {
+	if req.Body == nil || req.Body == http.NoBody {
+		return nil, nil
+	}
+	if req.GetBody != nil {
+		return req.GetBody, nil
+	}
+	// client-go always sends bytes; another client's stream is kept in memory.
+	// An object is at most some MiB (etcd's limit is 1.5 MiB by default).
+	b, err := io.ReadAll(req.Body)
+	if cerr := req.Body.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read request body: %w", err)
+	}
+	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }, nil
+}
+
+// hold is one request on its way through a Transport; one goroutine uses it.
+type hold struct {
+	transport *Transport
+	req       *http.Request
+	body      func() (io.ReadCloser, error)
+	request   Request
+	// fault is the last answer, since the first one's time, bad the start of
+	// an unbroken row of misconfigured ones.
+	fault Fault
+	since time.Time
+	bad   time.Time
+	sends int
+}
+
+// send sends the request once. A fault that can be waited for comes back with
+// the response closed; everything else with the response as it came.
+func (h *hold) send() (*http.Response, Fault, error) {
+	out := h.req.Clone(h.req.Context())
+	if h.body != nil {
+		b, err := h.body()
+		if err != nil {
+			return nil, Fault{}, fmt.Errorf("replay request body: %w", err)
+		}
+		out.Body = b
+	}
+	base := h.transport.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	h.sends++
+	resp, err := base.RoundTrip(out)
+	if err != nil {
+		return nil, Fault{}, err
+	}
+	return readFault(resp)
+}
+
+// run holds the request until it is answered or given up.
+func (h *hold) run(f Fault) (*http.Response, error) {
+	h.request = describe(h.req, h.body)
+	h.since = time.Now()
+	h.met(f)
+	turn := h.transport.Gate.join(h.fault)
+	defer func() { turn.leave() }()
+	for {
+		if err := h.wait(turn); err != nil {
+			return nil, h.giveUp(err)
+		}
+		resp, f, err := h.send()
+		switch {
+		case err != nil && neverSent(err):
+			// The API server is away; the next try may find it.
+			if !turn.failed() {
+				turn = h.transport.Gate.join(h.fault)
+			}
+		case err != nil:
+			return nil, h.giveUp(err)
+		case f.Waitable():
+			if f.key() != h.fault.key() || !turn.failed() {
+				turn.leave()
+				turn = h.transport.Gate.join(f)
+			}
+			h.met(f)
+		default:
+			turn.answered()
+			h.notify(true, nil)
+			return resp, nil
+		}
+	}
+}
+
+// met takes note of an answer, and tells of it when it is news.
+func (h *hold) met(f Fault) {
+	news := f.key() != h.fault.key() || f.Cause != h.fault.Cause
+	if f.Class != Misconfigured {
+		h.bad = time.Time{}
+	} else if h.bad.IsZero() {
+		h.bad = time.Now()
+	}
+	h.fault = f
+	if news {
+		h.notify(false, nil)
+	}
+}
+
+// wait blocks until it is this request's turn to be sent again.
+func (h *hold) wait(t *turn) error {
+	limit, ends := h.bound()
+	ctx, cancel := context.WithDeadlineCause(h.req.Context(), ends, &boundError{limit})
+	defer cancel()
+	return t.wait(ctx)
+}
+
+// bound gives the bound that will be reached first.
+func (h *hold) bound() (time.Duration, time.Time) {
+	limit := h.transport.HoldTimeout
+	if limit <= 0 {
+		limit = DefaultHoldTimeout
+	}
+	ends := h.since.Add(limit)
+	if h.bad.IsZero() {
+		return limit, ends
+	}
+	grace := h.transport.Grace
+	if grace <= 0 {
+		grace = DefaultGrace
+	}
+	if e := h.bad.Add(grace); e.Before(ends) {
+		return grace, e
+	}
+	return limit, ends
+}
+
+// boundError says which bound ended a wait.
+type boundError struct{ limit time.Duration }
+
+func (e *boundError) Error() string { return "held for " + e.limit.String() }
+
+// giveUp makes the error of a request that is no longer held.
+func (h *hold) giveUp(err error) error {
+	e := &HoldError{Request: h.request, Fault: h.fault, Held: time.Since(h.since), Sends: h.sends}
+	if b := (*boundError)(nil); errors.As(err, &b) {
+		e.Limit = b.limit
+	} else {
+		e.Cause = err
+	}
+	h.notify(true, e)
+	return e
+}
+
+func (h *hold) notify(released bool, err error) {
+	if h.transport.Notify == nil {
+		return
+	}
+	h.transport.Notify(Notice{
+		Released: released, Request: h.request, Fault: h.fault,
+		Held: time.Since(h.since), Sends: h.sends, Err: err,
+	})
+}

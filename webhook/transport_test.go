@@ -1,0 +1,290 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	refused = `Internal error occurred: failed calling webhook "v.example.io": failed to call webhook: Post "https://w.ns.svc:443/v?timeout=10s": dial tcp 10.96.0.9:443: connect: connection refused`
+	notTrue = `Internal error occurred: failed calling webhook "v.example.io": failed to call webhook: Post "https://w.ns.svc:443/v?timeout=10s": tls: failed to verify certificate: x509: certificate is valid for other.ns.svc, not w.ns.svc`
+	denial  = `admission webhook "v.example.io" denied the request: no`
+)
+
+// apiServer answers requests as its answer function says; nil is 201 Created.
+type apiServer struct {
+	answer   func(body string) (*metav1.Status, error)
+	sends    atomic.Int32
+	inFlight atomic.Int32
+	most     atomic.Int32
+}
+
+func (s *apiServer) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.sends.Add(1)
+	s.most.Store(max(s.most.Load(), s.inFlight.Add(1)))
+	defer s.inFlight.Add(-1)
+	body, _ := io.ReadAll(req.Body)
+	time.Sleep(time.Millisecond) // in the bubble's time: a request takes a while
+	status, err := s.answer(string(body))
+	if err != nil {
+		return nil, err
+	}
+	if status == nil {
+		return &http.Response{StatusCode: http.StatusCreated, Body: io.NopCloser(bytes.NewReader(body))}, nil
+	}
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	b, _ := json.Marshal(status)
+	return &http.Response{StatusCode: int(status.Code), Body: io.NopCloser(bytes.NewReader(b))}, nil
+}
+
+// readyAfter answers with text until d has passed.
+func readyAfter(d time.Duration, text string) func(string) (*metav1.Status, error) {
+	at := time.Now().Add(d)
+	return func(string) (*metav1.Status, error) {
+		if time.Now().Before(at) {
+			return internalError(text), nil
+		}
+		return nil, nil
+	}
+}
+
+func create(ctx context.Context, t *testing.T, name string) *http.Request {
+	t.Helper()
+	body := `{"kind":"Widget","apiVersion":"example.io/v1","metadata":{"name":"` + name + `","namespace":"demo"}}`
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		"https://api/apis/example.io/v1/namespaces/demo/widgets", io.NopCloser(strings.NewReader(body)))
+	require.NoError(t, err)
+	return req
+}
+
+func TestTransportHoldsUntilTheWebhookAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &apiServer{answer: readyAfter(8*time.Second, refused)}
+		var notices []Notice
+		tr := &Transport{Base: server, Gate: NewGate(nil), Notify: func(n Notice) { notices = append(notices, n) }}
+		start := time.Now()
+
+		resp, err := tr.RoundTrip(create(t.Context(), t, "w1"))
+
+		require.NoError(t, err)
+		require.Equal(t, http.StatusCreated, resp.StatusCode)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Contains(t, string(body), `"name":"w1"`, "the body is sent whole each time")
+		require.Less(t, time.Since(start), 9500*time.Millisecond)
+		require.Len(t, notices, 2, "one notice when it is held, one when it is released")
+		require.False(t, notices[0].Released)
+		require.Equal(t, "Widget/demo/w1", notices[0].Request.String())
+		require.Equal(t, "ns/w", notices[0].Fault.ServiceKey())
+		require.True(t, notices[1].Released)
+		require.NoError(t, notices[1].Err)
+		require.Equal(t, int(server.sends.Load()), notices[1].Sends)
+	})
+}
+
+func TestTransportReturnsADenialUntouched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &apiServer{answer: func(string) (*metav1.Status, error) {
+			return &metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: denial}, nil
+		}}
+		tr := &Transport{Base: server, Gate: NewGate(nil), Notify: func(Notice) { t.Error("a denial is not held") }}
+
+		resp, err := tr.RoundTrip(create(t.Context(), t, "w1"))
+
+		require.NoError(t, err)
+		require.EqualValues(t, 1, server.sends.Load())
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Contains(t, string(body), "denied the request")
+	})
+}
+
+func TestTransportEndsAHoldWithADenial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ready := time.Now().Add(2 * time.Second)
+		server := &apiServer{answer: func(string) (*metav1.Status, error) {
+			if time.Now().Before(ready) {
+				return internalError(refused), nil
+			}
+			return &metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: denial}, nil
+		}}
+		tr := &Transport{Base: server, Gate: NewGate(nil)}
+
+		resp, err := tr.RoundTrip(create(t.Context(), t, "w1"))
+
+		require.NoError(t, err)
+		require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	})
+}
+
+func TestTransportLetsOneRequestLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const objects = 20
+		server := &apiServer{answer: readyAfter(8*time.Second, refused)}
+		tr := &Transport{Base: server, Gate: NewGate(nil)}
+		alone := &apiServer{answer: readyAfter(8*time.Second, refused)}
+
+		var wg sync.WaitGroup
+		var last atomic.Int64
+		start := time.Now()
+		for range objects {
+			wg.Go(func() {
+				_, err := tr.RoundTrip(create(t.Context(), t, "w"))
+				require.NoError(t, err)
+				last.Store(max(last.Load(), int64(time.Since(start))))
+			})
+		}
+		wg.Go(func() {
+			one := &Transport{Base: alone, Gate: NewGate(nil)}
+			_, err := one.RoundTrip(create(t.Context(), t, "w"))
+			require.NoError(t, err)
+		})
+		time.Sleep(time.Second)
+		server.most.Store(0)
+		time.Sleep(6 * time.Second)
+		require.EqualValues(t, 1, server.most.Load(), "while the webhook is down, one request is sent at a time")
+		wg.Wait()
+		// Each of the others costs two sends: the first one, and the one that is admitted.
+		require.InDelta(t, alone.sends.Load()+2*(objects-1), server.sends.Load(), 12)
+		require.Less(t, time.Duration(last.Load()), 9500*time.Millisecond)
+	})
+}
+
+func TestTransportLeaderGoesAndTheNextOneLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &apiServer{answer: readyAfter(8*time.Second, refused)}
+		tr := &Transport{Base: server, Gate: NewGate(nil)}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := errors.New("interrupted")
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := tr.RoundTrip(create(ctx, t, "leader"))
+			require.ErrorIs(t, err, stop)
+			var held *HoldError
+			require.ErrorAs(t, err, &held)
+			require.Equal(t, "Widget/demo/leader", held.Request.String())
+		})
+		time.Sleep(time.Second)
+		wg.Go(func() {
+			_, err := tr.RoundTrip(create(t.Context(), t, "next"))
+			require.NoError(t, err)
+		})
+		time.Sleep(time.Second)
+		cancel(stop)
+		wg.Wait()
+	})
+}
+
+func TestTransportBounds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text  string
+		limit time.Duration
+	}{
+		"a webhook that never comes":       {refused, 20 * time.Second},
+		"a webhook that is misconfigured":  {notTrue, 5 * time.Second},
+		"a conversion webhook that is not": {strings.Replace(refused, `failed calling webhook "v.example.io": failed to call webhook:`, "conversion webhook for example.io/v1, Kind=Widget failed:", 1), 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := &apiServer{answer: readyAfter(time.Hour, tc.text)}
+				var last Notice
+				tr := &Transport{
+					Base: server, Gate: NewGate(nil), HoldTimeout: 20 * time.Second, Grace: 5 * time.Second,
+					Notify: func(n Notice) { last = n },
+				}
+				start := time.Now()
+
+				_, err := tr.RoundTrip(create(t.Context(), t, "w1"))
+
+				var held *HoldError
+				require.ErrorAs(t, err, &held)
+				require.Equal(t, tc.limit, held.Limit)
+				require.WithinRange(t, time.Now(), start.Add(tc.limit), start.Add(tc.limit+100*time.Millisecond))
+				require.ErrorContains(t, err, "(Service ns/w), which never answered: ")
+				require.Equal(t, err, last.Err)
+				require.True(t, last.Released)
+			})
+		})
+	}
+}
+
+// While a request is held, the API server itself may restart.
+func TestTransportSurvivesAnAPIServerThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		server := &apiServer{answer: func(string) (*metav1.Status, error) {
+			switch d := time.Since(start); {
+			case d < 2*time.Second:
+				return internalError(refused), nil
+			case d < 4*time.Second:
+				return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+			default:
+				return nil, nil
+			}
+		}}
+		tr := &Transport{Base: server, Gate: NewGate(nil)}
+
+		resp, err := tr.RoundTrip(create(t.Context(), t, "w1"))
+
+		require.NoError(t, err)
+		require.Equal(t, http.StatusCreated, resp.StatusCode)
+	})
+}
+
+// A connection that breaks after the request left proves nothing: the object
+// may have been written.
+func TestTransportDoesNotRepeatWhatMayHaveBeenWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reset := &net.OpError{Op: "read", Err: errors.New("connection reset by peer")}
+		start := time.Now()
+		server := &apiServer{answer: func(string) (*metav1.Status, error) {
+			if time.Since(start) < time.Second {
+				return internalError(refused), nil
+			}
+			return nil, reset
+		}}
+		tr := &Transport{Base: server, Gate: NewGate(nil)}
+
+		_, err := tr.RoundTrip(create(t.Context(), t, "w1"))
+
+		require.ErrorIs(t, err, reset)
+	})
+}
+
+func TestPace(t *testing.T) {
+	now := time.Now()
+	p := newPace(now)
+	require.Equal(t, fast, p.next.Sub(now), "the first try comes soon")
+
+	p.changed(now, change{backed: unbacked})
+	p.failed(now)
+	require.Equal(t, slow, p.next.Sub(now), "nobody can answer: slow")
+
+	p.changed(now, change{backed: unbacked, configuration: true})
+	require.Equal(t, now, p.next, "a changed configuration is tried at once, whoever answers")
+
+	p.changed(now, change{backed: backed})
+	require.Equal(t, now, p.next, "an endpoint is ready: at once")
+	p.failed(now)
+	require.Equal(t, fast, p.next.Sub(now), "just after a change: fast")
+
+	later := now.Add(hurry)
+	for range 20 {
+		p.failed(later)
+	}
+	require.InDelta(t, time.Second, p.next.Sub(later), float64(100*time.Millisecond), "long after a change: once a second")
+}

@@ -1,0 +1,182 @@
+package webhook
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// resync is how often everything that is watched is looked at again, in case
+// that an event was missed.
+const resync = 30 * time.Second
+
+// watch follows what one webhook depends on, and tells of every change. A kind
+// that may not be watched is left out: the pace is by backoff then.
+type watch struct {
+	client  kubernetes.Interface
+	fault   Fault
+	changed func(change)
+
+	mu sync.Mutex
+	// ready counts the ready addresses of each EndpointSlice by name.
+	ready map[string]int
+	known bool
+}
+
+// run watches until ctx ends, and returns when all of its goroutines have ended.
+func (w *watch) run(ctx context.Context) {
+	w.ready = map[string]int{}
+	var factories []informers.SharedInformerFactory
+	if w.fault.Service != "" {
+		factories = append(factories, w.endpoints())
+	}
+	if w.fault.Kind == Admission {
+		factories = append(factories, w.configurations())
+	}
+	for _, f := range factories {
+		f.Start(ctx.Done())
+	}
+	if w.fault.Service != "" {
+		w.sync(ctx, factories[0])
+	}
+	<-ctx.Done()
+	for _, f := range factories {
+		f.Shutdown()
+	}
+}
+
+// endpoints watches the EndpointSlices of the Service.
+func (w *watch) endpoints() informers.SharedInformerFactory {
+	f := informers.NewSharedInformerFactoryWithOptions(w.client, resync,
+		informers.WithNamespace(w.fault.Namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = discoveryv1.LabelServiceName + "=" + w.fault.Service
+		}))
+	inf := f.Discovery().V1().EndpointSlices().Informer()
+	quiet(inf)
+	_, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { w.slice(o, false) },
+		UpdateFunc: func(_, o any) { w.slice(o, false) },
+		DeleteFunc: func(o any) { w.slice(o, true) },
+	})
+	return f
+}
+
+// sync tells of a Service that has no EndpointSlice at all, for which no event comes.
+func (w *watch) sync(ctx context.Context, f informers.SharedInformerFactory) {
+	f.WaitForCacheSync(ctx.Done())
+	if ctx.Err() != nil {
+		return
+	}
+	w.mu.Lock()
+	news := !w.known
+	w.known = true
+	w.mu.Unlock()
+	if news {
+		w.changed(change{backed: unbacked})
+	}
+}
+
+// slice takes one EndpointSlice into account.
+func (w *watch) slice(obj any, gone bool) {
+	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = d.Obj
+	}
+	s, ok := obj.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	before, was := w.total(), w.known
+	w.ready[s.Name] = 0
+	if !gone {
+		w.ready[s.Name] = readyAddresses(s)
+	}
+	after := w.total()
+	w.known = true
+	w.mu.Unlock()
+	if was && before == after {
+		return
+	}
+	w.changed(change{backed: readingOf(after)})
+}
+
+func readingOf(ready int) reading {
+	if ready > 0 {
+		return backed
+	}
+	return unbacked
+}
+
+func (w *watch) total() int {
+	n := 0
+	for _, r := range w.ready {
+		n += r
+	}
+	return n
+}
+
+// readyAddresses counts the addresses that a proxy would send to. No ready
+// condition counts as ready (k8s.io/api discovery/v1, EndpointConditions).
+func readyAddresses(s *discoveryv1.EndpointSlice) int {
+	n := 0
+	for _, e := range s.Endpoints {
+		if e.Conditions.Ready == nil || *e.Conditions.Ready {
+			n += len(e.Addresses)
+		}
+	}
+	return n
+}
+
+// configurations watches the webhook configurations: a CA bundle that is
+// filled in, or an entry that goes away, lets a request pass.
+func (w *watch) configurations() informers.SharedInformerFactory {
+	f := informers.NewSharedInformerFactory(w.client, resync)
+	h := cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(before, after any) {
+			if version(before) != version(after) {
+				w.again()
+			}
+		},
+		DeleteFunc: func(any) { w.again() },
+	}
+	for _, inf := range []cache.SharedIndexInformer{
+		f.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer(),
+		f.Admissionregistration().V1().MutatingWebhookConfigurations().Informer(),
+	} {
+		quiet(inf)
+		_, _ = inf.AddEventHandler(h)
+	}
+	return f
+}
+
+// again tells of a change with the reading as it was.
+func (w *watch) again() {
+	w.mu.Lock()
+	r := unknown
+	if w.known {
+		r = readingOf(w.total())
+	}
+	w.mu.Unlock()
+	w.changed(change{backed: r, configuration: true})
+}
+
+func version(obj any) string {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return m.GetResourceVersion()
+}
+
+// quiet keeps an informer from logging that it may not watch; it tries again by itself.
+func quiet(inf cache.SharedIndexInformer) {
+	_ = inf.SetWatchErrorHandler(func(*cache.Reflector, error) {})
+}
