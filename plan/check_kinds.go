@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -186,24 +185,19 @@ func (c *checker) checkWebhook(s Step, at path) {
 // Before them it would wait for ever.
 func (c *checker) checkWebhookRelease(s Step, at path) {
 	w := *s.Webhook
-	var releases []string
+	all := c.releaseOwners()
 	var owners []Step
-	for _, o := range c.plan.Steps {
-		name := o.ReleaseName()
-		if name == "" {
-			continue
-		}
-		releases = append(releases, name)
-		if name == w.Release && (w.Namespace == "" || o.Helm.Namespace == "" || o.Helm.Namespace == w.Namespace) {
+	for _, o := range all[w.Release] {
+		if w.Namespace == "" || o.Helm.Namespace == "" || o.Helm.Namespace == w.Namespace {
 			owners = append(owners, o)
 		}
 	}
 	switch {
-	case len(owners) == 0 && slices.Contains(releases, w.Release):
+	case len(owners) == 0 && len(all[w.Release]) > 0:
 		c.addValue(at.key("namespace"), "remove namespace, or give that of the helm step", "no helm step installs the release %q into the namespace %q", w.Release, w.Namespace)
 	case len(owners) == 0:
 		hint := "for a webhook from outside of the plan, give its configuration"
-		if near := c.nearest(w.Release, releases); near != "" {
+		if near := c.nearest(w.Release, sortedKeys(all)); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		c.addValue(at.key("release"), hint, "no helm step installs the release %q", cut(w.Release, 80))
@@ -213,4 +207,17 @@ func (c *checker) checkWebhookRelease(s Step, at path) {
 		c.addValue(at.key("release"), fmt.Sprintf("let it need %q, not the other way round", owners[0].Name),
 			"the release %q is installed by the step %q, which comes after this one", w.Release, owners[0].Name)
 	}
+}
+
+// releaseOwners gives the helm steps of each release, in plan order.
+func (c *checker) releaseOwners() map[string][]Step {
+	if c.releases == nil {
+		c.releases = map[string][]Step{}
+		for _, s := range c.plan.Steps {
+			if name := s.ReleaseName(); name != "" {
+				c.releases[name] = append(c.releases[name], s)
+			}
+		}
+	}
+	return c.releases
 }

@@ -22,6 +22,8 @@ type checker struct {
 	plan *Plan
 	// steps is the plan's graph; see graph.
 	steps *Graph
+	// releases are the helm steps by release; see releaseOwners.
+	releases map[string][]Step
 	// budget is how many names may still be compared for hints.
 	budget int
 }
@@ -279,6 +281,10 @@ func (c *checker) wrongType(t reflect.Type, v any, at path) {
 		hint = "write a list: [" + cut(n.Value, 60) + "]"
 	case t.Kind() != reflect.String && isText && n != nil && n.Style != 0 && slices.Contains([]reflect.Kind{reflect.Int, reflect.Float64, reflect.Bool}, t.Kind()):
 		hint = "write it without quotes"
+	}
+	if v == nil {
+		c.addKey(at, hint, "expected %s, got nothing", expected(t))
+		return
 	}
 	c.addValue(at, hint, "expected %s, got %s", expected(t), describe(v))
 }

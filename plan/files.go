@@ -94,12 +94,23 @@ func globIn(dir, pattern string) ([]string, error) {
 	return found, err
 }
 
-var errIsFolder = errors.New("is a folder")
+var (
+	errIsFolder = errors.New("is a folder")
+	errNoFile   = errors.New("there is no such file")
+)
+
+// cannotUse says in one line what is wrong with a path.
+func cannotUse(what, name string, err error) string {
+	if errors.Is(err, errNoFile) {
+		return fmt.Sprintf("there is no %s %q", what, cut(name, 120))
+	}
+	return fmt.Sprintf("the %s %q cannot be used: %v", what, cut(name, 120), err)
+}
 
 // statError says in few words why a path cannot be used.
 func statError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("there is no such file")
+		return errNoFile
 	}
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -134,7 +145,7 @@ func (c *checker) checkFile(name string, at path) {
 	info, err := os.Stat(c.plan.Abs(name))
 	switch {
 	case err != nil:
-		c.addValue(at, c.pathHint(name), "the file %q cannot be used: %v", name, statError(err))
+		c.addValue(at, c.pathHint(name), "%s", cannotUse("file", name, statError(err)))
 	case info.IsDir():
 		c.addValue(at, "", "%q is a folder, not a file", name)
 	}
@@ -148,7 +159,7 @@ func (c *checker) checkGlob(name string, at path) {
 	case errors.Is(err, errIsFolder):
 		c.addValue(at, "write "+filepath.ToSlash(filepath.Join(name, "*.yaml")), "%q is a folder, not a file", name)
 	case err != nil:
-		c.addValue(at, c.pathHint(name), "the file %q cannot be used: %v", name, err)
+		c.addValue(at, c.pathHint(name), "%s", cannotUse("file", name, err))
 	}
 }
 
@@ -160,7 +171,7 @@ func (c *checker) checkChart(h Helm, at path) {
 	info, err := os.Stat(full)
 	switch {
 	case err != nil:
-		c.addValue(at, c.pathHint(h.Chart), "the chart %q cannot be used: %v", h.Chart, statError(err))
+		c.addValue(at, c.pathHint(h.Chart), "%s", cannotUse("chart", h.Chart, statError(err)))
 	case info.IsDir():
 		if _, err := os.Stat(filepath.Join(full, "Chart.yaml")); err != nil {
 			c.addValue(at, "", "the folder %q is no chart: it has no Chart.yaml", h.Chart)

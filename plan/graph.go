@@ -36,7 +36,7 @@ func (p *Plan) Graph() *Graph {
 		}
 		seen[to] = true
 		for _, n := range s.Needs {
-			if from, ok := g.index[n]; ok {
+			if from, ok := g.index[n]; ok && n != "" {
 				g.needs[to] = append(g.needs[to], from)
 			}
 		}
@@ -122,11 +122,12 @@ func (g *Graph) Levels() [][]string {
 	return levels
 }
 
-// after tells whether step needs the step before, directly or not.
+// after tells whether step needs the step before, directly or not. Of steps in a
+// cycle, or behind one, it knows nothing.
 func (g *Graph) after(step, before string) bool {
 	from, ok1 := g.index[step]
 	goal, ok2 := g.index[before]
-	if !ok1 || !ok2 {
+	if !ok1 || !ok2 || g.level[from] <= g.level[goal] {
 		return false
 	}
 	seen := make([]bool, len(g.names))
@@ -138,7 +139,7 @@ func (g *Graph) after(step, before string) bool {
 			if n == goal {
 				return true
 			}
-			if !seen[n] {
+			if !seen[n] && g.level[n] > g.level[goal] {
 				seen[n] = true
 				queue = append(queue, n)
 			}

@@ -11,14 +11,17 @@ import (
 const nearestBudget = 1_000_000
 
 // nearest gives the candidate that a mistyped name most likely means; "" when
-// none is near: at most two edits away (one for names of up to three letters),
-// or a prefix one of the other.
+// none is near: at most two edits away (one for names of three letters, none for
+// shorter ones), or a prefix one of the other.
 func (c *checker) nearest(name string, candidates []string) string {
 	if c.budget -= len(candidates); c.budget < 0 || name == "" {
 		return ""
 	}
 	limit := 2
-	if len(name) <= 3 {
+	switch {
+	case len(name) < 3:
+		return ""
+	case len(name) == 3:
 		limit = 1
 	}
 	best, bestDistance := "", limit+1
@@ -32,7 +35,7 @@ func (c *checker) nearest(name string, candidates []string) string {
 		return best
 	}
 	for _, k := range candidates {
-		if len(name) >= 3 && len(k) >= 3 && (strings.HasPrefix(k, name) || strings.HasPrefix(name, k)) {
+		if len(k) >= 3 && (strings.HasPrefix(k, name) || strings.HasPrefix(name, k)) {
 			return k
 		}
 	}
@@ -40,9 +43,9 @@ func (c *checker) nearest(name string, candidates []string) string {
 }
 
 // fold makes valuesFiles, values-files and values_files the same.
-func fold(s string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s))
-}
+func fold(s string) string { return strings.ToLower(joined.Replace(s)) }
+
+var joined = strings.NewReplacer("_", "", "-", "")
 
 // distance is the Levenshtein distance of a and b in bytes, or limit+1 when it
 // is more than limit.

@@ -24,8 +24,7 @@ func (s *source) pos(n *yamlv3.Node) Pos { return Pos{s.file, n.Line, n.Column} 
 func (s *source) checkNodes(f *faults) (duplicates, ok bool) {
 	w := nodeWalk{s: s, f: f, sizes: map[*yamlv3.Node]int{}, ok: true}
 	if w.size(s.root) > maxNodes && w.ok {
-		f.add(s, Pos{File: s.file}, "", "write the values out, or move them to values_files",
-			"the file has more than %d values once its aliases are put in", maxNodes)
+		f.add(s, Pos{File: s.file}, "", "move values to values_files, and objects to apply.files", "the file has more than %d values", maxNodes)
 		w.ok = false
 	}
 	return w.duplicates, w.ok
@@ -69,6 +68,9 @@ func (w *nodeWalk) size(n *yamlv3.Node) int {
 	total := 1
 	for _, c := range n.Content {
 		total = min(total+w.size(c), maxNodes+1)
+		if total > maxNodes && c.Kind == yamlv3.AliasNode && w.ok {
+			w.refuse(c, "write the values out, or move them to values_files", "the file has more than %d values once its aliases are put in", maxNodes)
+		}
 	}
 	if n.Anchor != "" {
 		w.sizes[n] = total

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"regexp"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -174,43 +172,6 @@ func (s *source) parse(f *faults) bool {
 
 func isEmptyDocument(n *yamlv3.Node) bool {
 	return len(n.Content) == 1 && n.Content[0].Kind == yamlv3.ScalarNode && n.Content[0].Value == "" && n.Content[0].ShortTag() == "!!null"
-}
-
-var yamlErrorLine = regexp.MustCompile(`^line (\d+): `)
-
-// syntaxFault reports what a YAML parser says, whose positions are lines at best.
-func (s *source) syntaxFault(f *faults, err error) {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	text = strings.TrimPrefix(text, "unmarshal errors:\n  ")
-	pos, hint := Pos{File: s.file}, ""
-	if m := yamlErrorLine.FindStringSubmatch(text); m != nil {
-		line, _ := strconv.Atoi(m[1])
-		text = text[len(m[0]):]
-		line = min(max(line, 1), len(s.starts))
-		pos = Pos{s.file, line, firstColumn(s.line(line))}
-	}
-	// A tab in an indentation gives all kinds of messages, none of which says so.
-	for line := max(pos.Line-1, 1); pos.Line > 0 && line <= min(pos.Line+1, len(s.starts)); line++ {
-		if indent, tab := leadingTab(s.line(line)); tab {
-			pos = Pos{s.file, line, indent + 1}
-			text, hint = "a tab cannot indent YAML", "indent by spaces"
-			break
-		}
-	}
-	f.add(s, pos, "", hint, "%s", text)
-}
-
-// firstColumn gives the column of the first character which is not blank.
-func firstColumn(line string) int {
-	return len(line) - len(strings.TrimLeft(line, " ")) + 1
-}
-
-// leadingTab finds a tab in the indentation of a line that has more than blanks.
-func leadingTab(line string) (at int, ok bool) {
-	rest := strings.TrimLeft(line, " \t")
-	indent := line[:len(line)-len(rest)]
-	at = strings.IndexByte(indent, '\t')
-	return at, at >= 0 && strings.TrimSpace(rest) != ""
 }
 
 // plainNumbers turns the numbers of a decoded tree into int64 where they fit,

@@ -1,0 +1,98 @@
+package plan_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// FuzzParse feeds Parse with damaged plans. Whatever the bytes are, the answer
+// is a sound plan or diagnostics that are safe to print, and it comes soon.
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(f, err)
+	for _, file := range files {
+		a, err := txtar.ParseFile(file)
+		require.NoError(f, err)
+		for _, x := range a.Files {
+			if x.Name == "plan.yaml" {
+				f.Add(x.Data, "list=[a, b]")
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, src []byte, set string) {
+		start := time.Now()
+		p, err := plan.Parse("p.yaml", src, plan.Inputs{Set: []string{set}})
+		if _, noSet := plan.Parse("p.yaml", src, plan.Inputs{}); noSet == nil && err == nil {
+			checkPlan(t, p)
+		}
+		if err != nil {
+			checkDiagnostics(t, src, err)
+		}
+		// Generous, because the machine may be busy; usual is well below 10 ms.
+		require.Less(t, time.Since(start), 10*time.Second)
+	})
+}
+
+// checkPlan holds a good plan to what the rest of the program relies on.
+func checkPlan(t *testing.T, p *plan.Plan) {
+	t.Helper()
+	require.Equal(t, plan.APIVersion, p.APIVersion)
+	require.NotEmpty(t, p.Steps)
+	g := p.Graph()
+	require.Len(t, g.Order(), len(p.Steps))
+	require.Empty(t, g.Cycles())
+	for _, s := range p.Steps {
+		require.NotEmpty(t, s.Kind())
+		require.Positive(t, p.StepTimeout(s))
+		require.Positive(t, p.StepRetry(s).InstallRetries)
+		require.Positive(t, p.StepRetry(s).RetryDelaySeconds)
+		require.Positive(t, p.StepWebhooks(s).HoldTimeout)
+		if s.Wait != nil {
+			_, err := s.Wait.Condition()
+			require.NoError(t, err)
+		}
+	}
+	// A plan written as JSON is YAML, and means the same.
+	p.Vars = nil
+	doc, err := json.Marshal(p)
+	require.NoError(t, err)
+	if bytes.Contains(doc, []byte("${{")) || bytes.ContainsFunc(doc, unicode.IsControl) {
+		return
+	}
+	again, err := plan.Parse(p.File, doc, plan.Inputs{})
+	require.NoError(t, err)
+	doc2, err := json.Marshal(again)
+	require.NoError(t, err)
+	require.JSONEq(t, string(doc), string(doc2))
+}
+
+// checkDiagnostics wants positions that are in the file and text that is
+// harmless on a terminal.
+func checkDiagnostics(t *testing.T, src []byte, err error) {
+	t.Helper()
+	ds, ok := err.(plan.Diagnostics) //nolint:errorlint // the contract is the type itself
+	require.True(t, ok)
+	require.NotEmpty(t, ds)
+	lines := bytes.Split(src, []byte("\n"))
+	for _, d := range ds {
+		require.NotEmpty(t, d.Message)
+		require.LessOrEqual(t, d.Line, len(lines))
+		if d.Line > 0 && d.File == "p.yaml" {
+			require.LessOrEqual(t, d.Col, len(lines[d.Line-1])+2)
+		}
+		require.LessOrEqual(t, strings.Count(d.Excerpt, "\n"), 1)
+	}
+	for _, r := range err.Error() {
+		require.False(t, r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)), "control character %U", r)
+	}
+}

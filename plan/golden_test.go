@@ -1,0 +1,131 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens in testdata")
+
+// TestGolden loads plan.yaml of every archive in testdata, in a folder that
+// holds the archive's other files, with the inputs in "args" (one flag on a
+// line). A plan with faults must give exactly "diagnostics"; a good one "graph",
+// and "steps" where the archive has it: the steps as JSON.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			full, err := filepath.Abs(file)
+			require.NoError(t, err)
+			a, err := txtar.ParseFile(full)
+			require.NoError(t, err)
+			got := outputs(t, a)
+			if *update {
+				rewrite(t, full, a, got)
+				return
+			}
+			want := map[string]string{}
+			for _, f := range a.Files {
+				if isOutput(f.Name) {
+					want[f.Name] = string(f.Data)
+				}
+			}
+			if _, ok := want["steps"]; !ok {
+				delete(got, "steps")
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+func isOutput(name string) bool { return name == "diagnostics" || name == "graph" || name == "steps" }
+
+// outputs runs one archive.
+func outputs(t *testing.T, a *txtar.Archive) map[string]string {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	var in plan.Inputs
+	for _, f := range a.Files {
+		switch {
+		case isOutput(f.Name):
+		case f.Name == "args":
+			in = inputs(t, string(f.Data))
+		default:
+			require.NoError(t, os.MkdirAll(filepath.Dir(f.Name), 0o755))
+			require.NoError(t, os.WriteFile(f.Name, f.Data, 0o600))
+		}
+	}
+	p, err := plan.Load("plan.yaml", in)
+	if err != nil {
+		require.IsType(t, plan.Diagnostics{}, err)
+		return map[string]string{"diagnostics": err.Error() + "\n"}
+	}
+	steps, err := json.MarshalIndent(p.Steps, "", "  ")
+	require.NoError(t, err)
+	return map[string]string{"graph": graph(p), "steps": string(steps) + "\n"}
+}
+
+func inputs(t *testing.T, args string) (in plan.Inputs) {
+	t.Helper()
+	for line := range strings.Lines(args) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch name {
+		case "--set":
+			in.Set = append(in.Set, value)
+		case "--var-file":
+			in.VarFiles = append(in.VarFiles, value)
+		default:
+			t.Fatalf("args: %q is not understood", line)
+		}
+	}
+	return in
+}
+
+// graph writes the levels, one on a line, and who needs each step.
+func graph(p *plan.Plan) string {
+	var b strings.Builder
+	g := p.Graph()
+	fmt.Fprintln(&b, "order:", strings.Join(g.Order(), " "))
+	fmt.Fprintln(&b, "roots:", strings.Join(g.Roots(), " "))
+	for i, level := range g.Levels() {
+		fmt.Fprintf(&b, "level %d: %s\n", i, strings.Join(level, " "))
+	}
+	for _, s := range p.Steps {
+		if d := g.Dependents(s.Name); len(d) > 0 {
+			fmt.Fprintf(&b, "%s <- %s\n", s.Name, strings.Join(d, " "))
+		}
+	}
+	return b.String()
+}
+
+// rewrite puts the outputs at the end of the archive.
+func rewrite(t *testing.T, file string, a *txtar.Archive, got map[string]string) {
+	t.Helper()
+	var kept []txtar.File
+	withSteps := false
+	for _, f := range a.Files {
+		if !isOutput(f.Name) {
+			kept = append(kept, f)
+		}
+		withSteps = withSteps || f.Name == "steps"
+	}
+	for _, name := range []string{"diagnostics", "graph", "steps"} {
+		if data, ok := got[name]; ok && (name != "steps" || withSteps) {
+			kept = append(kept, txtar.File{Name: name, Data: []byte(data)})
+		}
+	}
+	a.Files = kept
+	require.NoError(t, os.WriteFile(file, txtar.Format(a), 0o644))
+}
