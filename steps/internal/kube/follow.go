@@ -71,6 +71,10 @@ func (f *follower) send(ctx context.Context, u update) {
 
 // run lists and watches until ctx ends.
 func (f *follower) run(ctx context.Context) {
+	if f.apart() {
+		f.runEach(ctx)
+		return
+	}
 	delay := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMultiplier(1.6),
 		backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
@@ -238,6 +242,12 @@ func (f *follower) watch(ctx context.Context, client dynamic.ResourceInterface, 
 // wants leaves out the neighbours that a list of more than one name brings along.
 func (f *follower) wants(o *unstructured.Unstructured) bool {
 	return f.names == nil || slices.Contains(f.names, o.GetName())
+}
+
+// apart tells whether objects are followed one by one from the start: a list of
+// all CustomResourceDefinitions is tens of megabytes where there are hundreds.
+func (f *follower) apart() bool {
+	return f.flock.kind.Group == "apiextensions.k8s.io" && 1 < len(f.names) && len(f.names) <= 100
 }
 
 // split tells whether the objects may not be listed together but perhaps one by one.

@@ -172,9 +172,9 @@ type entry struct {
 // group is the objects of one flock.
 type group struct {
 	objects map[string]*unstructured.Unstructured // by name
-	meant   map[types.UID]bool // the objects of the first look, for deletions
-	looked  map[string]bool    // the names that were looked at; "" when all were
-	trouble string             // why the objects cannot be read at present
+	meant   map[types.UID]bool                    // the objects of the first look, for deletions
+	looked  map[string]bool                       // the names that were looked at; "" when all were
+	trouble string                                // why the objects cannot be read at present
 	entries []*entry
 }
 

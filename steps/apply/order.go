@@ -1,0 +1,58 @@
+package apply
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
+// phase is when an object is sent. A later phase begins when the requests of
+// the one before were answered; those that are held for a webhook are not
+// waited for, since what they wait for may come in a later phase.
+type phase int
+
+const (
+	// first are namespaces and CustomResourceDefinitions: nothing else works
+	// without them, so they are waited for in any case.
+	first phase = iota
+	// ground is what workloads refer to: accounts, rights, configuration, services.
+	ground
+	// work is everything else that Kubernetes itself knows: workloads and webhook
+	// configurations too.
+	work
+	// custom is all custom resources: after the webhook configurations, so that
+	// the webhooks see them, and after the operators that bring the webhooks.
+	custom
+	phases
+)
+
+const crdGroup = "apiextensions.k8s.io"
+
+var groundKinds = map[string]bool{
+	"ServiceAccount": true, "Secret": true, "ConfigMap": true, "Service": true, "ResourceQuota": true, "LimitRange": true,
+	"PersistentVolume": true, "PersistentVolumeClaim": true,
+}
+
+// groundGroups are the groups whose kinds all belong to the ground.
+var groundGroups = map[string]bool{
+	"rbac.authorization.k8s.io": true, "storage.k8s.io": true, "scheduling.k8s.io": true, "networking.k8s.io": true,
+	"node.k8s.io": true,
+}
+
+// builtinGroups are the remaining groups that the API server itself serves
+// (k8s.io/api v0.37), besides the core group.
+var builtinGroups = map[string]bool{
+	"admissionregistration.k8s.io": true, "apiregistration.k8s.io": true, "apps": true, "authentication.k8s.io": true,
+	"authorization.k8s.io": true, "autoscaling": true, "batch": true, "certificates.k8s.io": true,
+	"coordination.k8s.io": true, "discovery.k8s.io": true, "events.k8s.io": true,
+	"flowcontrol.apiserver.k8s.io": true, "internal.apiserver.k8s.io": true, "policy": true, "resource.k8s.io": true,
+	"storagemigration.k8s.io": true,
+}
+
+func phaseOf(gk schema.GroupKind) phase {
+	switch {
+	case gk == schema.GroupKind{Kind: "Namespace"}, gk.Group == crdGroup:
+		return first
+	case gk.Group == "" && groundKinds[gk.Kind], groundGroups[gk.Group]:
+		return ground
+	case gk.Group == "", builtinGroups[gk.Group]:
+		return work
+	}
+	return custom
+}

@@ -1,0 +1,343 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"github.com/kplan-dev/kplan/steps/internal/kube"
+)
+
+// outcome is what applying did to an object.
+type outcome int
+
+const (
+	created outcome = iota
+	configured
+	unchanged
+)
+
+func (o outcome) String() string {
+	return [...]string{"created", "configured", "unchanged"}[o]
+}
+
+const (
+	// patience is how long faults that pass by themselves are endured, for each object.
+	patience = 30 * time.Second
+	// listFrom is from how many objects of a kind and namespace on one list is
+	// cheaper than asking for each; listLimit bounds that list.
+	listFrom  = 10
+	listLimit = 1000
+)
+
+// item is a manifest whose kind is known to the API server.
+type item struct {
+	manifest
+	phase   phase
+	mapping *meta.RESTMapping
+	client  dynamic.ResourceInterface
+	fresh   bool // the step itself brings the kind
+
+	before   string // the resourceVersion before; empty when absent, "?" when it may not be read
+	surveyed bool   // before is known
+
+	// What follows is written once, under run.mu, when the request was answered.
+	outcome outcome
+	done    bool
+	answer  *unstructured.Unstructured
+}
+
+// prepare maps the manifests that pick says, and gives each its namespace.
+func (r *run) prepare(ctx context.Context, pick func(manifest) bool) error {
+	type found struct {
+		mapping *meta.RESTMapping
+		err     error
+	}
+	kinds := map[schema.GroupVersionKind]found{}
+	var errs faults
+	for _, m := range r.manifests {
+		if !pick(m) {
+			continue
+		}
+		gvk, fresh := m.object.GroupVersionKind(), r.brought[m.kind()]
+		k, ok := kinds[gvk]
+		if !ok {
+			k.mapping, k.err = r.mappingOf(ctx, gvk, fresh)
+			kinds[gvk] = k
+		}
+		if k.err != nil {
+			if !ok {
+				errs = append(errs, fmt.Errorf("%s: %s: %w", m.source, m.id(), kube.Explain(k.err, kube.Op{})))
+			}
+			continue
+		}
+		object := m.object.DeepCopy()
+		switch {
+		case k.mapping.Scope.Name() != meta.RESTScopeNameNamespace:
+			object.SetNamespace("")
+		case object.GetNamespace() == "":
+			object.SetNamespace(r.namespace)
+		}
+		it := &item{manifest: manifest{object, m.source}, phase: phaseOf(m.kind()), mapping: k.mapping, fresh: fresh}
+		it.client = r.session.Resource(k.mapping, object.GetNamespace())
+		r.items = append(r.items, it)
+	}
+	if len(errs) > 0 {
+		return errs.err()
+	}
+	return nil
+}
+
+// mappingOf finds a kind's resource. A kind that the step itself brings may
+// take a moment from Established to being discovered.
+func (r *run) mappingOf(ctx context.Context, gvk schema.GroupVersionKind, fresh bool) (*meta.RESTMapping, error) {
+	deadline := time.Now().Add(discoverable)
+	wait := newBackOff(20*time.Millisecond, time.Second)
+	for {
+		m, err := r.session.Cluster.Mapping(ctx, gvk)
+		if err == nil || !fresh || !meta.IsNoMatchError(err) || time.Now().After(deadline) {
+			return m, err
+		}
+		if err := pause(ctx, wait.NextBackOff()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (r *run) inPhase(p phase) []*item {
+	var out []*item
+	for _, it := range r.items {
+		if it.phase == p {
+			out = append(out, it)
+		}
+	}
+	return out
+}
+
+// survey notes the versions that objects have before they are applied, where
+// many of a kind and namespace are asked for at once. Where listing is not
+// allowed send asks for each.
+func (r *run) survey(ctx context.Context, items []*item) error {
+	type key struct {
+		schema.GroupVersionResource
+		namespace string
+	}
+	groups := map[key][]*item{}
+	for _, it := range items {
+		k := key{it.mapping.Resource, it.object.GetNamespace()}
+		groups[k] = append(groups[k], it)
+	}
+	var wg sync.WaitGroup
+	for k, group := range groups {
+		if len(group) < listFrom {
+			continue
+		}
+		wg.Go(func() {
+			list, err := r.metadataOf(group[0]).List(ctx, metav1.ListOptions{Limit: listLimit})
+			if err != nil {
+				return // send asks for each, and tells
+			}
+			versions := map[string]string{}
+			for _, o := range list.Items {
+				versions[o.Name] = o.ResourceVersion
+			}
+			for _, it := range groups[k] {
+				it.before = versions[it.object.GetName()]
+				it.surveyed = it.before != "" || list.Continue == ""
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+func (r *run) metadataOf(it *item) metadata.ResourceInterface {
+	return r.metadata.Resource(it.mapping.Resource).Namespace(it.object.GetNamespace())
+}
+
+// send applies one object until it is admitted or refused for good. Applying is
+// the same twice as once, so it is repeated also where it is not sure whether
+// the object was persisted.
+func (r *run) send(ctx context.Context, it *item) (outcome, error) {
+	body, err := json.Marshal(it.object)
+	if err != nil {
+		return 0, err
+	}
+	if !it.surveyed {
+		if err := r.ask(ctx, it); err != nil {
+			return 0, r.explain(ctx, it, "get", err)
+		}
+	}
+	options := metav1.PatchOptions{
+		FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict, Force: new(r.spec.ForceConflicts),
+	}
+	began, wait := time.Now(), newBackOff(100*time.Millisecond, 3*time.Second)
+	for {
+		answer, err := it.client.Patch(ctx, it.object.GetName(), types.ApplyPatchType, body, options)
+		switch {
+		case err == nil && answer.GetDeletionTimestamp() != nil:
+			if err := r.gone(ctx, it); err != nil {
+				return 0, err
+			}
+			it.before = ""
+		case err == nil:
+			it.answer = answer
+			return judge(it.before, answer), nil
+		case ctx.Err() != nil || time.Since(began) > patience || !transient(err, it):
+			return 0, r.explain(ctx, it, "patch", err)
+		default:
+			if err := pause(ctx, wait.NextBackOff()); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+func judge(before string, answer *unstructured.Unstructured) outcome {
+	switch before {
+	case "":
+		return created
+	case answer.GetResourceVersion():
+		return unchanged
+	}
+	return configured
+}
+
+// ask reads the version that an object has before it is applied. For
+// those who may not read every object counts as configured.
+func (r *run) ask(ctx context.Context, it *item) error {
+	wait, began := newBackOff(100*time.Millisecond, 3*time.Second), time.Now()
+	for {
+		o, err := r.metadataOf(it).Get(ctx, it.object.GetName(), metav1.GetOptions{})
+		switch {
+		case err == nil:
+			it.before = o.ResourceVersion
+			return nil
+		case apierrors.IsNotFound(err):
+			return nil
+		case apierrors.IsForbidden(err):
+			it.before = "?"
+			return nil
+		case ctx.Err() != nil || time.Since(began) > patience || !transient(err, it):
+			return err
+		}
+		if err := pause(ctx, wait.NextBackOff()); err != nil {
+			return err
+		}
+	}
+}
+
+// gone waits until an object that is being deleted is, so that it can be made anew.
+func (r *run) gone(ctx context.Context, it *item) error {
+	r.log(it.id() + " is being deleted: waiting until it is gone")
+	target := kube.TargetOf(it.object)
+	return r.session.Until(ctx, kube.Wait{
+		Targets: []kube.Target{target}, For: target.String() + " to be deleted", Deletion: true,
+		Judge: func(_ kube.Target, u *unstructured.Unstructured) kube.Reading {
+			if u == nil {
+				return kube.Reading{State: kube.Reached, Reason: "deleted"}
+			}
+			return kube.Reading{State: kube.Waiting, Reason: "being deleted, finalizers: " + strings.Join(u.GetFinalizers(), ", ")}
+		},
+		Notice: r.log,
+	})
+}
+
+// explain gives the cause of a request that ended with the context, and hints otherwise.
+func (r *run) explain(ctx context.Context, it *item, verb string, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	op := kube.Op{Verb: verb, Resource: it.mapping.Resource.GroupResource(), Namespace: it.object.GetNamespace()}
+	return kube.Explain(redact(err, it.object), op)
+}
+
+// established waits until the API server serves the step's new kinds.
+func (r *run) established(ctx context.Context, items []*item) error {
+	var targets []kube.Target
+	changed := false
+	for _, it := range items {
+		if it.phase != first || it.mapping.GroupVersionKind.Group != crdGroup {
+			continue
+		}
+		changed = changed || it.outcome != unchanged
+		if kube.Ready(it.answer).State != kube.Reached {
+			targets = append(targets, kube.TargetOf(it.answer))
+		}
+	}
+	err := r.session.Until(ctx, kube.Wait{
+		Targets: targets, For: "custom resource definitions to be established",
+		Judge:  func(_ kube.Target, u *unstructured.Unstructured) kube.Reading { return kube.Ready(u) },
+		Notice: r.log,
+	})
+	if err == nil && changed {
+		r.session.Cluster.Refresh()
+	}
+	return err
+}
+
+// transient tells whether a fault passes by itself. A webhook that cannot be
+// called is none: the transport holds such requests, so one that comes here was
+// given up.
+func transient(err error, it *item) bool {
+	switch {
+	case kube.Denied(err), len(kube.Owners(err)) > 0:
+		return false
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsTooManyRequests(err),
+		apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err):
+		return true
+	case apierrors.IsNotFound(err) && it.fresh:
+		return !slices.ContainsFunc(details(err), func(s string) bool { return s == "namespaces" })
+	case apierrors.IsInternalError(err):
+		// No type tells these from others; the words are etcd's (server/etcdserver/errors).
+		return strings.Contains(err.Error(), "etcdserver: leader changed") || strings.Contains(err.Error(), "etcdserver: request timed out")
+	case apierrors.IsForbidden(err) && it.kind() == schema.GroupKind{Kind: "Pod"}:
+		// The default ServiceAccount of a new namespace comes a moment after it
+		// (k8s.io/kubernetes plugin/pkg/admission/serviceaccount).
+		return strings.Contains(err.Error(), "error looking up service account")
+	}
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) ||
+		utilnet.IsProbableEOF(err) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// details is the kind that an error is about, as a list of at most one.
+func details(err error) []string {
+	status := apierrors.APIStatus(nil)
+	if errors.As(err, &status) && status.Status().Details != nil {
+		return []string{status.Status().Details.Kind}
+	}
+	return nil
+}
+
+func newBackOff(from, to time.Duration) backoff.BackOff {
+	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(from), backoff.WithMaxInterval(to), backoff.WithMaxElapsedTime(0))
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
