@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// condition is one entry of status.conditions, as JSON.
+func condition(kind string, is bool, reason, message string) map[string]any {
+	status := "False"
+	if is {
+		status = "True"
+	}
+	return map[string]any{
+		"type": kind, "status": status, "reason": reason, "message": message,
+		"lastTransitionTime": rfc3339(time.Now()),
+	}
+}
+
+func conditionStatus(obj *unstructured.Unstructured, conditions ...map[string]any) map[string]any {
+	list := make([]any, len(conditions))
+	for i, c := range conditions {
+		list[i] = c
+	}
+	return map[string]any{"observedGeneration": obj.GetGeneration(), "conditions": list}
+}
+
+// keepTransitions gives each condition of the new status the old time when it
+// did not flip, so that equal states compare equal.
+func keepTransitions(old, status map[string]any) {
+	before, _, _ := unstructured.NestedSlice(old, "conditions")
+	now, _ := status["conditions"].([]any)
+	for _, n := range now {
+		for _, b := range before {
+			nm, okN := n.(map[string]any)
+			bm, okB := b.(map[string]any)
+			if okN && okB && nm["type"] == bm["type"] && nm["status"] == bm["status"] && bm["lastTransitionTime"] != nil {
+				nm["lastTransitionTime"] = bm["lastTransitionTime"]
+			}
+		}
+	}
+}
+
+// becomeReady sets Ready after --ready-delay, with observedGeneration.
+func becomeReady(_ context.Context, c *controller, obj *unstructured.Unstructured, age time.Duration) (map[string]any, time.Duration, error) {
+	if left := c.op.cfg.ReadyDelay - age; left > 0 {
+		return conditionStatus(obj, condition("Ready", false, "Progressing", "waits for its turn")), left, nil
+	}
+	return conditionStatus(obj, condition("Ready", true, "Reconciled", obj.GetKind()+" is reconciled")), 0, nil
+}
+
+// becomeOperational sets status.updateStatus, which VictoriaMetrics' operator
+// has instead of a Ready condition (VictoriaMetrics/operator: api/operator/v1beta1).
+func becomeOperational(_ context.Context, c *controller, obj *unstructured.Unstructured, age time.Duration) (map[string]any, time.Duration, error) {
+	status := map[string]any{"observedGeneration": obj.GetGeneration(), "updateStatus": "expanding"}
+	left := c.op.cfg.ReadyDelay - age
+	if left > 0 {
+		return status, left, nil
+	}
+	status["updateStatus"] = "operational"
+	return status, 0, nil
+}
+
+// issue fills the Secret spec.secretName after --issue-delay, with cert-manager's
+// reasons and annotation (cert-manager: pkg/controller/certificates).
+func issue(ctx context.Context, c *controller, obj *unstructured.Unstructured, age time.Duration) (map[string]any, time.Duration, error) {
+	name, _, _ := unstructured.NestedString(obj.Object, "spec", "secretName")
+	if name == "" {
+		return conditionStatus(obj, condition("Ready", false, "InvalidSpec", "spec.secretName is empty")), 0, nil
+	}
+	have, err := c.secret(ctx, obj.GetNamespace(), name)
+	if err != nil {
+		return nil, 0, err
+	}
+	left := c.op.cfg.IssueDelay - age
+	if have == nil && left > 0 {
+		return conditionStatus(obj,
+			condition("Ready", false, "DoesNotExist", "Issuing certificate as Secret does not exist"),
+			condition("Issuing", true, "DoesNotExist", "Issuing certificate as Secret does not exist"),
+		), left, nil
+	}
+	now := time.Now()
+	if have == nil {
+		service, _, _ := strings.Cut(obj.GetName(), ".")
+		p, err := newPair(service, obj.GetNamespace(), "", now)
+		if err != nil {
+			return nil, 0, err
+		}
+		s := newSecret(obj.GetNamespace(), name, "kubernetes.io/tls",
+			map[string][]byte{"ca.crt": p.ca, "tls.crt": p.cert, "tls.key": p.key})
+		s.SetAnnotations(map[string]string{obj.GroupVersionKind().Group + "/certificate-name": obj.GetName()})
+		if err := c.createSecret(ctx, s); err != nil {
+			return nil, 0, err
+		}
+	}
+	return conditionStatus(obj, condition("Ready", true, "Ready", "Certificate is up to date and has not expired")), 0, nil
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+const (
+	stuckLabel = "lab.kplan.dev/stuck" // the object never becomes Ready
+	resync     = 30 * time.Second
+	workers    = 4
+)
+
+// managed is one kind that the controller reconciles, and how.
+type managed struct {
+	resource  schema.GroupVersionResource
+	behaviour string
+}
+
+// behaviour says what an object's status should be now that it is age old, and
+// after which time to look again (0: when it changes). It may create what the
+// object stands for.
+type behaviour func(ctx context.Context, c *controller, obj *unstructured.Unstructured, age time.Duration) (status map[string]any, again time.Duration, err error)
+
+var behaviours = map[string]behaviour{
+	"ready":          becomeReady,
+	"updatestatus":   becomeOperational,
+	"certificate":    issue,
+	"store":          validateStore,
+	"externalsecret": syncSecret,
+}
+
+// parseManaged parses resource.version.group[:behaviour].
+func parseManaged(kinds []string) ([]managed, error) {
+	var out []managed
+	var errs []error
+	for _, k := range kinds {
+		text, how, ok := strings.Cut(k, ":")
+		if !ok {
+			how = "ready"
+		}
+		gvr, _ := schema.ParseResourceArg(text)
+		if gvr == nil {
+			errs = append(errs, fmt.Errorf("%q is not resource.version.group", text))
+			continue
+		}
+		if behaviours[how] == nil {
+			errs = append(errs, fmt.Errorf("%q: no behaviour is called %q", k, how))
+			continue
+		}
+		out = append(out, managed{resource: *gvr, behaviour: how})
+	}
+	return out, errors.Join(errs...)
+}
+
+// item is a queue entry.
+type item struct {
+	kind managed
+	key  string
+}
+
+// generation identifies one state of an object's spec.
+type generation struct {
+	uid types.UID
+	n   int64
+}
+
+// controller reconciles the managed kinds. Its workers end with the context
+// that run gets; the queue is shut down then.
+type controller struct {
+	op      *operator
+	queue   workqueue.TypedRateLimitingInterface[item]
+	listers map[managed]cache.GenericLister // filled before the workers start
+
+	mu   sync.Mutex
+	seen map[generation]time.Time // when a generation was first reconciled
+}
+
+func (o *operator) control(ctx context.Context) error {
+	kinds, err := parseManaged(o.cfg.Manage)
+	if err != nil {
+		return err
+	}
+	c := &controller{
+		op: o,
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[item](100*time.Millisecond, 5*time.Second)),
+		listers: map[managed]cache.GenericLister{},
+		seen:    map[generation]time.Time{},
+	}
+	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(o.client, resync, o.cfg.WatchNamespace, nil)
+	for _, kind := range kinds {
+		informer := factory.ForResource(kind.resource)
+		c.listers[kind] = informer.Lister()
+		add := func(obj any) {
+			if key, err := cache.MetaNamespaceKeyFunc(obj); err == nil {
+				c.queue.Add(item{kind, key})
+			}
+		}
+		if _, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    add,
+			UpdateFunc: func(_, obj any) { add(obj) },
+		}); err != nil {
+			return err
+		}
+	}
+	factory.Start(ctx.Done())
+	for range workers {
+		go c.work(ctx)
+	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	return nil
+}
+
+func (c *controller) work(ctx context.Context) {
+	for {
+		it, stop := c.queue.Get()
+		if stop {
+			return
+		}
+		again, err := c.reconcile(ctx, it)
+		switch {
+		case err != nil:
+			if !apierrors.IsConflict(err) {
+				c.op.log.Warn("reconcile", "resource", it.kind.resource.Resource, "object", it.key, "error", err)
+			}
+			c.queue.AddRateLimited(it)
+		default:
+			c.queue.Forget(it)
+			if again > 0 {
+				c.queue.AddAfter(it, again)
+			}
+		}
+		c.queue.Done(it)
+	}
+}
+
+// reconcile writes the status that the kind's behaviour asks for.
+func (c *controller) reconcile(ctx context.Context, it item) (time.Duration, error) {
+	namespace, name, err := cache.SplitMetaNamespaceKey(it.key)
+	if err != nil {
+		return 0, nil
+	}
+	cached, err := c.get(it.kind, namespace, name)
+	if err != nil || cached.GetDeletionTimestamp() != nil {
+		return 0, ignoreNotFound(err)
+	}
+	obj := cached.DeepCopy()
+	var status map[string]any
+	var again time.Duration
+	if obj.GetLabels()[stuckLabel] == "true" {
+		status = conditionStatus(obj, condition("Ready", false, "Stuck", "the object's label "+stuckLabel+" asks for it"))
+	} else if status, again, err = behaviours[it.kind.behaviour](ctx, c, obj, c.age(obj)); err != nil {
+		return 0, err
+	}
+	old, _, _ := unstructured.NestedMap(obj.Object, "status")
+	keepTransitions(old, status)
+	if reflect.DeepEqual(old, status) || len(old)+len(status) == 0 {
+		return again, nil
+	}
+	obj.Object["status"] = status
+	_, err = c.op.client.Resource(it.kind.resource).Namespace(namespace).UpdateStatus(ctx, obj, metav1.UpdateOptions{})
+	return again, ignoreNotFound(err)
+}
+
+func (c *controller) get(kind managed, namespace, name string) (*unstructured.Unstructured, error) {
+	lister := c.listers[kind]
+	get := lister.Get
+	if namespace != "" {
+		get = lister.ByNamespace(namespace).Get
+	}
+	obj, err := get(name)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("%s %s/%s is a %T", kind.resource.Resource, namespace, name, obj)
+	}
+	return u, nil
+}
+
+// age is the time since this controller first saw the object's generation. An
+// object that was Ready at this generation before the controller started is
+// old enough for everything.
+func (c *controller) age(obj *unstructured.Unstructured) time.Duration {
+	observed, found, _ := unstructured.NestedInt64(obj.Object, "status", "observedGeneration")
+	if settled(obj) && (!found || observed == obj.GetGeneration()) {
+		return 24 * time.Hour
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := generation{obj.GetUID(), obj.GetGeneration()}
+	first, ok := c.seen[g]
+	if !ok {
+		first = time.Now()
+		c.seen[g] = first
+	}
+	return time.Since(first)
+}
+
+func settled(obj *unstructured.Unstructured) bool {
+	if s, _, _ := unstructured.NestedString(obj.Object, "status", "updateStatus"); s == "operational" {
+		return true
+	}
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	for _, c := range conditions {
+		if m, ok := c.(map[string]any); ok && m["type"] == "Ready" && m["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

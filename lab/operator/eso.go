@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const groupESO = "external-secrets.io"
+
+// errStore is a store that cannot be used yet; the ExternalSecret says so and
+// is tried again.
+var errStore = errors.New("could not get secret store")
+
+// validateStore makes a SecretStore or ClusterSecretStore Ready, with the
+// reason and message of External Secrets (pkg/controllers/secretstore).
+func validateStore(_ context.Context, c *controller, _ *unstructured.Unstructured, age time.Duration) (map[string]any, time.Duration, error) {
+	if left := c.op.cfg.ReadyDelay - age; left > 0 {
+		return map[string]any{}, left, nil // the real one has no status until it is validated
+	}
+	return map[string]any{
+		"capabilities": "ReadWrite",
+		"conditions":   []any{condition("Ready", true, "Valid", "store validated")},
+	}, 0, nil
+}
+
+// syncSecret makes an ExternalSecret's target Secret. It knows the providers
+// that need nothing outside the cluster: fake and kubernetes.
+func syncSecret(ctx context.Context, c *controller, obj *unstructured.Unstructured, age time.Duration) (map[string]any, time.Duration, error) {
+	data, err := c.external(ctx, obj)
+	if err != nil {
+		return map[string]any{
+			"conditions": []any{condition("Ready", false, "SecretSyncedError", err.Error())},
+		}, time.Second, nil
+	}
+	if left := c.op.cfg.ReadyDelay - age; left > 0 {
+		return map[string]any{}, left, nil
+	}
+	if err := c.materialise(ctx, obj, data); err != nil {
+		return nil, 0, err
+	}
+	status := map[string]any{
+		"syncedResourceVersion": fmt.Sprintf("%d-lab", obj.GetGeneration()),
+		"binding":               map[string]any{"name": targetName(obj)},
+		"conditions":            []any{condition("Ready", true, "SecretSynced", "Secret was synced")},
+	}
+	status["refreshTime"] = rfc3339(time.Now())
+	if old, _, _ := unstructured.NestedMap(obj.Object, "status"); old["syncedResourceVersion"] == status["syncedResourceVersion"] && old["refreshTime"] != nil {
+		status["refreshTime"] = old["refreshTime"] // a sync without news is not written
+	}
+	return status, 0, nil
+}
+
+func targetName(obj *unstructured.Unstructured) string {
+	if name, _, _ := unstructured.NestedString(obj.Object, "spec", "target", "name"); name != "" {
+		return name
+	}
+	return obj.GetName()
+}
+
+// external collects the data that spec.data and spec.dataFrom[].extract name.
+func (c *controller) external(ctx context.Context, obj *unstructured.Unstructured) (map[string][]byte, error) {
+	source, err := c.store(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]byte{}
+	from, _, _ := unstructured.NestedSlice(obj.Object, "spec", "dataFrom")
+	for _, f := range from {
+		m, _ := f.(map[string]any)
+		key, _, _ := unstructured.NestedString(m, "extract", "key")
+		all, err := source(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		for k, v := range all {
+			out[k] = v
+		}
+	}
+	data, _, _ := unstructured.NestedSlice(obj.Object, "spec", "data")
+	for _, d := range data {
+		m, _ := d.(map[string]any)
+		name, _, _ := unstructured.NestedString(m, "secretKey")
+		key, _, _ := unstructured.NestedString(m, "remoteRef", "key")
+		property, _, _ := unstructured.NestedString(m, "remoteRef", "property")
+		all, err := source(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		value, ok := all[property]
+		if !ok {
+			return nil, fmt.Errorf("property %s does not exist in key %s", property, key)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// reader returns all properties of one key of a provider.
+type reader func(ctx context.Context, key string) (map[string][]byte, error)
+
+// store finds the ExternalSecret's store, which must be Ready.
+func (c *controller) store(ctx context.Context, obj *unstructured.Unstructured) (reader, error) {
+	name, _, _ := unstructured.NestedString(obj.Object, "spec", "secretStoreRef", "name")
+	kind, _, _ := unstructured.NestedString(obj.Object, "spec", "secretStoreRef", "kind")
+	resource, namespace := "secretstores", obj.GetNamespace()
+	if kind == "ClusterSecretStore" {
+		resource, namespace = "clustersecretstores", ""
+	}
+	gvr := schema.GroupVersionResource{Group: groupESO, Version: obj.GroupVersionKind().Version, Resource: resource}
+	s, err := c.op.client.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errStore, err)
+	}
+	if !settled(s) {
+		return nil, fmt.Errorf("%w: %s %q is not ready", errStore, s.GetKind(), name)
+	}
+	if remote, found, _ := unstructured.NestedString(s.Object, "spec", "provider", "kubernetes", "remoteNamespace"); found {
+		return func(ctx context.Context, key string) (map[string][]byte, error) {
+			secret, err := c.secret(ctx, remote, key)
+			if err != nil {
+				return nil, err
+			}
+			if secret == nil {
+				return nil, fmt.Errorf("secret %s/%s does not exist", remote, key)
+			}
+			return secretData(secret)
+		}, nil
+	}
+	if entries, found, _ := unstructured.NestedSlice(s.Object, "spec", "provider", "fake", "data"); found {
+		return func(_ context.Context, key string) (map[string][]byte, error) { return fakeValue(entries, key) }, nil
+	}
+	return nil, fmt.Errorf("%w: %s %q: this stand-in knows the providers kubernetes and fake", errStore, s.GetKind(), name)
+}
+
+// fakeValue reads the fake provider; a value that is a JSON object has
+// properties, any other has the empty property.
+func fakeValue(entries []any, key string) (map[string][]byte, error) {
+	for _, e := range entries {
+		m, _ := e.(map[string]any)
+		if m["key"] != key {
+			continue
+		}
+		value, _ := m["value"].(string)
+		out := map[string][]byte{"": []byte(value)}
+		var properties map[string]string
+		if json.Unmarshal([]byte(value), &properties) == nil {
+			for k, v := range properties {
+				out[k] = []byte(v)
+			}
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("key %q does not exist in the fake provider", key)
+}
+
+// materialise creates or updates the target Secret.
+func (c *controller) materialise(ctx context.Context, obj *unstructured.Unstructured, data map[string][]byte) error {
+	delete(data, "")
+	kind, _, _ := unstructured.NestedString(obj.Object, "spec", "target", "template", "type")
+	if kind == "" {
+		kind = "Opaque"
+	}
+	want := newSecret(obj.GetNamespace(), targetName(obj), kind, data)
+	if policy, _, _ := unstructured.NestedString(obj.Object, "spec", "target", "creationPolicy"); policy != "Orphan" {
+		yes := true
+		want.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Name: obj.GetName(), UID: obj.GetUID(),
+			Controller: &yes, BlockOwnerDeletion: &yes,
+		}})
+	}
+	err := c.createSecret(ctx, want)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	old, err := c.secret(ctx, want.GetNamespace(), want.GetName())
+	if err != nil || old == nil {
+		return err
+	}
+	old.Object["data"] = want.Object["data"]
+	old.SetOwnerReferences(want.GetOwnerReferences())
+	_, err = c.op.client.Resource(secretsResource).Namespace(old.GetNamespace()).Update(ctx, old, metav1.UpdateOptions{})
+	return err
+}
+
+// secret returns nil when there is none.
+func (c *controller) secret(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
+	s, err := c.op.client.Resource(secretsResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return s, err
+}
+
+func (c *controller) createSecret(ctx context.Context, s *unstructured.Unstructured) error {
+	_, err := c.op.client.Resource(secretsResource).Namespace(s.GetNamespace()).Create(ctx, s, metav1.CreateOptions{})
+	return err
+}

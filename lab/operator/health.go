@@ -1,0 +1,82 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// progress is what the parts have reached, for /readyz and /metrics.
+type progress struct {
+	listeningSince atomic.Int64 // Unix nanoseconds, 0: not yet
+	injected       atomic.Bool  // every caBundle is in place
+}
+
+func (p *progress) listening(at time.Time) { p.listeningSince.Store(at.UnixNano()) }
+
+func (o *operator) healthHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := o.ready(r); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		o.writeMetrics(w)
+	})
+	return mux
+}
+
+// ready is nil when every part of this process works. With --lying-health it
+// is nil always, like controller-runtime's healthz.Ping, which many operators
+// register as their readiness check.
+func (o *operator) ready(r *http.Request) error {
+	if o.cfg.LyingHealth {
+		return nil
+	}
+	if o.cfg.Run.has(partWebhook) {
+		if err := o.dialSelf(r); err != nil {
+			return fmt.Errorf("webhook: %w", err)
+		}
+	}
+	if o.cfg.Run.has(partCerts) {
+		if !o.state.injected.Load() {
+			return fmt.Errorf("certs: the CA is not injected yet")
+		}
+		// External Secrets' cert-controller is ready only when the webhook's
+		// Service has endpoints. In one pod with the webhook it would wait for
+		// itself.
+		if !o.cfg.Run.has(partWebhook) {
+			if err := o.endpointsReady(r.Context()); err != nil {
+				return fmt.Errorf("certs: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// dialSelf does a TLS handshake with the own listener, as controller-runtime's
+// StartedChecker does.
+func (o *operator) dialSelf(r *http.Request) error {
+	_, port, err := net.SplitHostPort(o.cfg.Listen)
+	if err != nil {
+		return err
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(r.Context(), "tcp", net.JoinHostPort("127.0.0.1", port))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if o.fault.current().kind == answerPlain {
+		return nil
+	}
+	return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(r.Context())
+}
