@@ -82,6 +82,7 @@ func (f *fault) spoil(w http.ResponseWriter, r *http.Request, a answer) bool {
 		http.Error(w, "the lab's operator was told to answer "+a.String(), a.status)
 	case answerHang:
 		<-r.Context().Done()
+		panic(http.ErrAbortHandler) // or net/http would answer 200 to a caller that is just leaving
 	case answerClose:
 		panic(http.ErrAbortHandler) // net/http closes the connection silently
 	case answerBadJSON:

@@ -121,7 +121,7 @@ func (o *operator) serveHealth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, l, o.healthHandler())
+	return o.serve(ctx, l, o.healthHandler())
 }
 
 // serveWebhook waits as long as the flags say and then serves the webhooks.
@@ -141,7 +141,7 @@ func (o *operator) serveWebhook(ctx context.Context) error {
 	o.state.listening(time.Now())
 	o.fault.begin()
 	o.log.Info("webhook listens", "address", l.Addr().String())
-	return serve(ctx, o.secure(l), o.webhookHandler())
+	return o.serve(ctx, o.secure(l), o.webhookHandler())
 }
 
 func (o *operator) secure(l net.Listener) net.Listener {
@@ -155,8 +155,12 @@ func (o *operator) secure(l net.Listener) net.Listener {
 
 // serve serves until ctx ends; it then closes every connection at once, as a
 // pod that is killed does.
-func serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+func (o *operator) serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: time.Minute,
+		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelInfo),
+	}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -36,7 +36,7 @@ func server(t *testing.T, args ...string) (*operator, *http.Client, string) {
 	require.NoError(t, err)
 	o.fault.begin()
 	done := make(chan error, 1)
-	go func() { done <- serve(t.Context(), o.secure(l), o.webhookHandler()) }()
+	go func() { done <- o.serve(t.Context(), o.secure(l), o.webhookHandler()) }()
 	t.Cleanup(func() { require.NoError(t, <-done) }) // t.Context ends before the clean-up
 
 	roots := x509.NewCertPool()
