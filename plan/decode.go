@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	yamlv3 "go.yaml.in/yaml/v3"
@@ -54,6 +55,9 @@ type structField struct {
 // structFields gives the fields that a mapping of type t has, in the order of
 // their declaration. A field is required when its tag does not say omitempty.
 func structFields(t reflect.Type) []structField {
+	if known, ok := fieldCache.Load(t); ok {
+		return known.([]structField)
+	}
 	var fields []structField
 	for i := range t.NumField() {
 		name, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
@@ -61,8 +65,12 @@ func structFields(t reflect.Type) []structField {
 			fields = append(fields, structField{name, i, !strings.Contains(opts, "omitempty")})
 		}
 	}
+	fieldCache.Store(t, fields)
 	return fields
 }
+
+// fieldCache holds the []structField of each reflect.Type.
+var fieldCache sync.Map
 
 // decode fills the plan from its tree and reports every unknown field, missing
 // field and wrong type.

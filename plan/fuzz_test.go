@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,9 @@ func checkPlan(t *testing.T, p *plan.Plan) {
 	require.JSONEq(t, string(doc), string(doc2))
 }
 
+// yamlBreak is what ends a line in YAML 1.1.
+var yamlBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
+
 // checkDiagnostics wants positions that are in the file and text that is
 // harmless on a terminal.
 func checkDiagnostics(t *testing.T, src []byte, err error) {
@@ -83,7 +87,7 @@ func checkDiagnostics(t *testing.T, src []byte, err error) {
 	ds, ok := err.(plan.Diagnostics) //nolint:errorlint // the contract is the type itself
 	require.True(t, ok)
 	require.NotEmpty(t, ds)
-	lines := bytes.Split(src, []byte("\n"))
+	lines := yamlBreak.Split(string(src), -1)
 	for _, d := range ds {
 		require.NotEmpty(t, d.Message)
 		require.LessOrEqual(t, d.Line, len(lines))

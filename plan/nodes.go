@@ -87,7 +87,7 @@ func (w *nodeWalk) checkTag(n *yamlv3.Node) {
 	switch {
 	case n.Style&yamlv3.TaggedStyle != 0 && !slices.Contains(knownTags, n.ShortTag()):
 		w.refuse(n, "", "the YAML tag %q is not understood", n.ShortTag())
-	case n.Kind == yamlv3.ScalarNode && n.Style == 0 && notFinite.MatchString(n.Value):
+	case n.Kind == yamlv3.ScalarNode && n.Style == 0 && strings.Contains(n.Value, ".") && notFinite.MatchString(n.Value):
 		w.refuse(n, "quote it to mean the text", "%s is not a number that Kubernetes knows", n.Value)
 	}
 }
@@ -115,9 +115,21 @@ func (w *nodeWalk) checkKeys(n *yamlv3.Node) {
 	}
 }
 
-// maybeNotText matches plain scalars that YAML 1.1 may read as something else
-// than text: booleans, numbers, null.
-var maybeNotText = regexp.MustCompile(`^([-+.0-9].*|[yYnN]|[yY][eE][sS]|[nN][oO]|[oO][nN]|[oO][fF][fF]|[tT][rR][uU][eE]|[fF][aA][lL][sS][eE]|[nN][uU][lL][lL]|~|)$`)
+// isPlainText tells that a plain scalar is text to YAML 1.1. Where it does not
+// know, because it may be a boolean, a number or null, it says no.
+func isPlainText(s string) bool {
+	if s == "" || strings.ContainsAny(s[:1], "-+.~0123456789") {
+		return false
+	}
+	if len(s) > len("false") {
+		return true
+	}
+	switch strings.ToLower(s) {
+	case "y", "n", "yes", "no", "on", "off", "true", "false", "null":
+		return false
+	}
+	return true
+}
 
 // keyName gives the name of a key as the values have it: on is "true" in YAML
 // 1.1, 010 is "8". It is not ok for null, lists, mappings and aliases.
@@ -126,7 +138,7 @@ func keyName(k *yamlv3.Node) (name string, ok bool) {
 		return "", false
 	}
 	tagged := k.Style&yamlv3.TaggedStyle != 0
-	if (k.Style != 0 || !maybeNotText.MatchString(k.Value)) && !tagged {
+	if !tagged && (k.Style != 0 || isPlainText(k.Value)) {
 		return k.Value, true
 	}
 	text := k.Value

@@ -61,11 +61,19 @@ func readSource(file string, order int, src []byte, f *faults) (s *source, tree 
 	return s, plainNumbers(tree), true
 }
 
-// index notes where each line starts.
+// index notes where each line starts. A line ends where YAML 1.1 says so: at LF,
+// CR LF and CR, but also at U+0085, U+2028 and U+2029, for the nodes' positions
+// count them.
 func (s *source) index() {
 	s.starts = append(make([]int, 0, bytes.Count(s.src, []byte{'\n'})+1), 0)
 	for i, c := range s.src {
-		if c == '\n' {
+		rest := s.src[i:]
+		switch {
+		case c == '\n',
+			c == '\r' && !bytes.HasPrefix(rest, []byte("\r\n")),
+			c == 0x85 && bytes.HasSuffix(s.src[:i+1], []byte("\u0085")),
+			c == 0xa8 && bytes.HasSuffix(s.src[:i+1], []byte("\u2028")),
+			c == 0xa9 && bytes.HasSuffix(s.src[:i+1], []byte("\u2029")):
 			s.starts = append(s.starts, i+1)
 		}
 	}

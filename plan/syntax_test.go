@@ -57,7 +57,7 @@ func TestUnreadable(t *testing.T) {
 		"UTF-16":        {"\xff\xfek\x00i\x00", "0:0: the file is UTF-16 text"},
 		"escape":        {"kind: Plan # \x1b[31m\n", "1:14: the file has the control character U+001B"},
 		"NUL":           {"kind: Plan\x00\n", "1:11: the file has the control character U+0000"},
-		"C1":            {"kind: \u0085\u009b31m\n", "1:8: the file has the control character U+009B"},
+		"C1":            {"kind: \u0085\u009b31m\n", "2:1: the file has the control character U+009B"},
 		"large":         {"# " + strings.Repeat("x", 1<<20), "0:0: the file is larger than 1048576 bytes, which is the most that is read"},
 		"many values":   {"[" + strings.Repeat("a,", 400_000) + "a]", "0:0: the file has more than 300000 values"},
 		"deep nesting":  {strings.Repeat("[", 20_000), "0:0: exceeded max depth of 10000"},
