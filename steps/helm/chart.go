@@ -1,0 +1,191 @@
+package helm
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/cli"
+	"helm.sh/helm/v3/pkg/downloader"
+	"helm.sh/helm/v3/pkg/getter"
+	"helm.sh/helm/v3/pkg/registry"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/repo"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// download bounds one request for a chart.
+const download = time.Minute
+
+// source is where a chart comes from. A chart from afar is fetched once and
+// kept in memory for the step's other attempts.
+type source struct {
+	spec    plan.Helm
+	path    string // of a local chart
+	archive []byte
+}
+
+// load reads the chart, always anew: Helm changes the one that it renders.
+func (s *source) load() (*chart.Chart, error) {
+	ch, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	if err := usable(ch); err != nil {
+		return nil, runner.Permanent(err)
+	}
+	return ch, nil
+}
+
+func (s *source) open() (*chart.Chart, error) {
+	if s.spec.IsLocal() {
+		ch, err := loader.Load(s.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, runner.WithHint(runner.Permanent(fmt.Errorf("chart %s does not exist", s.spec.Chart)),
+				"paths are relative to the plan file; a chart of a repository needs repo")
+		}
+		if err != nil {
+			return nil, runner.Permanent(fmt.Errorf("reading chart %s: %w", s.spec.Chart, err))
+		}
+		return ch, nil
+	}
+	if s.archive == nil {
+		b, err := fetch(s.spec)
+		if err != nil {
+			return nil, runner.WithHint(fmt.Errorf("fetching chart %s: %w", s.spec.Chart, err), fetchHint(s.spec))
+		}
+		s.archive = b
+	}
+	ch, err := loader.LoadArchive(bytes.NewReader(s.archive))
+	if err != nil {
+		return nil, runner.Permanent(fmt.Errorf("reading chart %s: %w", s.spec.Chart, err))
+	}
+	return ch, nil
+}
+
+func fetchHint(spec plan.Helm) string {
+	if spec.IsOCI() {
+		return "check the address and the version with: helm show chart " + spec.Chart + "; log in to a private registry with: helm registry login"
+	}
+	return "check the repository with: helm show chart " + spec.Chart + " --repo " + spec.Repo
+}
+
+// fetch downloads a chart into a folder of its own, which it removes.
+func fetch(spec plan.Helm) (_ []byte, err error) {
+	dir, err := os.MkdirTemp("", "kplan-chart-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	settings := cli.New()
+	options := []registry.ClientOption{
+		registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true),
+		registry.ClientOptCredentialsFile(settings.RegistryConfig),
+	}
+	if spec.PlainHTTP {
+		options = append(options, registry.ClientOptPlainHTTP())
+	}
+	client, err := registry.NewClient(options...)
+	if err != nil {
+		return nil, err
+	}
+	// Helm's own list would add downloaders that are plugins, which run programs.
+	providers := getter.Providers{
+		{Schemes: []string{"http", "https"}, New: getter.NewHTTPGetter},
+		{Schemes: []string{registry.OCIScheme}, New: getter.NewOCIGetter},
+	}
+	ref := spec.Chart
+	if !spec.IsOCI() {
+		ref, err = repo.FindChartInAuthAndTLSAndPassRepoURL(spec.Repo, "", "", spec.Chart, spec.Version, "", "", "", false, false, providers)
+		if err != nil {
+			return nil, err
+		}
+	}
+	d := downloader.ChartDownloader{
+		Out: io.Discard, Getters: providers, RegistryClient: client,
+		RepositoryConfig: settings.RepositoryConfig, RepositoryCache: dir,
+		Options: []getter.Option{
+			getter.WithTimeout(download), getter.WithPlainHTTP(spec.PlainHTTP), getter.WithRegistryClient(client),
+		},
+	}
+	file, _, err := d.DownloadTo(ref, spec.Version, dir)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+}
+
+// usable tells what is wrong with a chart that cannot be installed.
+func usable(ch *chart.Chart) error {
+	if t := ch.Metadata.Type; t != "" && t != "application" {
+		return fmt.Errorf("chart %s is a %s chart, which cannot be installed", ch.Metadata.Name, t)
+	}
+	if err := action.CheckDependencies(ch, ch.Metadata.Dependencies); err != nil {
+		return runner.WithHint(fmt.Errorf("chart %s: %w", ch.Metadata.Name, err), "fetch them with: helm dependency build")
+	}
+	return nil
+}
+
+// values merges the values files and the step's own values, later ones win.
+func (a *Action) values() (map[string]any, error) {
+	merged := map[string]any{}
+	for _, name := range a.spec.ValuesFiles {
+		v, err := chartutil.ReadValuesFile(a.plan.Abs(name))
+		if err != nil {
+			return nil, fmt.Errorf("reading values file %s: %w", name, err)
+		}
+		merged = chartutil.MergeTables(v, merged)
+	}
+	own, err := canonical(a.spec.Values)
+	if err != nil {
+		return nil, fmt.Errorf("reading values: %w", err)
+	}
+	return chartutil.MergeTables(own, merged), nil
+}
+
+// canonical is a copy of values as Helm stores them: every number is a float64.
+func canonical(values map[string]any) (map[string]any, error) {
+	b, err := json.Marshal(values)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	return out, json.Unmarshal(b, &out)
+}
+
+// digest names the content of a chart and its subcharts, as a label's value.
+func digest(ch *chart.Chart) string {
+	h := sha256.New()
+	var add func(prefix string, c *chart.Chart)
+	add = func(prefix string, c *chart.Chart) {
+		files := slices.Clone(c.Raw)
+		slices.SortFunc(files, func(a, b *chart.File) int { return strings.Compare(a.Name, b.Name) })
+		for _, f := range files {
+			fmt.Fprintf(h, "%s%s %d\n", prefix, f.Name, len(f.Data))
+			h.Write(f.Data)
+		}
+		for _, sub := range c.Dependencies() {
+			add(prefix+sub.Name()+"/", sub)
+		}
+	}
+	add("", ch)
+	return hex.EncodeToString(h.Sum(nil))[:40]
+}
+
+func manifestOf(r *release.Release) io.Reader { return strings.NewReader(r.Manifest) }

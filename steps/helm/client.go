@@ -1,0 +1,173 @@
+package helm
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	helmkube "helm.sh/helm/v3/pkg/kube"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/kube"
+)
+
+// client is Helm's client with waits of our own: by watch, and ended by the
+// attempt's context, which Helm's interface has no place for.
+type client struct {
+	*helmkube.Client
+	ctx      context.Context
+	session  *kube.Session
+	reporter runner.Reporter
+
+	mu sync.Mutex
+	// failure is the first error of a wait: Helm keeps only the text of a
+	// hook's error (helm.sh/helm/v3 pkg/action/install.go, performInstall).
+	failure error
+}
+
+var (
+	_ helmkube.Interface    = (*client)(nil)
+	_ helmkube.InterfaceExt = (*client)(nil)
+)
+
+// IsReachable says yes: the cluster was asked when the run began.
+func (c *client) IsReachable() error { return nil }
+
+// Create sends new objects.
+func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, error) {
+	c.progress("creating %d objects", len(resources))
+	res, err := c.Client.Create(resources)
+	return res, c.note(err)
+}
+
+// Update brings objects from one revision to another.
+func (c *client) Update(original, target helmkube.ResourceList, force bool) (*helmkube.Result, error) {
+	c.progress("updating %d objects", len(target))
+	res, err := c.Client.Update(original, target, force)
+	return res, c.note(err)
+}
+
+// Wait waits until all objects but Jobs are ready; the timeout is the step's own.
+func (c *client) Wait(resources helmkube.ResourceList, _ time.Duration) error {
+	return c.until(targets(resources, func(kind string) bool { return kind != "Job" }), kube.Wait{Judge: ready})
+}
+
+// WaitWithJobs waits until all objects are ready and all Jobs complete.
+func (c *client) WaitWithJobs(resources helmkube.ResourceList, _ time.Duration) error {
+	return c.until(targets(resources, nil), kube.Wait{Judge: ready})
+}
+
+// WatchUntilReady waits until a hook's Jobs and Pods have run to their end;
+// other kinds are done when they are created.
+func (c *client) WatchUntilReady(resources helmkube.ResourceList, _ time.Duration) error {
+	ts := targets(resources, func(kind string) bool { return kind == "Job" || kind == "Pod" })
+	for _, t := range ts {
+		c.progress("hook %s", t.Object())
+	}
+	return c.until(ts, kube.Wait{Judge: ended})
+}
+
+// WaitForDelete waits until the objects are gone.
+func (c *client) WaitForDelete(resources helmkube.ResourceList, _ time.Duration) error {
+	return c.until(targets(resources, nil), kube.Wait{For: "deletion", Judge: absent, Deletion: true})
+}
+
+// WaitAndGetCompletedPodPhase waits until a pod has run to its end.
+func (c *client) WaitAndGetCompletedPodPhase(name string, _ time.Duration) (corev1.PodPhase, error) {
+	t := kube.Target{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: c.Namespace, Name: name}
+	phase := corev1.PodUnknown
+	err := c.until([]kube.Target{t}, kube.Wait{Judge: func(_ kube.Target, u *unstructured.Unstructured) kube.Reading {
+		phase = podPhase(u)
+		if phase == corev1.PodSucceeded || phase == corev1.PodFailed {
+			return kube.Reading{State: kube.Reached}
+		}
+		return kube.Reading{State: kube.Waiting, Reason: string(phase)}
+	}})
+	return phase, err
+}
+
+func (c *client) until(ts []kube.Target, w kube.Wait) error {
+	if len(ts) == 0 {
+		return nil
+	}
+	w.Targets = ts
+	w.Notice = func(s string) { c.reporter.Report(runner.Report{Type: runner.TypeLog, Message: s}) }
+	w.Changed = func(ch kube.Change) {
+		message := ch.Target.Object()
+		if ch.Reading.Reason != "" {
+			message += ": " + ch.Reading.Reason
+		}
+		c.reporter.Report(runner.Report{
+			Type: runner.TypeProgress, Object: ch.Target.Object(), Done: ch.Ready, Total: ch.Total, Message: message,
+		})
+	}
+	return c.note(c.session.Until(c.ctx, w))
+}
+
+func (c *client) progress(format string, args ...any) {
+	c.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: fmt.Sprintf(format, args...)})
+}
+
+// note keeps the first error.
+func (c *client) note(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil && c.failure == nil {
+		c.failure = err
+	}
+	return err
+}
+
+// targets are the objects of the kinds that keep says yes to; all without.
+func targets(resources helmkube.ResourceList, keep func(kind string) bool) []kube.Target {
+	var ts []kube.Target
+	_ = resources.Visit(func(i *resource.Info, err error) error {
+		kind := i.Mapping.GroupVersionKind
+		if err == nil && (keep == nil || keep(kind.Kind)) {
+			ts = append(ts, kube.Target{Kind: kind, Namespace: i.Namespace, Name: i.Name})
+		}
+		return nil
+	})
+	return ts
+}
+
+func ready(_ kube.Target, u *unstructured.Unstructured) kube.Reading { return kube.Ready(u) }
+
+// absent judges an object that is to be gone.
+func absent(_ kube.Target, u *unstructured.Unstructured) kube.Reading {
+	if u == nil {
+		return kube.Reading{State: kube.Reached}
+	}
+	if f := u.GetFinalizers(); len(f) > 0 {
+		return kube.Reading{State: kube.Waiting, Reason: fmt.Sprintf("waits for finalizers %v", f)}
+	}
+	return kube.Reading{State: kube.Waiting, Reason: "still there"}
+}
+
+// ended judges the Job or Pod of a hook.
+func ended(t kube.Target, u *unstructured.Unstructured) kube.Reading {
+	if u == nil || t.Kind.GroupKind() == batchv1.SchemeGroupVersion.WithKind("Job").GroupKind() {
+		return kube.Ready(u)
+	}
+	switch phase := podPhase(u); phase {
+	case corev1.PodSucceeded:
+		return kube.Reading{State: kube.Reached}
+	case corev1.PodFailed:
+		return kube.Reading{State: kube.Failed, Reason: "pod failed"}
+	default:
+		return kube.Reading{State: kube.Waiting, Reason: string(phase)}
+	}
+}
+
+func podPhase(u *unstructured.Unstructured) corev1.PodPhase {
+	if u == nil {
+		return corev1.PodUnknown
+	}
+	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+	return corev1.PodPhase(phase)
+}

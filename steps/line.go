@@ -1,0 +1,163 @@
+package steps
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/webhook"
+)
+
+const (
+	// finish is how long a write that is on its way may take after its step
+	// was cancelled: ended early, nobody knows whether it was done.
+	finish = 10 * time.Second
+	// record is how long writing down how a release ended may take after that.
+	record = 15 * time.Second
+)
+
+// line is the transport of one step: it holds requests for webhooks while the
+// step runs, tells the step's reporter of it, and ends them with the step.
+//
+// Libraries below a step (Helm's above all, helm/helm#12086) send requests that
+// no context ends; the line ends them with the context of the attempt.
+type line struct {
+	gate *webhook.Gate
+	hold webhook.Transport
+	// attempt is the running one; nil between attempts.
+	attempt atomic.Pointer[attempt]
+}
+
+// attempt is one run of the step's action.
+type attempt struct {
+	ctx      context.Context
+	reporter runner.Reporter
+}
+
+// open connects the line to a running attempt; the result disconnects it.
+func (l *line) open(ctx context.Context, r runner.Reporter) func() {
+	l.attempt.Store(&attempt{ctx, r})
+	return func() { l.attempt.Store(nil) }
+}
+
+// wrap puts the line around a cluster's transport: outermost the end of the
+// attempt, then the hold, innermost the care for writes on their way.
+func (l *line) wrap(base http.RoundTripper) http.RoundTripper {
+	inner := roundTripper(func(req *http.Request) (*http.Response, error) { return deliver(base, req) })
+	if l.gate == nil {
+		return roundTripper(func(req *http.Request) (*http.Response, error) { return l.bound(inner, req) })
+	}
+	held := l.hold // each client has its own base
+	held.Base, held.Gate, held.Notify = inner, l.gate, l.notify
+	return roundTripper(func(req *http.Request) (*http.Response, error) { return l.bound(&held, req) })
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// bound ends a request with the attempt, except for the record of a Helm
+// release, so that a cancelled install is written down as failed and not left
+// pending for ever.
+func (l *line) bound(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+	a := l.attempt.Load()
+	if a == nil {
+		return next.RoundTrip(req)
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	var stop func() bool
+	if isReleaseRecord(req) {
+		stop = context.AfterFunc(a.ctx, func() {
+			t := time.AfterFunc(record, func() { cancel(context.Cause(a.ctx)) })
+			context.AfterFunc(ctx, func() { t.Stop() })
+		})
+	} else {
+		stop = context.AfterFunc(a.ctx, func() { cancel(context.Cause(a.ctx)) })
+		if a.ctx.Err() != nil {
+			stop()
+			cancel(nil)
+			return nil, context.Cause(a.ctx)
+		}
+	}
+	end := func() { stop(); cancel(nil) }
+	return endWithBody(end)(next.RoundTrip(req.WithContext(ctx)))
+}
+
+// isReleaseRecord tells whether a request is about the Secret in which Helm
+// keeps a revision of a release (helm.sh/helm/v3 pkg/storage/driver/secrets.go).
+func isReleaseRecord(req *http.Request) bool {
+	return req.Method == http.MethodPut && strings.HasPrefix(path.Base(req.URL.Path), "sh.helm.release.v1.")
+}
+
+// deliver sends a request, and lets a write that is on its way come to its end
+// when the request's context ends.
+func deliver(base http.RoundTripper, req *http.Request) (*http.Response, error) {
+	switch req.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
+		return base.RoundTrip(req)
+	}
+	if req.Context().Err() != nil {
+		return nil, context.Cause(req.Context())
+	}
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(req.Context()))
+	stop := context.AfterFunc(req.Context(), func() {
+		t := time.AfterFunc(finish, func() { cancel(context.Cause(req.Context())) })
+		context.AfterFunc(ctx, func() { t.Stop() })
+	})
+	end := func() { stop(); cancel(nil) }
+	return endWithBody(end)(base.RoundTrip(req.WithContext(ctx)))
+}
+
+// endWithBody calls end when the response was read, or at once without one.
+func endWithBody(end func()) func(*http.Response, error) (*http.Response, error) {
+	return func(resp *http.Response, err error) (*http.Response, error) {
+		if err != nil {
+			end()
+			return nil, err
+		}
+		resp.Body = &body{resp.Body, end}
+		return resp, nil
+	}
+}
+
+// body calls end when it is closed.
+type body struct {
+	io.ReadCloser
+	end func()
+}
+
+func (b *body) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}
+
+// notify tells the attempt's reporter what the hold tells.
+func (l *line) notify(n webhook.Notice) {
+	a := l.attempt.Load()
+	if a == nil {
+		return
+	}
+	w := &runner.Webhook{Name: n.Fault.Webhook, Service: n.Fault.ServiceKey(), Cause: n.Fault.Cause}
+	report := runner.Report{Type: runner.TypeHeld, Object: n.Request.String(), Webhook: w}
+	if n.Released {
+		report.Type = runner.TypeReleased
+		w.HeldSeconds, w.Sends = n.Held.Seconds(), n.Sends
+		if n.Err != nil {
+			report.Error = n.Err.Error()
+		}
+	}
+	a.reporter.Report(report)
+}
+
+// warn hands the API server's warnings to the attempt's log.
+func (l *line) warn(message string) {
+	if a := l.attempt.Load(); a != nil {
+		a.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "warning: " + message})
+	}
+}

@@ -1,0 +1,100 @@
+// Package steps knows how each kind of step is done: it makes the action of a
+// step, with clients of its own whose requests are held for webhooks.
+//
+// It does not decide when a step runs, or how often: package runner does. The
+// kinds are in its folders, one package each.
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/apply"
+	"github.com/kplan-dev/kplan/steps/helm"
+	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/wait"
+	"github.com/kplan-dev/kplan/steps/webhookgate"
+	"github.com/kplan-dev/kplan/webhook"
+)
+
+// Config says which plan is run and against which cluster.
+type Config struct {
+	Plan *plan.Plan
+	// Flags are kubectl's own: kubeconfig, context, namespace, …
+	Flags *genericclioptions.ConfigFlags
+	// UserAgent names the program in the API server's audit log.
+	UserAgent string
+}
+
+// Steps makes the actions of one plan's steps. Close it after the run.
+type Steps struct {
+	plan    *plan.Plan
+	cluster *kube.Cluster
+	gate    *webhook.Gate
+}
+
+// New connects to the cluster; it fails when that cannot be used.
+func New(ctx context.Context, c Config) (*Steps, error) {
+	cluster, err := kube.Connect(ctx, c.Flags, c.UserAgent)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(cluster.Config())
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &Steps{plan: c.Plan, cluster: cluster, gate: webhook.NewGate(client)}, nil
+}
+
+// Close stops what the steps share. No action may run any more.
+func (s *Steps) Close() { s.gate.Close() }
+
+// Resolve makes the action of a step; it is a runner.Resolver.
+func (s *Steps) Resolve(step plan.Step) (runner.Action, error) {
+	l := &line{}
+	if hold := s.plan.StepWebhooks(step); hold.Hold {
+		l.gate = s.gate
+		l.hold.HoldTimeout = hold.HoldTimeout
+	}
+	session, err := s.cluster.Session(kube.Options{Wrap: l.wrap, Warn: l.warn})
+	if err != nil {
+		return nil, err
+	}
+	action, err := s.action(step, session)
+	if err != nil {
+		return nil, err
+	}
+	return &connected{action, l}, nil
+}
+
+func (s *Steps) action(step plan.Step, session *kube.Session) (runner.Action, error) {
+	switch step.Kind() {
+	case plan.KindHelm:
+		return helm.New(s.plan, step, session)
+	case plan.KindApply:
+		return apply.New(s.plan, *step.Apply, session)
+	case plan.KindWait:
+		return wait.New(*step.Wait, session)
+	case plan.KindWebhook:
+		return webhookgate.New(s.plan, *step.Webhook, session)
+	}
+	return nil, errors.New("the step has no kind")
+}
+
+// connected is an action whose requests go over its line.
+type connected struct {
+	action runner.Action
+	line   *line
+}
+
+// Run runs the action, and turns the end of a hold into an error with a hint.
+func (c *connected) Run(ctx context.Context, r runner.Reporter) error {
+	defer c.line.open(ctx, r)()
+	return explainHold(c.action.Run(ctx, r))
+}
