@@ -70,7 +70,7 @@ type Cluster struct {
 func Connect(ctx context.Context, flags *genericclioptions.ConfigFlags, userAgent string) (*Cluster, error) {
 	config, namespace, err := load(flags)
 	if err != nil {
-		return nil, err
+		return nil, configError{err}
 	}
 	config.UserAgent = userAgent
 	config.Timeout = 0 // watches last; contexts bound the rest
@@ -99,6 +99,14 @@ func Connect(ctx context.Context, flags *genericclioptions.ConfigFlags, userAgen
 	c.mapper = restmapper.NewShortcutExpander(c.deferred, c.discovery, nil)
 	return c, nil
 }
+
+// configError is a fault of the kubeconfig or of the flags that pick from it.
+type configError struct{ error }
+
+func (e configError) Unwrap() error { return e.error }
+
+// Usage tells the command line that the user's input is at fault.
+func (e configError) Usage() bool { return true }
 
 // load reads the kubeconfig and tells faults in it apart.
 func load(flags *genericclioptions.ConfigFlags) (*rest.Config, string, error) {
