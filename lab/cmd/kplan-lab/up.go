@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kplan-dev/kplan/lab/internal/build"
+	"github.com/kplan-dev/kplan/lab/internal/cluster"
+	"github.com/kplan-dev/kplan/lab/internal/debian"
+)
+
+// lines writes progress for people.
+func lines(w io.Writer) cluster.Progress {
+	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+}
+
+func upCommand(o *options) *cobra.Command {
+	up := cluster.Options{Nodes: 1}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "bring the lab up; nothing happens if it is up already",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			lab, err := cluster.Open(o.name)
+			if err != nil {
+				return err
+			}
+			for i, dir := range up.Charts {
+				if up.Charts[i], err = filepath.Abs(dir); err != nil {
+					return err
+				}
+			}
+			if err := lab.Up(cmd.Context(), up, lines(cmd.ErrOrStderr())); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "export KUBECONFIG=%s\n", lab.Kubeconfig())
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&up.Nodes, "nodes", 1, "1, or 0 for a control plane alone (quicker; needs no root)")
+	flags.StringSliceVar(&up.Charts, "charts", nil, "folders of charts for the lab's registry (default: the lab's own)")
+	flags.StringSliceVar(&up.Forward, "forward", nil, "host:port=host:port: listen on this machine, connect inside the lab")
+	flags.StringSliceVar(&up.Expose, "expose", nil, "host:port=host:port: listen inside the lab, connect from this machine")
+	flags.BoolVar(&up.Audit, "audit", false, "write the API server's audit log")
+	flags.BoolVar(&up.Keep, "keep", false, "leave what there is when it fails")
+	return cmd
+}
+
+func downCommand(o *options) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "remove the lab and all that is its own",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			names := []string{o.name}
+			if all {
+				var err error
+				if names, err = cluster.Names(); err != nil {
+					return err
+				}
+			}
+			var faults []error
+			for _, name := range names {
+				lab, err := cluster.Open(name)
+				if err == nil {
+					err = lab.Down(cmd.Context(), lines(cmd.ErrOrStderr()))
+				}
+				faults = append(faults, err)
+			}
+			return errors.Join(faults...)
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "all labs, whatever their name")
+	return cmd
+}
+
+// buildCommand fills the cache, for images of machines and for make.
+func buildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "build",
+		Short: "build and install all that a lab needs, and start nothing",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			source, err := build.Source()
+			if err != nil {
+				return err
+			}
+			cache, err := build.CacheDir()
+			if err != nil {
+				return err
+			}
+			builder := &build.Builder{Source: source, Cache: cache, Progress: cmd.ErrOrStderr()}
+			for _, program := range []build.Program{build.Kube, build.Pause, build.CoreDNS} {
+				path, err := builder.Path(cmd.Context(), program)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), path)
+			}
+			if os.Geteuid() != 0 {
+				return nil
+			}
+			return debian.Install(cmd.Context(), cmd.ErrOrStderr())
+		},
+	}
+}
+
+func serveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: cluster.ServeCommand + " DIR", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return cluster.Serve(cmd.Context(), args[0]) },
+	}
+}
+
+func componentCommand(o *options, verb, short string, act func(*cluster.Lab, context.Context, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " COMPONENT", Short: short + ", e.g. apiserver", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			lab, err := cluster.Must(o.name)
+			if err != nil {
+				return err
+			}
+			name, err := lab.Component(args[0])
+			if err != nil {
+				return err
+			}
+			return act(lab, cmd.Context(), name)
+		},
+	}
+}
+
+// ignoreInterrupts leaves ^C to a child that shares the terminal.
+func ignoreInterrupts() (restore func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGQUIT)
+	return func() { signal.Stop(signals) }
+}

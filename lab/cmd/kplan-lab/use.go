@@ -1,0 +1,217 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kplan-dev/kplan/lab/internal/cluster"
+)
+
+func statusCommand(o *options) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "say whether the lab is up, and where",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			lab, err := cluster.Open(o.name)
+			if err != nil {
+				return err
+			}
+			status, err := lab.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			switch output {
+			case "json":
+				encoder := json.NewEncoder(cmd.OutOrStdout())
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(status)
+			case "table":
+				return table(cmd.OutOrStdout(), status)
+			default:
+				return &cluster.UsageError{Message: fmt.Sprintf("-o %s: want table or json", output)}
+			}
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	return cmd
+}
+
+func table(w io.Writer, s cluster.Status) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "lab\t%s\t%s\n", s.Name, s.State)
+	if s.State == cluster.Absent {
+		return t.Flush()
+	}
+	if s.Fault != "" {
+		fmt.Fprintf(t, "fault\t%s\n", s.Fault)
+	}
+	fmt.Fprintf(t, "kubernetes\t%s, %d node(s), for %s\n", s.Version, s.Nodes, time.Since(s.Created).Round(time.Second))
+	fmt.Fprintf(t, "server\t%s\nregistry\t%s\nkubeconfig\t%s\n", s.Server, s.Registry, s.Kubeconfig)
+	if s.AuditLog != "" {
+		fmt.Fprintf(t, "audit log\t%s\n", s.AuditLog)
+	}
+	for _, c := range s.Components {
+		state := "dead"
+		if c.Alive {
+			state = "alive"
+		}
+		fmt.Fprintf(t, "%s\t%s\tpid %d\n", c.Name, state, c.PID)
+	}
+	return t.Flush()
+}
+
+func kubeconfigCommand(o *options) *cobra.Command {
+	var path bool
+	cmd := &cobra.Command{
+		Use:   "kubeconfig",
+		Short: "print the administrator's kubeconfig",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			lab, err := cluster.Must(o.name)
+			if err != nil {
+				return err
+			}
+			if path {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), lab.Kubeconfig())
+				return err
+			}
+			data, err := os.ReadFile(lab.Kubeconfig())
+			if err == nil {
+				_, err = cmd.OutOrStdout().Write(data)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&path, "path", false, "print the file's name instead")
+	return cmd
+}
+
+func loadCommand(o *options) *cobra.Command {
+	var i cluster.Image
+	cmd := &cobra.Command{
+		Use:   "load {IMAGE BINARY | --tar FILE}",
+		Short: "make an image of a static binary and give it to the lab's node",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if i.Tar != "" {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(2)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			lab, err := cluster.Must(o.name)
+			if err != nil {
+				return err
+			}
+			if i.Tar == "" {
+				i.Name, i.Binary = args[0], args[1]
+			}
+			return lab.Load(cmd.Context(), i)
+		},
+	}
+	cmd.Flags().StringVar(&i.Tar, "tar", "", "a tar file of images instead, as docker save writes it")
+	cmd.Flags().StringVar(&i.User, "user", "65532:65532", "user and group of the image's process")
+	return cmd
+}
+
+func execCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "exec -- COMMAND [ARGS]",
+		Short: "run a command with KUBECONFIG set and kubectl on its PATH",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			lab, err := cluster.Must(o.name)
+			if err != nil {
+				return err
+			}
+			return run(cmd, lab, args)
+		},
+	}
+}
+
+func kubectlCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "kubectl ARGS",
+		Short: "run kubectl on the lab (give --name before: kplan-lab --name X kubectl …)",
+		// kubectl's flags are kubectl's.
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			lab, err := cluster.Must(o.name)
+			if err != nil {
+				return err
+			}
+			return run(cmd, lab, append([]string{filepath.Join(lab.Bin(), "kubectl")}, args...))
+		},
+	}
+}
+
+// run runs a command on the lab; its exit code becomes ours.
+func run(cmd *cobra.Command, lab *cluster.Lab, args []string) error {
+	path := lab.Bin() + string(filepath.ListSeparator) + os.Getenv("PATH")
+	// Looked up by hand: exec.Command would use our own PATH.
+	if err := os.Setenv("PATH", path); err != nil {
+		return err
+	}
+	child := exec.Command(args[0], args[1:]...)
+	child.Env = append(os.Environ(), "KUBECONFIG="+lab.Kubeconfig())
+	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	defer ignoreInterrupts()()
+	err := child.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return &childError{exit.ExitCode()}
+	}
+	return err
+}
+
+// childError passes on the exit code of a command that has said itself what
+// went wrong.
+type childError struct{ code int }
+
+func (e *childError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
+
+func logsCommand(o *options) *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "logs COMPONENT",
+		Short: "print what a component has logged",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			lab, err := cluster.Must(o.name)
+			if err != nil {
+				return err
+			}
+			name, err := lab.Component(args[0])
+			if err != nil {
+				return err
+			}
+			file, err := os.Open(lab.Log(name))
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			for {
+				if _, err := io.Copy(cmd.OutOrStdout(), file); err != nil || !follow {
+					return err
+				}
+				select {
+				case <-cmd.Context().Done():
+					return nil
+				case <-time.After(200 * time.Millisecond):
+				}
+			}
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
+	return cmd
+}

@@ -1,0 +1,216 @@
+// Package build compiles the lab's large programs (Kubernetes, CoreDNS) from
+// Go modules into a cache folder, once for each state of their sources.
+//
+// It needs a Go toolchain and the lab's source tree only when the cache is
+// cold or its key has to be computed; it never changes the source tree.
+package build
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kplan-dev/kplan/lab/internal/flock"
+)
+
+// Version of Kubernetes that the lab runs; go.mod says the same.
+const Version = "v1.36.3"
+
+// interval between progress lines of one build.
+const interval = 15 * time.Second
+
+// Program is one thing to build.
+type Program struct {
+	Name    string   // file name of the result
+	Module  string   // folder of its module, relative to the lab's
+	Package string   // e.g. ./cmd/kube
+	Sources []string // folders and files that decide the result, relative to the module
+	Flags   string   // -ldflags
+	Hint    string   // how long it takes the first time
+}
+
+// Kube is the multi-call binary of all Kubernetes components.
+var Kube = Program{
+	Name: "kube", Module: ".", Package: "./cmd/kube",
+	Sources: []string{"go.mod", "go.sum", "cmd/kube"},
+	Flags:   versionFlags(), Hint: "first time: about 5 minutes",
+}
+
+// CoreDNS is the cluster's DNS server.
+var CoreDNS = Program{
+	Name: "coredns", Module: "coredns", Package: ".",
+	Sources: []string{"."}, Flags: "-s -w", Hint: "first time: about 1 minute",
+}
+
+// Pause is the process of a pod's sandbox.
+var Pause = Program{
+	Name: "pause", Module: ".", Package: "./cmd/pause",
+	Sources: []string{"cmd/pause"}, Flags: "-s -w", Hint: "a second",
+}
+
+// versionFlags stamp the version: charts' kubeVersion checks read it.
+func versionFlags() string {
+	flags := []string{"-s", "-w"}
+	parts := strings.SplitN(strings.TrimPrefix(Version, "v"), ".", 3)
+	for _, variable := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		flags = append(flags,
+			"-X "+variable+".gitVersion="+Version,
+			"-X "+variable+".gitMajor="+parts[0],
+			"-X "+variable+".gitMinor="+parts[1],
+			"-X "+variable+".gitTreeState=clean")
+	}
+	return strings.Join(flags, " ")
+}
+
+// Error says that a program could not be built.
+type Error struct {
+	Program string
+	Output  string // the last lines of go build
+	Err     error
+}
+
+func (e *Error) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("build %s: %v\n%s", e.Program, e.Err, e.Output))
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Builder builds programs of one source tree into one cache.
+type Builder struct {
+	Source   string    // the lab's folder, with its go.mod
+	Cache    string    // see CacheDir
+	Progress io.Writer // takes lines for people
+}
+
+// CacheDir is where built programs stay: $KPLAN_LAB_CACHE or the user's cache.
+func CacheDir() (string, error) {
+	if dir := os.Getenv("KPLAN_LAB_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache folder (set KPLAN_LAB_CACHE): %w", err)
+	}
+	return filepath.Join(base, "kplan-lab"), nil
+}
+
+// Path returns the program's file in the cache, building it if it is not there.
+func (b *Builder) Path(ctx context.Context, p Program) (string, error) {
+	key, err := b.key(p)
+	if err != nil {
+		return "", &Error{Program: p.Name, Err: err}
+	}
+	path := filepath.Join(b.Cache, p.Name+"-"+key, p.Name)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	unlock, err := flock.Lock(ctx, filepath.Join(b.Cache, p.Name+".lock"), func() {
+		fmt.Fprintf(b.Progress, "another kplan-lab builds %s; waiting for it…\n", p.Name)
+	})
+	if err != nil {
+		return "", &Error{Program: p.Name, Err: err}
+	}
+	defer unlock()
+	if _, err := os.Stat(path); err == nil {
+		return path, nil // somebody else built it meanwhile
+	}
+	if err := b.compile(ctx, p, path); err != nil {
+		return "", err
+	}
+	b.prune(p, path)
+	return path, nil
+}
+
+// key names all that decides the result.
+func (b *Builder) key(p Program) (string, error) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, runtime.GOOS, runtime.GOARCH, p.Package, p.Flags)
+	root := filepath.Join(b.Source, p.Module)
+	for _, source := range p.Sources {
+		err := filepath.WalkDir(filepath.Join(root, source), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			name, err := filepath.Rel(root, path)
+			fmt.Fprintf(sum, "%s %d\n%s\n", filepath.ToSlash(name), len(data), data)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16], nil
+}
+
+// compile runs go build, with a line of progress now and then.
+func (b *Builder) compile(ctx context.Context, p Program, path string) error {
+	tool, err := exec.LookPath("go")
+	if err != nil {
+		return &Error{Program: p.Name, Err: errors.New("no Go toolchain on the PATH (Go 1.26 or later is needed to build the lab)")}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return &Error{Program: p.Name, Err: err}
+	}
+	var output bytes.Buffer
+	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildvcs=false", "-ldflags", p.Flags, "-o", path+".new", p.Package)
+	cmd.Dir = filepath.Join(b.Source, p.Module)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = 10 * time.Second
+	began := time.Now()
+	fmt.Fprintf(b.Progress, "building %s (%s)…\n", p.Name, p.Hint)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Run() }()
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			fmt.Fprintf(b.Progress, "building %s (%s)…  %s elapsed\n", p.Name, p.Hint, time.Since(began).Round(time.Second))
+		case err := <-ended:
+			if err != nil {
+				if ctx.Err() != nil {
+					err = context.Cause(ctx)
+				}
+				_ = os.Remove(path + ".new")
+				return &Error{Program: p.Name, Output: last(output.String(), 20), Err: err}
+			}
+			fmt.Fprintf(b.Progress, "built %s in %s\n", p.Name, time.Since(began).Round(time.Second))
+			return os.Rename(path+".new", path)
+		}
+	}
+}
+
+// prune removes builds of the same program that nobody has made or asked for
+// in a week. A lab that runs one keeps it: a running file stays on disk.
+func (b *Builder) prune(p Program, keep string) {
+	others, _ := filepath.Glob(filepath.Join(b.Cache, p.Name+"-*"))
+	for _, other := range others {
+		info, err := os.Stat(other)
+		if err == nil && other != filepath.Dir(keep) && time.Since(info.ModTime()) > 7*24*time.Hour {
+			_ = os.RemoveAll(other)
+		}
+	}
+}
+
+func last(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

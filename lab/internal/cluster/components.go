@@ -1,0 +1,189 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kplan-dev/kplan/lab/internal/debian"
+	"github.com/kplan-dev/kplan/lab/internal/netns"
+	"github.com/kplan-dev/kplan/lab/internal/node"
+	"github.com/kplan-dev/kplan/lab/internal/process"
+)
+
+// Names of components, as in records, logs and on the command line.
+const (
+	etcd              = "etcd"
+	apiserver         = "kube-apiserver"
+	controllerManager = "kube-controller-manager"
+	scheduler         = "kube-scheduler"
+	kubelet           = "kubelet"
+	proxy             = "kube-proxy"
+	containerd        = "containerd"
+	serve             = "serve"
+)
+
+// Hidden subcommands of kplan-lab, which start it anew as something else.
+const (
+	ExecCommand  = "internal-exec"  // ExecCommand ROOM PROGRAM ARGS...
+	ServeCommand = "internal-serve" // ServeCommand DIR
+)
+
+// Components lists what a lab with that many nodes runs, in starting order.
+func Components(nodes int) []string {
+	if nodes == 0 {
+		return []string{serve, etcd, apiserver, controllerManager}
+	}
+	return []string{serve, etcd, apiserver, containerd, controllerManager, scheduler, kubelet, proxy}
+}
+
+// Component finds a component by its name or the name without "kube-".
+func (l *Lab) Component(name string) (string, error) {
+	names := Components(l.Nodes)
+	for _, known := range names {
+		if name == known || "kube-"+name == known {
+			return known, nil
+		}
+	}
+	return "", &UsageError{fmt.Sprintf("no component %q in lab %s; there are %s", name, l.Name, strings.Join(names, ", "))}
+}
+
+// spec says how to start a component.
+func (l *Lab) spec(name string) (process.Spec, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return process.Spec{}, err
+	}
+	var args []string
+	room := netns.Room{Net: netns.Path(l.node().Namespace())}
+	switch name {
+	case serve:
+		args, room = []string{self, ServeCommand, l.Dir}, netns.Room{}
+	case etcd:
+		args = l.etcdArgs()
+	case apiserver:
+		args = l.apiserverArgs()
+	case controllerManager:
+		args = l.controllerManagerArgs()
+	case scheduler:
+		args = []string{l.Kube, scheduler, "--leader-elect=false", "--kubeconfig=" + l.kubeconfigOf("scheduler")}
+	case containerd:
+		args, room = []string{debian.Find("containerd"), "--config", l.node().Containerd()}, l.node().Room()
+	case kubelet:
+		host, err := process.Find(l.records(), containerd)
+		if err != nil {
+			return process.Spec{}, err
+		}
+		args, room.Join = l.kubeletArgs(), host.PID
+	case proxy:
+		args = l.proxyArgs()
+	}
+	if l.Nodes > 0 && name != serve {
+		text, err := json.Marshal(room)
+		if err != nil {
+			return process.Spec{}, err
+		}
+		args = append([]string{self, ExecCommand, string(text)}, args...)
+	}
+	return process.Spec{Name: name, Args: args, Env: environment(), Log: l.Log(name)}, nil
+}
+
+// environment finds the node's programs even when a plain user's PATH is set,
+// and keeps components away from proxies: nothing they call is behind one.
+func environment() []string {
+	return []string{
+		"PATH=" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin",
+		"HTTP_PROXY=", "HTTPS_PROXY=", "http_proxy=", "https_proxy=", "NO_PROXY=*",
+	}
+}
+
+// Sockets instead of ports: nobody else can reach etcd, and labs cannot
+// collide. --unsafe-no-fsync: a lab does not outlive the machine.
+func (l *Lab) etcdArgs() []string {
+	return []string{
+		l.Kube, etcd,
+		"--name=lab", "--data-dir=" + l.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		// Only members of a cluster use what is advertised, and it has one.
+		"--listen-client-urls=" + l.etcdURL(), "--advertise-client-urls=http://localhost:2379",
+		"--listen-peer-urls=unix://" + l.path("etcd-peer.sock"),
+	}
+}
+
+func (l *Lab) etcdURL() string { return "unix://" + l.path("etcd.sock") }
+
+func (l *Lab) apiserverArgs() []string {
+	file := func(name string) string { return filepath.Join(l.credentials(), name) }
+	args := []string{
+		l.Kube, apiserver,
+		"--etcd-servers=" + l.etcdURL(),
+		"--allow-privileged=true",
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--client-ca-file=" + file("ca.crt"),
+		"--tls-cert-file=" + file("apiserver.crt"), "--tls-private-key-file=" + file("apiserver.key"),
+		"--kubelet-certificate-authority=" + file("ca.crt"),
+		"--kubelet-client-certificate=" + file("kubelet-client.crt"), "--kubelet-client-key=" + file("kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP",
+		// One authority signs clients and the front proxy, hence the name.
+		"--requestheader-client-ca-file=" + file("ca.crt"), "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + file("front-proxy.crt"), "--proxy-client-key-file=" + file("front-proxy.key"),
+		"--service-account-issuer=https://kubernetes.default.svc." + node.Domain,
+		"--service-account-key-file=" + file("tokens.crt"), "--service-account-signing-key-file=" + file("tokens.key"),
+		"--service-cluster-ip-range=" + node.Services,
+	}
+	if l.Audit {
+		args = append(args,
+			"--audit-policy-file="+l.path("audit-policy.yaml"), "--audit-log-path="+l.AuditLog(),
+			"--audit-log-mode=batch", "--audit-log-maxsize=0")
+	}
+	if l.Nodes == 0 {
+		// Loopback must not be advertised, and nobody needs the Service.
+		return append(args, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", l.API),
+			"--advertise-address="+node.Address, "--endpoint-reconciler-type=none")
+	}
+	return append(args, "--secure-port=6443", "--advertise-address="+node.Address)
+}
+
+func (l *Lab) controllerManagerArgs() []string {
+	file := func(name string) string { return filepath.Join(l.credentials(), name) }
+	config := l.kubeconfigOf("controller-manager")
+	args := []string{
+		l.Kube, controllerManager,
+		"--kubeconfig=" + config, "--authentication-kubeconfig=" + config, "--authorization-kubeconfig=" + config,
+		"--leader-elect=false", "--use-service-account-credentials=true",
+		"--root-ca-file=" + file("ca.crt"), "--service-account-private-key-file=" + file("tokens.key"),
+		"--cluster-signing-cert-file=" + file("ca.crt"), "--cluster-signing-key-file=" + file("ca.key"),
+		"--service-cluster-ip-range=" + node.Services,
+	}
+	if l.Nodes == 0 {
+		return append(args, "--secure-port=0")
+	}
+	return append(args, "--allocate-node-cidrs=true", "--cluster-cidr="+node.Pods)
+}
+
+func (l *Lab) kubeletArgs() []string {
+	return []string{
+		l.Kube, kubelet,
+		"--config=" + l.node().Kubelet(), "--kubeconfig=" + l.kubeconfigOf("kubelet"),
+		"--hostname-override=" + node.Name, "--node-ip=" + node.Address,
+	}
+}
+
+func (l *Lab) proxyArgs() []string {
+	return []string{
+		l.Kube, proxy,
+		"--kubeconfig=" + l.kubeconfigOf("proxy"), "--hostname-override=" + node.Name,
+		"--proxy-mode=nftables", "--cluster-cidr=" + node.Pods, "--conntrack-max-per-core=0",
+	}
+}
+
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+`

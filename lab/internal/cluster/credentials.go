@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+
+	"github.com/kplan-dev/kplan/lab/internal/node"
+	"github.com/kplan-dev/kplan/lab/internal/pki"
+)
+
+// subjects lists all certificates of a lab by file name. The names and groups
+// are those of Kubernetes's own roles: kubernetes.io/docs, "PKI certificates
+// and requirements".
+var subjects = map[string]pki.Subject{
+	"admin":              {User: "kplan-lab-admin", Groups: []string{"system:masters"}},
+	"controller-manager": {User: "system:kube-controller-manager"},
+	"scheduler":          {User: "system:kube-scheduler"},
+	"proxy":              {User: "system:kube-proxy"},
+	"kubelet":            {User: "system:node:" + node.Name, Groups: []string{"system:nodes"}},
+	"kubelet-client":     {User: "kube-apiserver-kubelet-client", Groups: []string{"system:masters"}},
+	"front-proxy":        {User: "front-proxy-client"},
+	"kubelet-server":     {User: node.Name, Hosts: []string{node.Name, node.Address}},
+	"apiserver": {User: "kube-apiserver", Hosts: []string{
+		"127.0.0.1", "localhost", node.Address, node.ServiceAPI,
+		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + node.Domain,
+	}},
+}
+
+// writeCredentials makes the lab's certificates and kubeconfig files.
+func (l *Lab) writeCredentials() error {
+	dir := l.credentials()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	authority, err := pki.NewAuthority("kplan-lab " + l.Name)
+	if err != nil {
+		return err
+	}
+	if err := authority.Write(dir, "ca"); err != nil {
+		return err
+	}
+	tokens, err := pki.NewKeys()
+	if err != nil {
+		return err
+	}
+	if err := tokens.Write(dir, "tokens"); err != nil {
+		return err
+	}
+	for name, subject := range subjects {
+		pair, err := authority.Sign(subject)
+		if err != nil {
+			return fmt.Errorf("certificate %s: %w", name, err)
+		}
+		if err := pair.Write(dir, name); err != nil {
+			return err
+		}
+		switch name {
+		case "controller-manager", "scheduler", "proxy", "kubelet":
+			err = l.writeKubeconfig(l.kubeconfigOf(name), l.inside(), name, authority.Cert, pair)
+		case "admin":
+			err = l.writeKubeconfig(l.Kubeconfig(), l.Server(), name, authority.Cert, pair)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Lab) kubeconfigOf(component string) string {
+	return l.path("pki", component+".kubeconfig")
+}
+
+// inside is the API server's address for the lab's own processes.
+func (l *Lab) inside() string {
+	if l.Nodes == 0 {
+		return l.Server()
+	}
+	return "https://" + node.Address + ":6443"
+}
+
+// writeKubeconfig writes a file that stands alone. Names are long enough not
+// to be YAML's booleans (n, y, on, off).
+func (l *Lab) writeKubeconfig(path, server, user string, ca []byte, pair pki.Pair) error {
+	encode := base64.StdEncoding.EncodeToString
+	name := "kplan-lab-" + l.Name
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: %[1]s
+contexts:
+- name: %[1]s
+  context: {cluster: %[1]s, user: %[1]s-%[2]s}
+clusters:
+- name: %[1]s
+  cluster:
+    server: %[3]s
+    certificate-authority-data: %[4]s
+users:
+- name: %[1]s-%[2]s
+  user:
+    client-certificate-data: %[5]s
+    client-key-data: %[6]s
+`, name, user, server, encode(ca), encode(pair.Cert), encode(pair.Key))
+	return os.WriteFile(path, []byte(text), 0o600)
+}

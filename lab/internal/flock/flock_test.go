@@ -1,0 +1,51 @@
+//go:build unix
+
+package flock
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// One holder at a time, although each removes the file when it is done.
+func TestLockExcludes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lab.lock")
+	var holders, worst int // guarded by the lock under test; -race tells if it fails
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			unlock, err := Lock(t.Context(), path, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			holders++
+			worst = max(worst, holders)
+			holders--
+			unlock()
+		})
+	}
+	all.Wait()
+	require.Equal(t, 1, worst)
+	_, err := os.Stat(path)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// Who waits is told so, and can give up with a reason.
+func TestLockBusy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lab.lock")
+	unlock, err := Lock(t.Context(), path, nil)
+	require.NoError(t, err)
+	defer unlock()
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	impatient := errors.New("no patience")
+	_, err = Lock(ctx, path, func() { cancel(impatient) })
+	require.ErrorIs(t, err, impatient)
+}

@@ -1,0 +1,88 @@
+package netns
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Room says in which namespaces a program runs.
+type Room struct {
+	Net    string  `json:"net,omitempty"`    // file of the network namespace; empty: the caller's
+	Mounts []Mount `json:"mounts,omitempty"` // not empty: a new mount namespace with these in it
+	Join   int     `json:"join,omitempty"`   // not zero: the mount namespace of this process
+}
+
+// Mount hides the folder To: behind the folder From, or, if From is empty,
+// behind an empty tmpfs.
+type Mount struct {
+	From string `json:"from,omitempty"`
+	To   string `json:"to"`
+}
+
+// Exec replaces this program by args, run inside the room. It returns only if
+// that failed. The process id stays what it was.
+func Exec(room Room, args []string) error {
+	// Namespaces belong to threads; the thread that calls execve decides.
+	runtime.LockOSThread()
+	if room.Join != 0 || len(room.Mounts) > 0 {
+		// Threads share their file system view, and setns refuses that.
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return fmt.Errorf("unshare: %w", err)
+		}
+	}
+	// Files are opened before mounts hide them.
+	if room.Net != "" {
+		if err := enter(room.Net, unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+	}
+	if room.Join != 0 {
+		if err := enter("/proc/"+strconv.Itoa(room.Join)+"/ns/mnt", unix.CLONE_NEWNS); err != nil {
+			return err
+		}
+	}
+	if len(room.Mounts) > 0 {
+		if err := newMounts(room.Mounts); err != nil {
+			return err
+		}
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return err
+	}
+	if err := unix.Exec(args[0], args, os.Environ()); err != nil {
+		return fmt.Errorf("run %s: %w", args[0], err)
+	}
+	return nil
+}
+
+func newMounts(mounts []Mount) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("new mount namespace: %w", err)
+	}
+	// Cut off from the host first, then shared among what runs in the room:
+	// kubelet and containerd pass mounts on to each other and to pods.
+	for _, flags := range []uintptr{unix.MS_PRIVATE, unix.MS_SHARED} {
+		if err := unix.Mount("", "/", "", unix.MS_REC|flags, ""); err != nil {
+			return fmt.Errorf("propagation of mounts: %w", err)
+		}
+	}
+	for _, m := range mounts {
+		if err := os.MkdirAll(m.To, 0o755); err != nil {
+			return err
+		}
+		var err error
+		if m.From == "" {
+			err = unix.Mount("tmpfs", m.To, "tmpfs", unix.MS_NOSUID, "mode=0755")
+		} else {
+			err = unix.Mount(m.From, m.To, "", unix.MS_BIND, "")
+		}
+		if err != nil {
+			return fmt.Errorf("mount over %s: %w", m.To, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kplan-dev/kplan/lab/internal/process"
+)
+
+const (
+	procs   = "/proc"
+	cgroups = "/sys/fs/cgroup"
+)
+
+// Clean ends all pods of the lab: their shims, the processes below those, and
+// their control groups. Kubelet and containerd must have ended before, or
+// they start new ones.
+func (n Node) Clean() error {
+	ids := n.containers()
+	// A process may fork while it is being killed, so look again until none
+	// is left.
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		found, err := n.processes(ids)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d processes of the lab's pods survive SIGKILL", len(found))
+		}
+		for _, r := range found {
+			_ = r.Signal(syscall.SIGKILL)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return removeGroups(ids)
+}
+
+// containers lists the ids of all containers that containerd runs.
+func (n Node) containers() map[string]bool {
+	ids := map[string]bool{}
+	entries, _ := os.ReadDir(n.file("run/io.containerd.runtime.v2.task/k8s.io"))
+	for _, entry := range entries {
+		ids[entry.Name()] = true
+	}
+	return ids
+}
+
+// processes finds the lab's shims by the socket in their command line, what
+// descends from them, and what is in a container's control group.
+func (n Node) processes(ids map[string]bool) ([]process.Record, error) {
+	entries, err := os.ReadDir(procs)
+	if err != nil {
+		return nil, err
+	}
+	children := map[int][]int{}
+	var queue []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		parent := parentOf(pid)
+		children[parent] = append(children[parent], pid)
+		if n.isShim(pid) || inGroup(pid, ids) {
+			queue = append(queue, pid)
+		}
+	}
+	seen := map[int]bool{}
+	var found []process.Record
+	for len(queue) > 0 {
+		pid := queue[0]
+		queue = append(queue[1:], children[pid]...)
+		if seen[pid] {
+			continue
+		}
+		seen[pid] = true
+		if r, err := process.Of(pid, "pod"); err == nil && r.Alive() {
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}
+
+func (n Node) isShim(pid int) bool {
+	line, err := os.ReadFile(filepath.Join(procs, strconv.Itoa(pid), "cmdline"))
+	if err != nil {
+		return false
+	}
+	args := strings.Split(string(line), "\x00")
+	if !strings.HasPrefix(filepath.Base(args[0]), "containerd-shim") {
+		return false
+	}
+	for i, arg := range args[:len(args)-1] {
+		if arg == "-address" && args[i+1] == n.Socket() {
+			return true
+		}
+	}
+	return false
+}
+
+// inGroup tells whether the process is in the control group of a container.
+func inGroup(pid int, ids map[string]bool) bool {
+	text, err := os.ReadFile(filepath.Join(procs, strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		if ids[filepath.Base(strings.TrimSpace(line))] {
+			return true
+		}
+	}
+	return false
+}
+
+func parentOf(pid int) int {
+	status, err := os.ReadFile(filepath.Join(procs, strconv.Itoa(pid), "status"))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "PPid:"); ok {
+			parent, _ := strconv.Atoi(strings.TrimSpace(value))
+			return parent
+		}
+	}
+	return 0
+}
+
+// removeGroups removes the control groups of containers, in all hierarchies.
+func removeGroups(ids map[string]bool) error {
+	var groups []string
+	err := filepath.WalkDir(cgroups, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil // groups come and go while we look
+		}
+		if ids[d.Name()] {
+			groups = append(groups, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var faults []error
+	// Children come after their parents in the walk.
+	for i := len(groups) - 1; i >= 0; i-- {
+		faults = append(faults, removeGroup(groups[i]))
+	}
+	return errors.Join(faults...)
+}
+
+// removeGroup removes one group; the kernel takes a moment to notice that
+// its processes are gone.
+func removeGroup(path string) error {
+	for try := 0; ; try++ {
+		err := os.Remove(path)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if try == 100 || !errors.Is(err, syscall.EBUSY) {
+			return fmt.Errorf("control group: %w", err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

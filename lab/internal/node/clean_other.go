@@ -1,0 +1,6 @@
+//go:build !linux
+
+package node
+
+// Clean has nothing to end: pods run on Linux only.
+func (n Node) Clean() error { return nil }

@@ -1,0 +1,106 @@
+// Package process starts long-running processes that outlive their starter,
+// and finds, watches and ends them later by a record on disk.
+//
+// A record names a process by id, start time and boot, so an id that the
+// kernel gave to somebody else is never signalled. The package does not
+// restart what dies, and knows nothing about what it runs.
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ErrUnsupported is returned by everything that needs Linux's /proc.
+var ErrUnsupported = errors.New("processes can be kept track of on Linux only")
+
+// Spec says what to start.
+type Spec struct {
+	Name string   // unique in its folder, e.g. "etcd"
+	Args []string // program and arguments; the program is an absolute path
+	Env  []string // added to the environment
+	Log  string   // file that takes stdout and stderr; appended to
+}
+
+// Record identifies a started process for ever.
+type Record struct {
+	Name    string    `json:"name"`
+	PID     int       `json:"pid"`
+	Start   uint64    `json:"start"` // clock ticks since boot, /proc/PID/stat field 22
+	Boot    string    `json:"boot"`  // /proc/sys/kernel/random/boot_id
+	Args    []string  `json:"args"`
+	Env     []string  `json:"env,omitempty"`
+	Log     string    `json:"log"`
+	Started time.Time `json:"started"`
+}
+
+// Spec returns what started the process, to start it again.
+func (r Record) Spec() Spec { return Spec{Name: r.Name, Args: r.Args, Env: r.Env, Log: r.Log} }
+
+// Save writes the record to dir/NAME.json, whole or not at all.
+func (r Record) Save(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, r.Name+".json")
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// Find reads the record NAME of dir; the error is fs.ErrNotExist if there is none.
+func Find(dir, name string) (Record, error) {
+	var r Record
+	data, err := os.ReadFile(filepath.Join(dir, name+".json"))
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("process record %s: %w", name, err)
+	}
+	return r, nil
+}
+
+// List reads all records of dir in the order in which they were started.
+// A folder that does not exist holds none; unreadable records are skipped,
+// since what they named cannot be known any more.
+func List(dir string) ([]Record, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var records []Record
+	for _, entry := range entries {
+		name, ok := strings.CutSuffix(entry.Name(), ".json")
+		if !ok {
+			continue
+		}
+		if r, err := Find(dir, name); err == nil {
+			records = append(records, r)
+		}
+	}
+	slices.SortStableFunc(records, func(a, b Record) int { return a.Started.Compare(b.Started) })
+	return records, nil
+}
+
+// Tail returns the last n lines of a log file, or a note why there are none.
+func Tail(path string, n int) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "(no log: " + err.Error() + ")"
+	}
+	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

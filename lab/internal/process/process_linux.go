@@ -1,0 +1,171 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Child is a process that this program started; Done tells when it ends.
+type Child struct {
+	Record
+	done chan struct{} // closed by the goroutine that reaps the process
+	err  error         // how it ended; read after done
+}
+
+// Done is closed when the process has ended.
+func (c *Child) Done() <-chan struct{} { return c.done }
+
+// Err says how the process ended; call it after Done is closed.
+func (c *Child) Err() error {
+	if c.err == nil {
+		return errors.New("exited with status 0")
+	}
+	return c.err
+}
+
+// Start runs spec in a session of its own, so that neither ^C nor the end of
+// this program reaches it, and saves its record in dir.
+func Start(spec Spec, dir string) (*Child, error) {
+	if err := os.MkdirAll(filepath.Dir(spec.Log), 0o700); err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(spec.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(spec.Args[0], spec.Args[1:]...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), spec.Env...)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	child := &Child{done: make(chan struct{})}
+	child.Record = Record{
+		Name: spec.Name, PID: cmd.Process.Pid, Boot: boot(),
+		Args: spec.Args, Env: spec.Env, Log: spec.Log, Started: time.Now(),
+	}
+	// The child cannot be reaped, so its id not reused, before Wait below.
+	child.Record.Start, _, err = stat(child.PID)
+	if err == nil {
+		err = child.Save(dir)
+	}
+	if err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return nil, fmt.Errorf("record %s: %w", spec.Name, err)
+	}
+	go func() {
+		child.err = cmd.Wait()
+		close(child.done)
+	}()
+	return child, nil
+}
+
+// Alive tells whether the very process of the record still runs.
+func (r Record) Alive() bool {
+	if r.PID <= 0 || r.Boot != boot() {
+		return false
+	}
+	start, state, err := stat(r.PID)
+	return err == nil && start == r.Start && state != 'Z' && state != 'X'
+}
+
+// Signal sends s to the very process of the record; nothing if it is gone.
+func (r Record) Signal(s syscall.Signal) error {
+	// The descriptor pins the process, so the check cannot grow stale.
+	fd, err := unix.PidfdOpen(r.PID, 0)
+	if err != nil {
+		return nil // no such process
+	}
+	defer unix.Close(fd)
+	if !r.Alive() {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, s, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signal %s (process %d): %w", r.Name, r.PID, err)
+	}
+	return nil
+}
+
+// Stop asks the process to end and kills it after grace (at once if zero).
+// It returns when the process is gone.
+func (r Record) Stop(ctx context.Context, grace time.Duration) error {
+	if grace > 0 {
+		if err := r.Signal(syscall.SIGTERM); err != nil {
+			return err
+		}
+		if r.await(ctx, grace) {
+			return nil
+		}
+	}
+	if err := r.Signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	if !r.await(context.WithoutCancel(ctx), 10*time.Second) {
+		return fmt.Errorf("%s (process %d) survives SIGKILL", r.Name, r.PID)
+	}
+	return nil
+}
+
+// await tells whether the process ended within d.
+func (r Record) await(ctx context.Context, d time.Duration) bool {
+	ctx, cancel := context.WithTimeoutCause(ctx, d, errors.New("still running"))
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for r.Alive() {
+		select {
+		case <-ctx.Done():
+			return !r.Alive()
+		case <-tick.C:
+		}
+	}
+	return true
+}
+
+// Of makes a record of a process that somebody else started.
+func Of(pid int, name string) (Record, error) {
+	start, _, err := stat(pid)
+	return Record{Name: name, PID: pid, Start: start, Boot: boot()}, err
+}
+
+// stat reads start time and state from /proc/PID/stat. The second field, the
+// command in brackets, may hold blanks and brackets itself: see proc(5).
+func stat(pid int) (start uint64, state byte, err error) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, 0, err
+	}
+	return parseStat(string(data))
+}
+
+func parseStat(line string) (start uint64, state byte, err error) {
+	end := strings.LastIndexByte(line, ')')
+	fields := strings.Fields(line[end+1:])
+	if end < 0 || len(fields) < 20 {
+		return 0, 0, fmt.Errorf("process status %q has too few fields", line)
+	}
+	start, err = strconv.ParseUint(fields[19], 10, 64)
+	return start, fields[0][0], err
+}
+
+func boot() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
