@@ -1,0 +1,280 @@
+// Package webhookgate is the webhook step: it waits until admission webhooks
+// answer through the API server.
+//
+// It reads the ladder of each webhook first, then creates an object by dry run,
+// which the session's transport holds until the webhook answers: only that
+// covers Service, endpoints, routing, certificate and handler at once. It does
+// not create anything, and does not judge what a webhook answers.
+package webhookgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/webhook"
+)
+
+const (
+	// look is the distance of two readings of a ladder. Above Backed the
+	// transport's watches set the pace.
+	look = 250 * time.Millisecond
+	// steady is the distance of two admissions that prove stability.
+	steady = 100 * time.Millisecond
+)
+
+// Action waits for the webhooks of one step.
+type Action struct {
+	spec    plan.Webhook
+	release string // namespace/name
+	session *kube.Session
+}
+
+var _ runner.Action = (*Action)(nil)
+
+// New makes the action of a webhook step of p.
+func New(p *plan.Plan, spec plan.Webhook, session *kube.Session) (*Action, error) {
+	a := &Action{spec: spec, session: session}
+	if spec.Release != "" {
+		ns := spec.Namespace
+		if ns == "" {
+			ns = namespaceOf(p, spec.Release)
+		}
+		if ns == "" {
+			ns = session.Cluster.Namespace()
+		}
+		a.release = ns + "/" + spec.Release
+	}
+	return a, nil
+}
+
+// namespaceOf finds the namespace of a release of the plan.
+func namespaceOf(p *plan.Plan, release string) string {
+	for _, s := range p.Steps {
+		if s.Helm != nil && s.ReleaseName() == release {
+			return s.Helm.Namespace
+		}
+	}
+	return ""
+}
+
+// Run waits until all of the webhooks answer.
+func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
+	entries, err := a.entries(ctx, r)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	results := make([]string, len(entries))
+	for i, e := range entries {
+		group.Go(func() error {
+			g := &gate{Action: a, entry: e, reporter: r}
+			unproven, err := g.wait(ctx)
+			results[i] = unproven
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	r.Report(runner.Report{Type: runner.TypeResult, Message: summary(entries, results)})
+	return nil
+}
+
+// summary tells how many webhooks gave an answer, and why the others gave none.
+func summary(entries []webhook.Entry, unproven []string) string {
+	var notes []string
+	for i, e := range entries {
+		if unproven[i] != "" {
+			notes = append(notes, fmt.Sprintf("%s unproven: %s", e.Name, unproven[i]))
+		}
+	}
+	s := fmt.Sprintf("%d of %d webhooks admit", len(entries)-len(notes), len(entries))
+	if len(notes) > 0 {
+		s += " (" + strings.Join(notes, "; ") + ")"
+	}
+	return s
+}
+
+// entries waits until the webhooks that are meant exist.
+func (a *Action) entries(ctx context.Context, r runner.Reporter) ([]webhook.Entry, error) {
+	what := "the webhooks of release " + a.release
+	if a.release == "" {
+		what = "webhook configuration " + a.spec.Configuration
+	}
+	told := false
+	for {
+		all, err := webhook.Entries(ctx, a.session.Clientset)
+		if err != nil {
+			return nil, kube.Explain(ended(ctx, err), kube.Op{Verb: "list"})
+		}
+		var mine []webhook.Entry
+		for _, e := range all {
+			if (a.release != "" && e.Release == a.release) || (a.spec.Configuration != "" && e.Configuration == a.spec.Configuration) {
+				mine = append(mine, e)
+			}
+		}
+		if len(mine) > 0 {
+			return mine, nil
+		}
+		if !told {
+			told = true
+			r.Report(runner.Report{Type: runner.TypeProgress, Message: what + ": not there yet"})
+		}
+		if err := pause(ctx, look); err != nil {
+			return nil, timedOut(err, what+" to be configured", "not there")
+		}
+	}
+}
+
+// gate waits for one webhook.
+type gate struct {
+	*Action
+	entry    webhook.Entry
+	reporter runner.Reporter
+	told     string
+}
+
+// wait returns when the webhook answers; the text says why that could not be
+// proven though everything that can be read is in order.
+func (g *gate) wait(ctx context.Context) (unproven string, err error) {
+	if err := g.climb(ctx); err != nil {
+		return "", err
+	}
+	p, err := newProbe(ctx, g.session, g.entry)
+	if reason := (*unprovable)(nil); errors.As(err, &reason) {
+		g.tell(webhook.Admitting, "unproven: "+reason.Error())
+		return reason.Error(), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	unproven, err = g.admitted(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	if unproven != "" {
+		g.tell(webhook.Admitting, "unproven: "+unproven)
+		return unproven, nil
+	}
+	g.tell(webhook.Admitting, "answers")
+	return "", nil
+}
+
+// climb waits for the rungs that can be read.
+func (g *gate) climb(ctx context.Context) error {
+	for {
+		reading, err := webhook.Look(ctx, g.session.Clientset, g.entry)
+		if err != nil {
+			return kube.Explain(ended(ctx, err), kube.Op{Verb: "get", Namespace: g.entry.Client.Service.Namespace})
+		}
+		if reading.Ready {
+			return nil
+		}
+		g.tell(reading.Rung, reading.Reason)
+		if err := pause(ctx, look); err != nil {
+			return timedOut(err, g.entry.String(), string(reading.Rung)+": "+reading.Reason)
+		}
+		if err := g.refresh(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// refresh reads the entry anew: its CA bundle may have been filled in.
+func (g *gate) refresh(ctx context.Context) error {
+	all, err := webhook.Entries(ctx, g.session.Clientset)
+	if err != nil {
+		return kube.Explain(ended(ctx, err), kube.Op{Verb: "list"})
+	}
+	for _, e := range all {
+		if e.Mutating == g.entry.Mutating && e.Configuration == g.entry.Configuration && e.Name == g.entry.Name {
+			g.entry = e
+			return nil
+		}
+	}
+	return nil
+}
+
+// admitted waits for as many answers in a row as the step wants. The first is
+// held for; the others go past the hold, so that a missing one is seen.
+func (g *gate) admitted(ctx context.Context, p *probe) (unproven string, err error) {
+	plainSession, err := g.session.Cluster.Session(kube.Options{})
+	if err != nil {
+		return "", err
+	}
+	for {
+		if unproven, err = p.send(ctx, g.session); err != nil || unproven != "" {
+			return unproven, err
+		}
+		n := 1
+		for ; n < g.spec.Stable; n++ {
+			if err := pause(ctx, steady); err != nil {
+				return "", timedOut(err, g.entry.String(), fmt.Sprintf("%d answers in a row, %d wanted", n, g.spec.Stable))
+			}
+			if _, err := p.send(ctx, plainSession); err != nil {
+				if ctx.Err() != nil || !isFault(err) {
+					return "", err
+				}
+				g.tell(webhook.Admitting, fmt.Sprintf("answered %d times, then: %s", n, kube.Plain(err.Error())))
+				break
+			}
+		}
+		if n >= g.spec.Stable {
+			return "", nil
+		}
+	}
+}
+
+// tell reports where the webhook stands, when that is news.
+func (g *gate) tell(rung webhook.Rung, text string) {
+	message := kube.Plain(fmt.Sprintf("webhook %s: %s: %s", g.entry.Name, rung, text))
+	if message == g.told {
+		return
+	}
+	g.told = message
+	g.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: g.entry.Configuration, Message: message})
+}
+
+// pause waits, or tells why the context ended.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// ended prefers the reason for which the context ended to what a client made of it.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// timedOut says what a timeout was waiting for.
+func timedOut(err error, what, last string) error {
+	var t *runner.TimeoutError
+	if !errors.As(err, &t) {
+		return err
+	}
+	return &stepTimeout{&runner.TimeoutError{After: t.After, For: what, Last: last}, err}
+}
+
+// stepTimeout is a timeout that still has its cause.
+type stepTimeout struct {
+	*runner.TimeoutError
+	cause error
+}
+
+func (e *stepTimeout) Unwrap() []error { return []error{e.TimeoutError, e.cause} }
+

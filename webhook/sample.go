@@ -1,0 +1,172 @@
+package webhook
+
+import (
+	"fmt"
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Target is a resource that a webhook is called for when an object is created.
+type Target struct {
+	Resource schema.GroupVersionResource
+	// Namespaced says that the rule is for namespaced objects only.
+	Namespaced bool
+}
+
+// Targets lists the resources for whose creation the webhook is called by
+// name. Rules with wildcards or for subresources name none.
+func (e Entry) Targets() []Target {
+	var ts []Target
+	for _, r := range e.Rules {
+		if !slices.Contains(r.Operations, admissionv1.Create) && !slices.Contains(r.Operations, admissionv1.OperationAll) {
+			continue
+		}
+		for _, g := range r.APIGroups {
+			for _, v := range r.APIVersions {
+				for _, res := range r.Resources {
+					if !plain(g) || !plain(v) || !plain(res) {
+						continue
+					}
+					ts = append(ts, Target{
+						Resource:   schema.GroupVersionResource{Group: g, Version: v, Resource: res},
+						Namespaced: deref(r.Scope) == admissionv1.NamespacedScope,
+					})
+				}
+			}
+		}
+	}
+	return ts
+}
+
+func plain(s string) bool {
+	for _, r := range s {
+		if r == '*' || r == '/' {
+			return false
+		}
+	}
+	return true
+}
+
+// Labels are labels that satisfy a selector; an error says that there are none
+// that can be made up.
+func Labels(s *metav1.LabelSelector) (map[string]string, error) {
+	labels := map[string]string{}
+	if s == nil {
+		return labels, nil
+	}
+	for k, v := range s.MatchLabels {
+		labels[k] = v
+	}
+	for _, e := range s.MatchExpressions {
+		switch e.Operator {
+		case metav1.LabelSelectorOpIn:
+			if len(e.Values) > 0 {
+				labels[e.Key] = e.Values[0]
+			}
+		case metav1.LabelSelectorOpExists:
+			if _, ok := labels[e.Key]; !ok {
+				labels[e.Key] = ""
+			}
+		}
+	}
+	sel, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return nil, err
+	}
+	if !sel.Matches(set(labels)) {
+		return nil, fmt.Errorf("no labels satisfy the selector %s", metav1.FormatLabelSelector(s))
+	}
+	return labels, nil
+}
+
+type set map[string]string
+
+func (s set) Has(k string) bool              { _, ok := s[k]; return ok }
+func (s set) Get(k string) string            { return s[k] }
+func (s set) Lookup(k string) (string, bool) { v, ok := s[k]; return v, ok }
+
+// Sample makes the smallest value that fits a schema: of an object the required
+// fields only. The schema is one of a CustomResourceDefinition, as JSON.
+//
+// What a schema says by pattern, format or CEL rules is beyond it; the API
+// server says so by refusing the value.
+func Sample(s map[string]any) any {
+	if d, ok := s["default"]; ok {
+		return d
+	}
+	if enum, ok := s["enum"].([]any); ok && len(enum) > 0 {
+		return enum[0]
+	}
+	switch s["type"] {
+	case "object":
+		return sampleObject(s)
+	case "array":
+		items, _ := s["items"].(map[string]any)
+		n, _ := number(s["minItems"])
+		out := make([]any, 0, int(n))
+		for range int(n) {
+			out = append(out, Sample(items))
+		}
+		return out
+	case "string":
+		n, _ := number(s["minLength"])
+		text := "kplan-probe"
+		for len(text) < int(n) {
+			text += "x"
+		}
+		if most, ok := number(s["maxLength"]); ok && len(text) > int(most) {
+			text = text[:int(most)]
+		}
+		return text
+	case "integer":
+		return int64(least(s))
+	case "number":
+		return least(s)
+	case "boolean":
+		return false
+	}
+	if b, _ := s["x-kubernetes-int-or-string"].(bool); b {
+		return int64(1)
+	}
+	return map[string]any{}
+}
+
+func sampleObject(s map[string]any) any {
+	out := map[string]any{}
+	properties, _ := s["properties"].(map[string]any)
+	required, _ := s["required"].([]any)
+	for _, r := range required {
+		name, _ := r.(string)
+		if p, ok := properties[name].(map[string]any); ok {
+			out[name] = Sample(p)
+		}
+	}
+	return out
+}
+
+func least(s map[string]any) float64 {
+	n, ok := number(s["minimum"])
+	if !ok {
+		n = 1
+	}
+	if b, _ := s["exclusiveMinimum"].(bool); b {
+		n++
+	}
+	if most, ok := number(s["maximum"]); ok && n > most {
+		n = most
+	}
+	return n
+}
+
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}
