@@ -1,0 +1,186 @@
+// Package graph draws the graph of a plan's steps: as text for people, as dot
+// for Graphviz, as mermaid for Markdown, and as JSON for programs.
+//
+// It draws plans, not runs: what became of a step is told by package ui.
+package graph
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// Format is a way to draw a graph.
+type Format string
+
+// The formats that there are.
+const (
+	Text    Format = "text"
+	Dot     Format = "dot"
+	Mermaid Format = "mermaid"
+	JSON    Format = "json"
+)
+
+// Formats are all formats, the default first.
+var Formats = []Format{Text, Dot, Mermaid, JSON}
+
+// Write draws the steps of p to w.
+func Write(w io.Writer, f Format, p *plan.Plan) error {
+	d := newDrawing(p)
+	b := bufio.NewWriter(w)
+	switch f {
+	case Text:
+		d.text(b)
+	case Dot:
+		d.dot(b)
+	case Mermaid:
+		d.mermaid(b)
+	case JSON:
+		if err := d.json(b); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("there is no format %q", string(f))
+	}
+	return b.Flush()
+}
+
+// drawing is what all formats show. Level counts from 1.
+type drawing struct {
+	Plan   string   `json:"plan"`
+	Order  []string `json:"order"`
+	Roots  []string `json:"roots"`
+	Levels int      `json:"levels"`
+	Steps  []step   `json:"steps"`
+
+	levels [][]string
+	byName map[string]step
+}
+
+type step struct {
+	Name       string   `json:"name"`
+	Kind       string   `json:"kind"`
+	Level      int      `json:"level"`
+	Needs      []string `json:"needs"`
+	Dependents []string `json:"dependents"`
+
+	index int
+}
+
+func newDrawing(p *plan.Plan) *drawing {
+	g := p.Graph()
+	d := &drawing{Plan: p.Metadata.Name, Order: list(g.Order()), Roots: list(g.Roots()), levels: g.Levels(), byName: map[string]step{}}
+	d.Levels = len(d.levels)
+	levelOf := map[string]int{}
+	for i, names := range d.levels {
+		for _, n := range names {
+			levelOf[n] = i + 1
+		}
+	}
+	for i, s := range p.Steps {
+		x := step{Name: s.Name, Kind: string(s.Kind()), Level: levelOf[s.Name], Needs: list(g.Needs(s.Name)), Dependents: list(g.Dependents(s.Name)), index: i}
+		d.Steps = append(d.Steps, x)
+		d.byName[s.Name] = x
+	}
+	return d
+}
+
+// list makes an empty list of none, for JSON.
+func list(names []string) []string {
+	if names == nil {
+		return []string{}
+	}
+	return names
+}
+
+// text lists the steps by level. A step starts when all that it needs is done,
+// which may be before others of the level above are.
+func (d *drawing) text(w io.Writer) {
+	name, kind := 0, 0
+	for _, s := range d.Steps {
+		name, kind = max(name, len(s.Name)), max(kind, len(s.Kind))
+	}
+	number := len(fmt.Sprint(d.Levels))
+	fmt.Fprintf(w, "%s: %s on %s\n", d.Plan, Count(len(d.Steps), "step"), Count(d.Levels, "level"))
+	for i, level := range d.levels {
+		for j, n := range level {
+			s := d.byName[n]
+			mark := ""
+			if j == 0 {
+				mark = fmt.Sprint(i + 1)
+			}
+			needs := ""
+			if len(s.Needs) > 0 {
+				needs = "needs " + strings.Join(s.Needs, ", ")
+			}
+			line := fmt.Sprintf("%*s  %-*s  %-*s  %s", number, mark, name, s.Name, kind, s.Kind, needs)
+			fmt.Fprintln(w, strings.TrimRight(line, " "))
+		}
+	}
+}
+
+// Count says how many there are: 1 step, 2 steps.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// dot draws for Graphviz; an arrow leads from a step to those that need it.
+func (d *drawing) dot(w io.Writer) {
+	fmt.Fprintf(w, "digraph %s {\n  rankdir=LR;\n  node [shape=box];\n", dotQuote(d.Plan))
+	for _, s := range d.Steps {
+		fmt.Fprintf(w, "  %s [label=%s];\n", dotQuote(s.Name), dotQuote(s.Name+"\n"+s.Kind))
+	}
+	for _, s := range d.Steps {
+		for _, n := range s.Needs {
+			fmt.Fprintf(w, "  %s -> %s;\n", dotQuote(n), dotQuote(s.Name))
+		}
+	}
+	fmt.Fprintln(w, "}")
+}
+
+// dotQuote writes a string of the dot language, in which only the quote and the
+// backslash are special; \n centres the lines of a label.
+func dotQuote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
+}
+
+// mermaid draws for Markdown. Nodes get ids of their own, for names such as
+// "end" are words of the language.
+func (d *drawing) mermaid(w io.Writer) {
+	fmt.Fprintln(w, "flowchart LR")
+	for _, s := range d.Steps {
+		fmt.Fprintf(w, "  s%d[\"%s<br/>%s\"]\n", s.index, mermaidText(s.Name), mermaidText(s.Kind))
+	}
+	for _, s := range d.Steps {
+		for _, n := range s.Needs {
+			fmt.Fprintf(w, "  s%d --> s%d\n", d.byName[n].index, s.index)
+		}
+	}
+}
+
+// mermaidText writes text by entities where mermaid or HTML would see more in it.
+func mermaidText(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r == '-' || r == '.' || r == '_' || r == ' ' || r > 0x7f ||
+			(r >= '0' && r <= '9') || (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "#%d;", r)
+		}
+	}
+	return b.String()
+}
+
+func (d *drawing) json(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(d)
+}

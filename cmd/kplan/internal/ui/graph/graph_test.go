@@ -1,0 +1,75 @@
+package graph_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
+	"github.com/kplan-dev/kplan/plan"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens in testdata")
+
+// Every archive holds a plan and how each format draws it.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			require.NoError(t, err)
+			require.Equal(t, "plan.yaml", a.Files[0].Name)
+			p, err := plan.Parse("plan.yaml", a.Files[0].Data, plan.Inputs{})
+			require.NoError(t, err)
+			got := &txtar.Archive{Comment: a.Comment, Files: a.Files[:1:1]}
+			for _, f := range graph.Formats {
+				got.Files = append(got.Files, txtar.File{Name: string(f), Data: draw(t, f, p)})
+			}
+			if *update {
+				require.NoError(t, os.WriteFile(file, txtar.Format(got), 0o644))
+				return
+			}
+			require.Equal(t, string(txtar.Format(a)), string(txtar.Format(got)))
+		})
+	}
+}
+
+func draw(t *testing.T, f graph.Format, p *plan.Plan) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, graph.Write(&b, f, p))
+	return b.Bytes()
+}
+
+// Plans made in Go are not checked, so names may be anything.
+func TestQuoting(t *testing.T) {
+	p := &plan.Plan{Metadata: plan.Metadata{Name: `a "b" \`}, Steps: []plan.Step{
+		{Name: `x"]; evil --> y<script>`, Wait: &plan.Wait{}},
+		{Name: "end", Needs: []string{`x"]; evil --> y<script>`, "nowhere"}, Wait: &plan.Wait{}},
+	}}
+	require.Equal(t, `digraph "a \"b\" \\" {
+  rankdir=LR;
+  node [shape=box];
+  "x\"]; evil --> y<script>" [label="x\"]; evil --> y<script>\nwait"];
+  "end" [label="end\nwait"];
+  "x\"]; evil --> y<script>" -> "end";
+}
+`, string(draw(t, graph.Dot, p)))
+	require.Equal(t, `flowchart LR
+  s0["x#34;#93;#59; evil --#62; y#60;script#62;<br/>wait"]
+  s1["end<br/>wait"]
+  s0 --> s1
+`, string(draw(t, graph.Mermaid, p)))
+}
+
+func TestUnknownFormat(t *testing.T) {
+	require.Error(t, graph.Write(&bytes.Buffer{}, "svg", &plan.Plan{}))
+}
