@@ -17,9 +17,9 @@ import (
 func addInputs(cmd *cobra.Command) *plan.Inputs {
 	var in plan.Inputs
 	flags := cmd.Flags()
-	flags.StringArrayVar(&in.Set, "set", nil, "give a variable its value, as name=value; may be repeated, wins over --var-file.\n"+
+	flags.StringArrayVar(&in.Set, "set", nil, "give a variable its value, as `name=value`; may be repeated, wins over --var-file.\n"+
 		"The value takes the type of the variable's default; without one,\ntrue, false, null and whole numbers are what they look like, [a, b] is YAML, all else is text")
-	flags.StringArrayVar(&in.VarFiles, "var-file", nil, "read variables from a YAML file of name: value; may be repeated, later ones win")
+	flags.StringArrayVar(&in.VarFiles, "var-file", nil, "read variables from a YAML `file` of name: value; may be repeated, later ones win")
 	for flag, f := range map[string]cobra.CompletionFunc{"set": varNames, "var-file": varFiles} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 			panic(err) // the flag does not exist: a fault of this program

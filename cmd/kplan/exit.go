@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// The exit codes. A signal's is 128 and its number.
+const (
+	exitDone    = 0 // all done
+	exitFailed  = 1 // a step failed
+	exitUsage   = 2 // a bad plan or a bad command line
+	exitTimeout = 4 // timed out waiting for a webhook or a condition
+)
+
+// usageError is a fault of the command line or of what it names.
+type usageError struct {
+	err  error
+	hint string
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+func (e *usageError) Hint() string  { return e.hint }
+func (e *usageError) Usage() bool   { return true }
+
+// user is an error that knows whether the user's input is at fault.
+type user interface{ Usage() bool }
+
+// usagef makes a usageError.
+func usagef(hint, format string, args ...any) error {
+	return &usageError{err: fmt.Errorf(format, args...), hint: hint}
+}
+
+// shownError is an error that was shown already.
+type shownError struct{ err error }
+
+func (e *shownError) Error() string { return e.err.Error() }
+func (e *shownError) Unwrap() error { return e.err }
+
+// exit shows err, unless that was done, and gives the exit code.
+func (a *app) exit(err error) int {
+	for _, err := range split(err) {
+		if shown := (*shownError)(nil); !errors.As(err, &shown) {
+			a.show(err)
+		}
+	}
+	return exitCode(err)
+}
+
+// show writes what went wrong and what to do about it.
+func (a *app) show(err error) {
+	var faults plan.Diagnostics
+	if errors.As(err, &faults) {
+		fmt.Fprintln(a.stderr, ui.Clean(faults.Error()))
+		return
+	}
+	ui.Problem(a.stderr, a.options(a.stderr), err.Error(), runner.HintOf(err))
+}
+
+// split gives the errors that errors.Join put together, or err alone.
+func split(err error) []error {
+	if err == nil {
+		return nil
+	}
+	var all []error
+	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only the outermost
+		var lines []string
+		for _, e := range many.Unwrap() {
+			all = append(all, split(e)...)
+			lines = append(lines, e.Error())
+		}
+		if strings.Join(lines, "\n") == err.Error() { // it has no words of its own
+			return all
+		}
+	}
+	return []error{err}
+}
+
+// exitCode maps an error to the code that scripts rely on.
+func exitCode(err error) int {
+	var (
+		stop   *runner.Interrupted
+		faults plan.Diagnostics
+		usage  user
+	)
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &stop):
+		if n, ok := stop.Signal.(syscall.Signal); ok {
+			return 128 + int(n)
+		}
+		return exitFailed
+	case errors.As(err, &faults), errors.As(err, &usage) && usage.Usage():
+		return exitUsage
+	case onlyTimeouts(err):
+		return exitTimeout
+	}
+	return exitFailed
+}
+
+// onlyTimeouts tells whether nothing but time was lacking.
+func onlyTimeouts(err error) bool {
+	for _, e := range split(err) {
+		if shown, ok := e.(*shownError); ok { //nolint:errorlint // it is outermost
+			if !onlyTimeouts(shown.err) {
+				return false
+			}
+			continue
+		}
+		if timeout := (*runner.TimeoutError)(nil); !errors.As(e, &timeout) {
+			return false
+		}
+	}
+	return true
+}

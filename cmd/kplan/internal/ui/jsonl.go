@@ -1,0 +1,69 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// jsonl writes each event as one line of JSON.
+type jsonl struct {
+	sink
+	buf bytes.Buffer
+}
+
+// NewJSON makes a renderer which writes every event as one line of JSON; it
+// also records runs. The lines are pure ASCII where a terminal might obey
+// them, and decode to exactly the events.
+func NewJSON(out io.Writer) Renderer { return newPump(&jsonl{sink: sink{out: out}}) }
+
+func (j *jsonl) draw(e runner.Event) {
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil { // an event is plain data: it cannot fail to encode
+		panic(err)
+	}
+	j.buf.Write(InertJSON(line.Bytes()))
+}
+
+func (j *jsonl) flush() {
+	j.write(j.buf.Bytes())
+	j.buf.Reset()
+}
+
+func (j *jsonl) close() error {
+	j.flush()
+	return j.fault()
+}
+
+// InertJSON escapes the characters of JSON text that encoding/json leaves as they
+// are although terminals may obey or hide them.
+func InertJSON(b []byte) []byte {
+	if bytes.IndexFunc(b, perilous) < 0 {
+		return b
+	}
+	out := make([]byte, 0, len(b)+16)
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		switch {
+		case !perilous(r):
+			out = append(out, b[:n]...)
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, hi, lo)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		b = b[n:]
+	}
+	return out
+}
+
+func perilous(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }

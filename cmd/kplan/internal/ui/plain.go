@@ -1,0 +1,303 @@
+package ui
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+const (
+	// silence is how long a step at work may say nothing. Ticks come once a
+	// second, so that the gap stays under 10 s.
+	silence = 9 * time.Second
+	// pace is the least time between two lines of progress of one step.
+	pace = 2 * time.Second
+	// widest is how wide the column of step names may get.
+	widest = 32
+)
+
+// plain writes one line for each change:
+//
+//	12:00:03  race  holding    Gadget/demo/g1: webhook "gadget.example.com": connection refused
+type plain struct {
+	sink
+	Options
+	buf   bytes.Buffer
+	x     runner.Execution
+	width int // of the column of step names
+	said  map[string]*said
+}
+
+// said is what was last said of a step.
+type said struct {
+	at       time.Time // of the last line
+	progress string    // the last line of progress
+	paced    time.Time // when that was
+	holds    map[string]*episode
+}
+
+// episode is the time during which one webhook holds requests of one step.
+type episode struct {
+	cause    string
+	causeAt  time.Time
+	requests int
+	sends    int
+	longest  time.Duration
+}
+
+func newPlain(out io.Writer, o Options) *plain {
+	return &plain{sink: sink{out: out}, Options: o, said: map[string]*said{}}
+}
+
+var (
+	_ drawer = (*plain)(nil)
+	_ ticker = (*plain)(nil)
+)
+
+func (p *plain) flush() {
+	p.write(p.buf.Bytes())
+	p.buf.Reset()
+}
+
+func (p *plain) close() error {
+	if p.x.State() != "" && p.x.State() != runner.StateRunning {
+		summarize(&p.buf, &p.x, p.Options)
+	}
+	p.flush()
+	return p.fault()
+}
+
+// draw folds e and writes the line that it deserves, if any.
+func (p *plain) draw(e runner.Event) {
+	var before runner.State
+	if s := p.x.Step(e.Step); s != nil {
+		before = s.State
+	}
+	p.x.Apply(e)
+	switch e.Type {
+	case runner.TypePlan:
+		p.begin(e)
+		return
+	case runner.TypeCancel:
+		p.line(e.Time, "", string(e.Type), "33;1", stopNotice(e))
+		return
+	case runner.TypeDone:
+		return
+	}
+	s := p.x.Step(e.Step)
+	if s == nil {
+		return
+	}
+	switch e.Type {
+	case runner.TypeState:
+		p.state(e, s, before)
+	case runner.TypeProgress:
+		p.progress(e.Time, s)
+	case runner.TypeHeld:
+		p.held(e, s)
+	case runner.TypeReleased:
+		p.released(e, s)
+	case runner.TypeLog:
+		p.tell(e.Time, s, "log", "2", e.Message)
+	case runner.TypeResult, runner.TypePlan, runner.TypeCancel, runner.TypeDone:
+	}
+}
+
+func (p *plain) begin(e runner.Event) {
+	for _, s := range e.Steps {
+		p.width = max(p.width, min(utf8.RuneCountInString(s.Name), widest))
+		p.said[s.Name] = &said{holds: map[string]*episode{}}
+	}
+	p.line(e.Time, "", "plan", "1", fmt.Sprintf("%s: %s", e.Plan, count(len(e.Steps), "step")))
+}
+
+// state tells of a state that was entered. Holding and what follows it were
+// told by the requests that are held and released.
+func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
+	var text string
+	switch s.State {
+	case runner.StateHolding, runner.StatePending:
+		return
+	case runner.StateRunning:
+		if before == runner.StateHolding {
+			return
+		}
+		text = fmt.Sprintf("attempt %d/%d", e.Attempt, e.Attempts)
+	case runner.StateRetrying:
+		text = fmt.Sprintf("attempt %d/%d failed: %s\nnext attempt within %s", e.Attempt, e.Attempts, e.Error, brief(s.Delay))
+	case runner.StateSucceeded, runner.StateUnchanged:
+		text = success(s, e.Time)
+	case runner.StateFailed:
+		if text = e.Error; e.Attempt > 0 {
+			text = fmt.Sprintf("after %s, attempt %d/%d: %s", brief(s.Elapsed(e.Time)), e.Attempt, e.Attempts, e.Error)
+		}
+	case runner.StateBlocked, runner.StateSkipped, runner.StateCancelled:
+		text = joined(": ", e.Message, e.Error)
+	}
+	if e.Hint != "" {
+		text += "\nhint: " + e.Hint
+	}
+	if said := p.said[s.Name]; !s.State.Active() {
+		clear(said.holds)
+		said.progress = ""
+	}
+	p.tell(e.Time, s, string(s.State), colours[s.State], text)
+}
+
+// success says what a step achieved, and what it took.
+func success(s *runner.Step, now time.Time) string {
+	parts := []string{brief(s.Elapsed(now))}
+	if s.Revision > 0 {
+		parts = append(parts, fmt.Sprintf("revision %d", s.Revision))
+	}
+	if held := s.HoldTime(now); held > 0 {
+		parts = append(parts, "held "+brief(held))
+	}
+	return joined(": ", strings.Join(parts, ", "), s.Message)
+}
+
+// progress tells how far s is, unless that was just told.
+func (p *plain) progress(now time.Time, s *runner.Step) {
+	said, text := p.said[s.Name], progressText(s)
+	if text == "" || text == said.progress || now.Sub(said.paced) < pace {
+		return
+	}
+	said.progress, said.paced = text, now
+	p.tell(now, s, string(s.State), colours[s.State], text)
+}
+
+func progressText(s *runner.Step) string {
+	text := s.Message
+	if s.Object != "" && !strings.Contains(text, s.Object) {
+		text = joined(": ", s.Object, text)
+	}
+	if n := fmt.Sprintf("%d/%d", s.Done, s.Total); s.Total > 0 && !strings.Contains(text, n) {
+		text = joined(" ", n, text)
+	}
+	return text
+}
+
+// held tells that a webhook began to hold requests, or holds them for another
+// cause; further requests that it holds are counted.
+func (p *plain) held(e runner.Event, s *runner.Step) {
+	if e.Webhook == nil {
+		return
+	}
+	holds := p.said[s.Name].holds
+	h := holds[e.Webhook.Name]
+	if h == nil {
+		h = &episode{}
+		holds[e.Webhook.Name] = h
+	} else if h.cause == e.Webhook.Cause || e.Time.Sub(h.causeAt) < pace {
+		return
+	}
+	h.cause, h.causeAt = e.Webhook.Cause, e.Time
+	text := joined(": ", e.Object, webhookText(e.Webhook.Name, e.Webhook.Service), e.Webhook.Cause)
+	p.tell(e.Time, s, string(runner.StateHolding), colours[runner.StateHolding], text)
+}
+
+func webhookText(name, service string) string {
+	text := fmt.Sprintf("webhook %q", name)
+	if service != "" {
+		text += " (Service " + service + ")"
+	}
+	return text
+}
+
+// released tells how long requests were held, once a webhook holds none of
+// the step any more, or that one was given up.
+func (p *plain) released(e runner.Event, s *runner.Step) {
+	if e.Webhook == nil {
+		return
+	}
+	holds := p.said[s.Name].holds
+	h := holds[e.Webhook.Name]
+	if h == nil {
+		h = &episode{}
+	}
+	h.requests++
+	h.sends += e.Webhook.Sends
+	h.longest = max(h.longest, time.Duration(e.Webhook.HeldSeconds*float64(time.Second)))
+	if e.Error != "" {
+		text := fmt.Sprintf("given up after %s (%s)", brief(h.longest), count(e.Webhook.Sends, "send"))
+		p.tell(e.Time, s, "released", "31", joined(": ", e.Object, text, e.Error))
+	}
+	i := slices.IndexFunc(s.Holds, func(x *runner.Hold) bool { return x.Webhook == e.Webhook.Name })
+	if i >= 0 && s.Holds[i].Waiting > 0 {
+		return
+	}
+	delete(holds, e.Webhook.Name)
+	switch {
+	case e.Error != "":
+	case h.requests == 1:
+		text := fmt.Sprintf("held %s (%s)", brief(h.longest), count(h.sends, "send"))
+		p.tell(e.Time, s, "released", "32", joined(": ", e.Object, text))
+	default:
+		p.tell(e.Time, s, "released", "32", fmt.Sprintf("%s held up to %s (%s) by webhook %q",
+			count(h.requests, "request"), brief(h.longest), count(h.sends, "send"), e.Webhook.Name))
+	}
+}
+
+// tick tells of progress that was held back, and of steps at work that have
+// said nothing for a while.
+func (p *plain) tick(now time.Time) {
+	for _, s := range p.x.Steps() {
+		said := p.said[s.Name]
+		switch {
+		case s.State.Active():
+			p.progress(now, s)
+			if now.Sub(said.at) < silence {
+				continue
+			}
+			text := fmt.Sprintf("still %s %s", s.State, brief(s.Elapsed(now)))
+			p.tell(now, s, string(s.State), colours[s.State], joined(": ", text, joined("; ", progressText(s), waits(s))))
+		case s.State == runner.StateRetrying && now.Sub(said.at) >= silence:
+			p.tell(now, s, string(s.State), colours[s.State], "next attempt within "+brief(s.Delay-now.Sub(s.Since)))
+		}
+	}
+}
+
+// waits says which webhooks hold requests of s now.
+func waits(s *runner.Step) string {
+	var parts []string
+	for _, h := range s.Holds {
+		if h.Waiting > 0 {
+			text := fmt.Sprintf("%s held by %s", count(h.Waiting, "request"), webhookText(h.Webhook, h.Service))
+			parts = append(parts, joined(": ", text, h.Cause))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// tell writes a line about a step.
+func (p *plain) tell(now time.Time, s *runner.Step, word, colour, text string) {
+	p.said[s.Name].at = now
+	p.line(now, s.Name, word, colour, text)
+}
+
+// line writes one line, and further lines of its text below each other.
+func (p *plain) line(now time.Time, name, word, colour, text string) {
+	head := fmt.Sprintf("%s  %-*s  ", now.Local().Format(time.TimeOnly), p.width, Clean(name))
+	state := fmt.Sprintf("%-9s", word)
+	below := strings.Repeat(" ", min(utf8.RuneCountInString(head), 12+widest)+11)
+	p.buf.WriteString(head + p.paint(colour, state) + "  ")
+	p.buf.WriteString(strings.TrimRight(indent(Clean(text), below), " ") + "\n")
+}
+
+// colours are SGR codes of the sixteen that every terminal theme sets.
+var colours = map[runner.State]string{
+	runner.StatePending: "2", runner.StateRunning: "36", runner.StateHolding: "33", runner.StateRetrying: "33",
+	runner.StateSucceeded: "32", runner.StateUnchanged: "32", runner.StateSkipped: "2",
+	runner.StateFailed: "31;1", runner.StateBlocked: "35", runner.StateCancelled: "35",
+}
+
+// joined joins the parts that are not empty.
+func joined(sep string, parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), sep)
+}

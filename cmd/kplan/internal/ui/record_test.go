@@ -1,0 +1,177 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// do is what a step does in a recorded run.
+type do func(context.Context, runner.Reporter) error
+
+func (f do) Run(ctx context.Context, r runner.Reporter) error { return f(ctx, r) }
+
+// nap sleeps, or returns why ctx ended.
+func nap(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// guarded is a chart whose operator needs 8 s until its webhook answers, with
+// n objects that the webhook guards.
+func guarded(n int) do {
+	return func(ctx context.Context, r runner.Reporter) error {
+		hook := runner.Webhook{Name: "gadget.lab.kplan.dev", Service: "demo/race-webhook", Cause: "no endpoints available"}
+		r.Report(runner.Report{Type: runner.TypeProgress, Message: "installing chart race 0.1.0"})
+		if err := nap(ctx, 400*time.Millisecond); err != nil {
+			return err
+		}
+		for i := range n {
+			w := hook
+			r.Report(runner.Report{Type: runner.TypeHeld, Object: fmt.Sprintf("Gadget/demo/g%d", i+1), Webhook: &w})
+		}
+		if err := nap(ctx, 5*time.Second); err != nil {
+			return err
+		}
+		refused := hook
+		refused.Cause = "connection refused"
+		r.Report(runner.Report{Type: runner.TypeHeld, Object: "Gadget/demo/g1", Webhook: &refused})
+		if err := nap(ctx, 7*time.Second); err != nil {
+			return err
+		}
+		for i := range n {
+			w := refused
+			w.Cause, w.HeldSeconds, w.Sends = "", 12+float64(i)/100, 2
+			if i == 0 {
+				w.Sends = 37
+			}
+			r.Report(runner.Report{Type: runner.TypeReleased, Object: fmt.Sprintf("Gadget/demo/g%d", i+1), Webhook: &w})
+			if err := nap(ctx, 10*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		r.Report(runner.Report{Type: runner.TypeResult, Message: "race 0.1.0 deployed", Revision: 1})
+		return nil
+	}
+}
+
+// waiting waits for pods and says so, more often than anybody wants to read.
+func waiting(d time.Duration) do {
+	return func(ctx context.Context, r runner.Reporter) error {
+		for end := time.Now().Add(d); time.Now().Before(end); {
+			r.Report(runner.Report{Type: runner.TypeProgress, Object: "Deployment/demo/web", Message: "1 of 3 replicas are ready", Done: 4, Total: 9})
+			if err := nap(ctx, 300*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		r.Report(runner.Report{Type: runner.TypeResult, Unchanged: true})
+		return nil
+	}
+}
+
+// late does f after a while: two steps that speak at once have no order.
+func late(d time.Duration, f do) do {
+	return func(ctx context.Context, r runner.Reporter) error {
+		if err := nap(ctx, d); err != nil {
+			return err
+		}
+		return f(ctx, r)
+	}
+}
+
+func fails(err error) do {
+	return func(ctx context.Context, r runner.Reporter) error {
+		r.Report(runner.Report{Type: runner.TypeLog, Message: "line one\nline two \x1b[31mred\x1b[0m"})
+		if e := nap(ctx, 1500*time.Millisecond); e != nil {
+			return e
+		}
+		return err
+	}
+}
+
+// stale waits for a webhook that never answers.
+func stale(ctx context.Context, r runner.Reporter) error {
+	w := runner.Webhook{Name: "old.example.com", Service: "gone/old", Cause: `service "old" not found`}
+	r.Report(runner.Report{Type: runner.TypeHeld, Object: "ConfigMap/demo/c", Webhook: &w})
+	if err := nap(ctx, 32*time.Second); err != nil {
+		return err
+	}
+	end := w
+	end.HeldSeconds, end.Sends = 32, 16
+	err := &runner.TimeoutError{After: 32 * time.Second, For: `webhook "old.example.com"`, Last: w.Cause}
+	r.Report(runner.Report{Type: runner.TypeReleased, Object: "ConfigMap/demo/c", Webhook: &end, Error: err.Error()})
+	return runner.WithHint(err, "its Service is gone: delete the webhook configuration if its owner is gone too")
+}
+
+func step(name string, retries int, needs ...string) plan.Step {
+	return plan.Step{
+		Name: name, Needs: needs, Helm: &plan.Helm{},
+		Retry: &plan.Retry{InstallRetries: retries, RetryDelaySeconds: 30},
+	}
+}
+
+// recordings are the runs under testdata/events.
+var recordings = map[string]struct {
+	steps  []plan.Step
+	do     map[string]do
+	cancel time.Duration
+}{
+	"race": {
+		steps: []plan.Step{step("race", 3), step("race-webhook", 1, "race"), step("after", 1, "race-webhook")},
+		do:    map[string]do{"race": guarded(1), "race-webhook": waiting(time.Second), "after": guarded(3)},
+	},
+	"failure": {
+		steps: []plan.Step{step("web", 1), step("chart", 2), step("needs-chart", 1, "chart"), step("stale", 1), step("evil", 1)},
+		do: map[string]do{
+			"web":   waiting(25 * time.Second),
+			"chart": late(100*time.Millisecond, fails(runner.WithHint(errors.New("chart oci://example.com/race: not found"), "check the chart's address and version"))),
+			"stale": late(250*time.Millisecond, stale),
+			"evil":  late(400*time.Millisecond, fails(runner.Permanent(errors.New("admission webhook \"x\" denied: \x1b]0;title\a\x1b[2Jsecond\r\nline\u202e")))),
+		},
+	},
+	"interrupt": {
+		steps:  []plan.Step{step("race", 1), step("later", 1, "race")},
+		do:     map[string]do{"race": guarded(2)},
+		cancel: 3 * time.Second,
+	},
+}
+
+// TestRecord plays the runs above; with -update it records them.
+func TestRecord(t *testing.T) {
+	for name, rec := range recordings {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if rec.cancel > 0 {
+					time.AfterFunc(rec.cancel, func() { cancel(&runner.Interrupted{Signal: os.Interrupt}) })
+				}
+				var out bytes.Buffer
+				record := NewJSON(&out)
+				r := runner.Runner{
+					Parallel: 4, Observers: []runner.Observer{record},
+					Resolve: func(s plan.Step) (runner.Action, error) { return rec.do[s.Name], nil },
+				}
+				p := &plan.Plan{Metadata: plan.Metadata{Name: name}, Steps: rec.steps}
+				_, _ = r.Run(ctx, p)
+				require.NoError(t, record.Close())
+				golden(t, filepath.Join("events", name+".jsonl"), out.Bytes())
+			})
+		})
+	}
+}

@@ -1,0 +1,93 @@
+package ui
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// summarize writes the table of all steps, how the run ended, and once more
+// what failed and what to do about it.
+func summarize(w io.Writer, x *runner.Execution, o Options) {
+	rows := [][]string{{"STEP", "STATE", "ATTEMPT", "REVISION", "TIME", "NOTE"}}
+	for _, s := range x.Steps() {
+		rows = append(rows, row(x, s))
+	}
+	fmt.Fprintln(w)
+	table(w, rows, o)
+	fmt.Fprintf(w, "\nplan %s %s in %s: %s\n", Clean(x.Plan()), o.paint(colours[x.State()], string(x.State())), brief(x.Elapsed()), counts(x))
+	for _, s := range x.Failed() {
+		Problem(w, o, fmt.Sprintf("step %q: %s", s.Name, s.Error), s.Hint)
+	}
+	if x.Err() != "" && x.State() != runner.StateSucceeded {
+		Problem(w, o, x.Err(), "")
+	}
+}
+
+func row(x *runner.Execution, s *runner.Step) []string {
+	attempt, revision, took := "-", "-", "-"
+	if s.Attempt > 0 {
+		attempt = fmt.Sprintf("%d/%d", s.Attempt, s.Attempts)
+		took = brief(s.Elapsed(x.Last()))
+	}
+	if s.Revision > 0 {
+		revision = fmt.Sprint(s.Revision)
+	}
+	return []string{Clean(s.Name), string(s.State), attempt, revision, took, Clean(note(x, s))}
+}
+
+// note says what a webhook cost the step, or why it did not run.
+func note(x *runner.Execution, s *runner.Step) string {
+	if s.State == runner.StateBlocked {
+		if why := x.WhyBlocked(s.Name); len(why) > 0 {
+			return "needs " + strings.Join(why, ", ") + ", which failed"
+		}
+		return s.Message
+	}
+	if len(s.Holds) == 0 {
+		return ""
+	}
+	by := make([]string, len(s.Holds))
+	for i, h := range s.Holds {
+		by[i] = fmt.Sprintf("%s (%s, longest %s)", h.Webhook, count(h.Requests, "request"), brief(h.Longest))
+	}
+	return fmt.Sprintf("held %s by %s", brief(s.HoldTime(x.Last())), strings.Join(by, ", "))
+}
+
+// table writes rows below each other; the second column is a state.
+func table(w io.Writer, rows [][]string, o Options) {
+	widths := make([]int, len(rows[0]))
+	for _, r := range rows {
+		for i, cell := range r {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for n, r := range rows {
+		var b strings.Builder
+		for i, cell := range r {
+			padded := fmt.Sprintf("%-*s", widths[i], cell)
+			if n > 0 && i == 1 {
+				padded = o.paint(colours[runner.State(cell)], padded)
+			}
+			b.WriteString(padded + "  ")
+		}
+		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+	}
+}
+
+func counts(x *runner.Execution) string {
+	n := x.Counts()
+	var parts []string
+	for _, s := range runner.States {
+		if n[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[s], s))
+		}
+	}
+	if len(parts) == 0 {
+		return "no steps"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+)
+
+// format is how a result is written to stdout.
+type format string
+
+const (
+	formatNone format = ""
+	formatJSON format = "json"
+	formatYAML format = "yaml"
+)
+
+// addFormat registers -o.
+func addFormat(cmd *cobra.Command, f *format, usage string) {
+	cmd.Flags().StringVarP((*string)(f), "output", "o", "", usage)
+	complete(cmd, "output", string(formatJSON), string(formatYAML))
+}
+
+// complete offers values for a flag.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	fixed := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc(flag, fixed); err != nil {
+		panic(err) // the flag does not exist: a fault of this program
+	}
+}
+
+func (f format) check() error {
+	switch f {
+	case formatNone, formatJSON, formatYAML:
+		return nil
+	}
+	return usagef("", "there is no output format %q, only json and yaml", string(f))
+}
+
+// print writes v to stdout. A reader that went away is no error.
+func (a *app) print(f format, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	if b = append(b, '\n'); f == formatYAML {
+		if b, err = yaml.JSONToYAML(b); err != nil {
+			return err
+		}
+	} else {
+		b = ui.InertJSON(b)
+	}
+	if _, err = a.stdout.Write(b); err != nil && !errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}

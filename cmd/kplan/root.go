@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+)
+
+// app is what all commands share: the streams, and the flags of the root.
+type app struct {
+	name           string // as the user calls it: kplan, or kubectl kplan
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	flags     *genericclioptions.ConfigFlags
+	noColor   bool
+	verbosity int
+
+	started bool // a command runs; errors before that are the user's
+}
+
+func newApp(arg0 string, stdin io.Reader, stdout, stderr io.Writer) *app {
+	a := &app{name: "kplan", stdin: stdin, stdout: stdout, stderr: stderr}
+	if base := filepath.Base(arg0); strings.HasPrefix(base, "kubectl-") {
+		a.name = "kubectl kplan"
+	}
+	// Without caches on disk: a run shares its own in memory.
+	a.flags = genericclioptions.NewConfigFlags(false)
+	return a
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kplan",
+		Short: "Run install plans that do not lose races with admission webhooks",
+		Long: `kplan runs an install plan: a file that lists steps (helm, apply, wait, webhook) and what each of them needs.
+A request that an admission webhook cannot judge yet is held and sent again when it can, instead of failing the step.`,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: a.name},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			a.started = true
+			a.logging()
+		},
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	flags := root.PersistentFlags()
+	flags.BoolVar(&a.noColor, "no-color", false, "write without colours (also by the environment variable NO_COLOR)")
+	flags.IntVarP(&a.verbosity, "v", "v", 0, "write logs of the Kubernetes client to stderr, up to this level (at most 7: beyond, they show Secrets)")
+	a.flags.AddFlags(flags)
+	flags.StringVar(a.flags.Context, "kube-context", "", "the same as --context")
+	_ = flags.MarkHidden("kube-context") // it exists: the line above made it
+	root.Version = readBuild().String()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.AddCommand(newRun(a), newValidate(a), newGraph(a), newVersion(a))
+	return root
+}
+
+// onePlan is the check of arguments of commands that take a plan.
+func onePlan(cmd *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return fmt.Errorf("name the plan: %s PLAN", cmd.CommandPath())
+	case 1:
+		return nil
+	}
+	return fmt.Errorf("one plan only, not %d: %s", len(args), strings.Join(args, " "))
+}
+
+// planFiles completes the path of a plan.
+func planFiles(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// options say how this app draws on w.
+func (a *app) options(w io.Writer) ui.Options { return ui.Options{Colour: a.colour(w)} }
+
+// colour tells whether to write colours to w: the flag wins over NO_COLOR, that
+// over CLICOLOR_FORCE, and else it takes a terminal that is not dumb.
+func (a *app) colour(w io.Writer) bool {
+	switch force := os.Getenv("CLICOLOR_FORCE"); {
+	case a.noColor, os.Getenv("NO_COLOR") != "":
+		return false
+	case force != "" && force != "0":
+		return true
+	}
+	f, ok := w.(*os.File)
+	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps"
+)
+
+// runOptions are the flags of run.
+type runOptions struct {
+	*app
+	inputs   *plan.Inputs
+	parallel int
+	timeout  time.Duration
+	progress string
+	record   string
+	output   format
+}
+
+func newRun(a *app) *cobra.Command {
+	o := &runOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "run PLAN",
+		Short: "Run a plan",
+		Long: `Run the steps of a plan, independent ones side by side, until all are done or one failed that the others need.
+
+Progress goes to stderr; with -o a summary of the run goes to stdout.
+The first ^C or SIGTERM starts nothing new and lets requests in flight end; the second aborts at once.
+
+Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting for a webhook or a condition,
+130 and 143 stopped by SIGINT and SIGTERM.`,
+		Args:              onePlan,
+		ValidArgsFunction: planFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+	}
+	o.inputs = addInputs(cmd)
+	flags := cmd.Flags()
+	flags.IntVar(&o.parallel, "parallel", runner.DefaultParallel, "how many steps run at once")
+	flags.DurationVar(&o.timeout, "timeout", 0, "stop the whole run after this time, as by SIGTERM (default: never)")
+	flags.StringVar(&o.progress, "progress", string(ui.Auto), "how to show progress on stderr: auto, plain, json or quiet")
+	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
+	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml")
+	complete(cmd, "progress", string(ui.Auto), string(ui.Plain), string(ui.JSON), string(ui.Quiet))
+	return cmd
+}
+
+func (o *runOptions) check() error {
+	switch {
+	case o.parallel < 1:
+		return usagef("", "--parallel must be at least 1, not %d", o.parallel)
+	case o.timeout < 0:
+		return usagef("", "--timeout must not be negative")
+	}
+	if _, err := ui.ParseMode(o.progress); err != nil {
+		return &usageError{err: err}
+	}
+	return o.output.check()
+}
+
+func (o *runOptions) run(ctx context.Context, path string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	p, err := plan.Load(path, *o.inputs)
+	if err != nil {
+		return &usageError{err: err}
+	}
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, &runner.TimeoutError{After: o.timeout, For: "the run to end"})
+		defer cancel()
+	}
+	ctx, abort, release := stoppable(ctx)
+	defer release()
+	kinds, err := steps.New(ctx, steps.Config{Flags: o.flags, Plan: p, UserAgent: userAgent()})
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return err
+	}
+	r := runner.Runner{Resolve: kinds.Resolve, Parallel: o.parallel, Abort: abort}
+	x, err := o.observe(ctx, &r, p)
+	if !errors.Is(err, runner.ErrAborted) { // an action still uses what Close takes away
+		kinds.Close()
+	}
+	if x != nil && o.output != formatNone {
+		if e := o.print(o.output, x); e != nil {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// observe runs p with the renderers that the flags ask for.
+func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan) (*runner.Execution, error) {
+	mode := ui.Mode(o.progress)
+	renderers := []ui.Renderer{ui.New(o.stderr, mode, o.options(o.stderr))}
+	if o.record != "" {
+		f, err := os.Create(o.record)
+		if err != nil {
+			return nil, &usageError{err: fmt.Errorf("--record: %w", err)}
+		}
+		renderers = append(renderers, recording{ui.NewJSON(f), f})
+	}
+	for _, renderer := range renderers {
+		r.Observers = append(r.Observers, renderer)
+	}
+	x, err := r.Run(ctx, p)
+	if x != nil && err != nil && mode.Reports() {
+		err = &shownError{err}
+	}
+	for _, renderer := range renderers {
+		if e := renderer.Close(); e != nil {
+			err = errors.Join(err, fmt.Errorf("writing progress: %w", e))
+		}
+	}
+	return x, err
+}
+
+// recording is a renderer that writes to a file of its own.
+type recording struct {
+	ui.Renderer
+	file io.Closer
+}
+
+func (r recording) Close() error { return errors.Join(r.Renderer.Close(), r.file.Close()) }

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// stoppable makes a context that the first ^C or SIGTERM ends, with a
+// *runner.Interrupted as its cause. The next one, or the first if parent has
+// ended, closes abort; from then on signals do what they do by default, so that
+// one more kills. The caller calls release when there is nothing left to stop;
+// it ends the goroutine.
+func stoppable(parent context.Context) (ctx context.Context, abort <-chan struct{}, release func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	aborted, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer signal.Stop(signals)
+		select {
+		case s := <-signals:
+			if context.Cause(parent) != nil {
+				close(aborted)
+				return
+			}
+			cancel(&runner.Interrupted{Signal: s})
+		case <-over:
+			return
+		}
+		select {
+		case <-signals:
+			close(aborted)
+		case <-over:
+		}
+	}()
+	return ctx, aborted, func() {
+		close(over)
+		cancel(nil)
+	}
+}
