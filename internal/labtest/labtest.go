@@ -1,0 +1,217 @@
+// Package labtest gives tests a real Kubernetes API server: the cluster of
+// KPLAN_TEST_KUBECONFIG, or a lab that it brings up by the lab's own command.
+// All packages and test processes share one lab of each kind, so every test
+// works in a namespace of its own.
+//
+// It never takes a lab down ("make test" does, and "kplan-lab down --name
+// test" by hand), and never uses the cluster of KUBECONFIG: that may be
+// somebody's.
+package labtest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Environment variables that tests understand.
+const (
+	// KubeconfigEnv names the kubeconfig of a cluster that tests may fill.
+	KubeconfigEnv = "KPLAN_TEST_KUBECONFIG"
+	// commandEnv names a built kplan-lab, so that it need not be built.
+	commandEnv = "KPLAN_LAB"
+)
+
+// The labs that tests share, by name.
+const (
+	controlPlaneName = "test-cp"
+	nodeName         = "test"
+)
+
+// Lab is a cluster for tests.
+type Lab struct {
+	// Kubeconfig is the path of its administrator's kubeconfig.
+	Kubeconfig string
+}
+
+// ControlPlane is a cluster that need not run pods. The test is skipped where
+// there can be none, and fails instead where CI is true.
+func ControlPlane(t testing.TB) *Lab {
+	t.Helper()
+	return lab(t, controlPlane)
+}
+
+// Node is a cluster with at least one node that runs pods; see ControlPlane.
+func Node(t testing.TB) *Lab {
+	t.Helper()
+	l := lab(t, node)
+	nodes, err := l.Clientset(t).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	for _, n := range nodes.Items {
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+				return l
+			}
+		}
+	}
+	unavailable(t, errors.New("the cluster has no node that is ready"))
+	return nil
+}
+
+var (
+	controlPlane = sync.OnceValues(func() (*Lab, error) { return find(controlPlaneName, "--nodes", "0") })
+	node         = sync.OnceValues(func() (*Lab, error) { return find(nodeName) })
+)
+
+func lab(t testing.TB, get func() (*Lab, error)) *Lab {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a cluster; left out by -short")
+	}
+	l, err := get()
+	if err != nil {
+		unavailable(t, err)
+	}
+	return l
+}
+
+func unavailable(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("no cluster for tests: %v", err)
+	}
+	t.Skipf("no cluster for tests: %v", err)
+}
+
+// find gives the cluster of the environment, or brings up the lab of a name.
+// Bringing up one that runs is harmless; a lock keeps two test processes from
+// doing it at once.
+func find(name string, upArgs ...string) (*Lab, error) {
+	if path := os.Getenv(KubeconfigEnv); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("%s: %w", KubeconfigEnv, err)
+		}
+		return &Lab{Kubeconfig: path}, nil
+	}
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		return nil, fmt.Errorf("a lab needs Linux and root; set %s to use a cluster that you have", KubeconfigEnv)
+	}
+	dir := filepath.Join(os.TempDir(), "kplan-labtest")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	unlock, err := lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", dir, err)
+	}
+	defer unlock()
+	command, err := build(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := run("", command, append([]string{"up", "--name", name}, upArgs...)...); err != nil {
+		return nil, err
+	}
+	out, err := run("", command, "kubeconfig", "--name", name)
+	if err != nil {
+		return nil, err
+	}
+	// The command may print the file's path, or what is in it.
+	if path := strings.TrimSpace(out); filepath.IsAbs(path) && !strings.Contains(path, "\n") {
+		return &Lab{Kubeconfig: path}, nil
+	}
+	path := filepath.Join(dir, name+".kubeconfig")
+	if err := os.WriteFile(path, []byte(out), 0o600); err != nil {
+		return nil, err
+	}
+	return &Lab{Kubeconfig: path}, nil
+}
+
+// build makes the lab's command, which is a module of its own.
+func build(dir string) (string, error) {
+	if command := os.Getenv(commandEnv); command != "" {
+		return command, nil
+	}
+	_, file, _, _ := runtime.Caller(0)
+	source := filepath.Join(filepath.Dir(file), "..", "..", "lab")
+	if _, err := os.Stat(filepath.Join(source, "go.mod")); err != nil {
+		return "", fmt.Errorf("the lab is not there: %w", err)
+	}
+	command := filepath.Join(dir, "kplan-lab")
+	_, err := run(source, "go", "build", "-o", command, "./cmd/kplan-lab")
+	return command, err
+}
+
+// run runs a command to its end; its output is in the error when it fails.
+func run(dir, name string, args ...string) (string, error) {
+	// No bound of its own: the first start builds Kubernetes, and go test has a timeout.
+	cmd := exec.CommandContext(context.Background(), name, args...)
+	cmd.Dir = dir
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = 5 * time.Second // what it leaves running may keep its output open
+	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		said := cmp.Or(strings.TrimSpace(errs.String()), strings.TrimSpace(out.String()))
+		return "", fmt.Errorf("%s %s: %w: %s", filepath.Base(name), strings.Join(args, " "), err, said)
+	}
+	return out.String(), nil
+}
+
+// Flags are kubectl's flags, set to the lab.
+func (l *Lab) Flags() *genericclioptions.ConfigFlags {
+	f := genericclioptions.NewConfigFlags(false)
+	f.KubeConfig = &l.Kubeconfig
+	return f
+}
+
+// Config is the administrator's access, without client-side rate limits.
+func (l *Lab) Config(t testing.TB) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", l.Kubeconfig)
+	require.NoError(t, err)
+	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
+	return config
+}
+
+// Clientset is a client with the administrator's access.
+func (l *Lab) Clientset(t testing.TB) kubernetes.Interface {
+	t.Helper()
+	set, err := kubernetes.NewForConfig(l.Config(t))
+	require.NoError(t, err)
+	return set
+}
+
+// Namespace makes a namespace for the test, and asks for its deletion at the end.
+func (l *Lab) Namespace(t testing.TB) string {
+	t.Helper()
+	namespaces := l.Clientset(t).CoreV1().Namespaces()
+	ns, err := namespaces.Create(t.Context(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "t-", Labels: map[string]string{"kplan.dev/test": "true"}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeoutCause(context.Background(), 10*time.Second, errors.New("the namespace of a test is left behind"))
+		defer cancel()
+		_ = namespaces.Delete(ctx, ns.Name, metav1.DeleteOptions{})
+	})
+	return ns.Name
+}

@@ -1,0 +1,114 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// answer is an error as the API server sends it.
+func answer(code int32, reason metav1.StatusReason, message string, details *metav1.StatusDetails) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message, Details: details,
+	}}
+}
+
+func TestExplain(t *testing.T) {
+	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	forbidden := apierrors.NewForbidden(deployments, "x",
+		errors.New(`User "jane" cannot create resource "deployments" in API group "apps" in the namespace "app"`))
+	for name, tt := range map[string]struct {
+		err       error
+		op        Op
+		permanent bool
+		hint      string
+	}{
+		"a verb that is not allowed": {
+			forbidden, Op{Verb: "patch", Resource: deployments, Namespace: "app"}, true,
+			"check with: kubectl auth can-i create deployments.apps -n app",
+		},
+		"a verb that is not allowed, and a caller who knows nothing": {
+			forbidden, Op{}, true, "check with: kubectl auth can-i create deployments.apps -n app",
+		},
+		"a verb that is not allowed in the whole cluster": {
+			apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "x",
+				errors.New(`User "jane" cannot patch resource "namespaces" in API group "" at the cluster scope`)),
+			Op{}, true, "check with: kubectl auth can-i patch namespaces",
+		},
+		"a quota": {
+			apierrors.NewForbidden(deployments, "x", errors.New("exceeded quota: small")), Op{}, true, "",
+		},
+		"a denial by a webhook, which answers Forbidden too": {
+			answer(403, metav1.StatusReasonForbidden, `admission webhook "vx.example.io" denied the request: no`, nil), Op{}, true,
+			"the webhook works and refuses this object: change the object or the policy",
+		},
+		"a denial by a webhook with a code of its own": {
+			answer(503, "", `admission webhook "vx.example.io" denied the request: no`, nil), Op{}, true,
+			"the webhook works and refuses this object: change the object or the policy",
+		},
+		"a webhook that cannot be called": {
+			answer(500, metav1.StatusReasonInternalError, `Internal error occurred: failed calling webhook "vx.example.io": EOF`, nil), Op{}, false, "",
+		},
+		"a namespace that is being deleted": {
+			answer(403, metav1.StatusReasonForbidden, "unable to create new content in namespace x because it is being terminated",
+				&metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}}),
+			Op{}, false, "the namespace is being deleted: wait until it is gone",
+		},
+		"a namespace that is missing": {
+			apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "app"), Op{}, false,
+			`create the namespace "app" in a step before, or with create_namespace: true`,
+		},
+		"an object that is missing": {apierrors.NewNotFound(deployments, "x"), Op{}, false, ""},
+		"a field of another manager": {
+			answer(409, metav1.StatusReasonConflict, "Apply failed with 2 conflicts", &metav1.StatusDetails{Causes: []metav1.StatusCause{
+				{Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "helm" using apps/v1`, Field: ".spec.replicas"},
+				{Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "kube-controller-manager" with subresource "scale"`},
+				{Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "helm" using apps/v1`, Field: ".spec.paused"},
+			}}),
+			Op{}, true, `owned by "helm" and "kube-controller-manager"; take the fields over with force_conflicts: true, or leave them out`,
+		},
+		"an object that changed meanwhile": {
+			apierrors.NewConflict(deployments, "x", errors.New("please apply your changes to the latest version")), Op{}, false, "",
+		},
+		"an invalid object": {apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", nil), Op{}, true, ""},
+		"credentials that expired": {
+			apierrors.NewUnauthorized("Unauthorized"), Op{}, true,
+			"the credentials in the kubeconfig may have expired: log in again, then check with kubectl auth whoami",
+		},
+		"a kind that nobody serves": {
+			&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "example.io", Kind: "Widget"}}, Op{}, false,
+			"is its CustomResourceDefinition installed? a step that installs it belongs in needs",
+		},
+		"a refused connection": {
+			&url.Error{Op: "Get", URL: "https://x", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, Op{}, false,
+			"nobody listens at this address: is the cluster running, and is the kubeconfig of today?",
+		},
+		"a name that does not resolve": {
+			&url.Error{Op: "Get", URL: "https://x", Err: &net.DNSError{Name: "x", Err: "no such host"}}, Op{}, false,
+			`the name "x" does not resolve: check the cluster's server in the kubeconfig, and VPN or DNS`,
+		},
+		"a context that ended":             {context.Canceled, Op{}, false, ""},
+		"an error that has a hint already": {runner.WithHint(forbidden, "ask jane"), Op{}, false, "ask jane"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Explain(fmt.Errorf("wrapped: %w", tt.err), tt.op)
+			require.Equal(t, tt.hint, runner.HintOf(got))
+			require.Equal(t, tt.permanent, runner.IsPermanent(got))
+			require.ErrorIs(t, got, tt.err)
+		})
+	}
+	require.NoError(t, Explain(nil, Op{}))
+}
