@@ -1,0 +1,50 @@
+// Package examples_test checks the example plans and the lab's charts as far as
+// that goes without a cluster: the end-to-end tests run them.
+package examples_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// Every example can be read with its own defaults, and with the lab's variables.
+func TestPlansLoad(t *testing.T) {
+	for _, tt := range []struct {
+		file, vars, last string
+	}{
+		{"eso/plan.yaml", "../lab/eso.yaml", "image-pull-secret"},
+		{"kof/plan.yaml", "../lab/kof.yaml", "vmalert"},
+		{"../lab/race/plan.yaml", "", "guarded"},
+	} {
+		t.Run(tt.file, func(t *testing.T) {
+			p, err := plan.Load(tt.file, plan.Inputs{})
+			require.NoError(t, err)
+			order := p.Graph().Order()
+			require.Equal(t, tt.last, order[len(order)-1])
+			if tt.vars == "" {
+				return
+			}
+			real := charts(p)
+			p, err = plan.Load(tt.file, plan.Inputs{VarFiles: []string{tt.vars}})
+			require.NoError(t, err)
+			require.Len(t, charts(p), len(real))
+			for i, h := range charts(p) {
+				require.True(t, h.IsLocal(), "the lab has no network: %s", h.Chart)
+				require.False(t, real[i].IsLocal(), "the example is about the real chart: %s", real[i].Chart)
+			}
+		})
+	}
+}
+
+func charts(p *plan.Plan) []plan.Helm {
+	var out []plan.Helm
+	for _, s := range p.Steps {
+		if s.Helm != nil {
+			out = append(out, *s.Helm)
+		}
+	}
+	return out
+}
