@@ -5,10 +5,12 @@ import (
 	"sync"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
@@ -33,46 +35,50 @@ type watch struct {
 // run watches until ctx ends, and returns when all of its goroutines have ended.
 func (w *watch) run(ctx context.Context) {
 	w.ready = map[string]int{}
-	var factories []informers.SharedInformerFactory
-	if w.fault.Service != "" {
-		factories = append(factories, w.endpoints())
+	var running sync.WaitGroup
+	start := func(inf cache.SharedInformer) {
+		// It tries again by itself where it may not watch, and need not log that.
+		_ = inf.SetWatchErrorHandler(func(*cache.Reflector, error) {})
+		running.Go(func() { inf.Run(ctx.Done()) })
 	}
 	if w.fault.Kind == Admission {
-		factories = append(factories, w.configurations())
-	}
-	for _, f := range factories {
-		f.Start(ctx.Done())
+		validating, mutating := w.configurations()
+		start(validating)
+		start(mutating)
 	}
 	if w.fault.Service != "" {
-		w.sync(ctx, factories[0])
+		slices := w.endpoints()
+		start(slices)
+		w.sync(ctx, slices)
 	}
-	<-ctx.Done()
-	for _, f := range factories {
-		f.Shutdown()
-	}
+	running.Wait()
 }
 
 // endpoints watches the EndpointSlices of the Service.
-func (w *watch) endpoints() informers.SharedInformerFactory {
-	f := informers.NewSharedInformerFactoryWithOptions(w.client, resync,
-		informers.WithNamespace(w.fault.Namespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.LabelSelector = discoveryv1.LabelServiceName + "=" + w.fault.Service
-		}))
-	inf := f.Discovery().V1().EndpointSlices().Informer()
-	quiet(inf)
+func (w *watch) endpoints() cache.SharedInformer {
+	api := w.client.DiscoveryV1().EndpointSlices(w.fault.Namespace)
+	selector := discoveryv1.LabelServiceName + "=" + w.fault.Service
+	inf := cache.NewSharedInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = selector
+			return api.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+			o.LabelSelector = selector
+			return api.Watch(ctx, o)
+		},
+	}, &discoveryv1.EndpointSlice{}, resync)
 	_, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { w.slice(o, false) },
 		UpdateFunc: func(_, o any) { w.slice(o, false) },
 		DeleteFunc: func(o any) { w.slice(o, true) },
 	})
-	return f
+	return inf
 }
 
 // sync tells of a Service that has no EndpointSlice at all, for which no event comes.
-func (w *watch) sync(ctx context.Context, f informers.SharedInformerFactory) {
-	f.WaitForCacheSync(ctx.Done())
-	if ctx.Err() != nil {
+func (w *watch) sync(ctx context.Context, inf cache.SharedInformer) {
+	if !cache.WaitForCacheSync(ctx.Done(), inf.HasSynced) {
 		return
 	}
 	w.mu.Lock()
@@ -137,8 +143,21 @@ func readyAddresses(s *discoveryv1.EndpointSlice) int {
 
 // configurations watches the webhook configurations: a CA bundle that is
 // filled in, or an entry that goes away, lets a request pass.
-func (w *watch) configurations() informers.SharedInformerFactory {
-	f := informers.NewSharedInformerFactory(w.client, resync)
+func (w *watch) configurations() (validating, mutating cache.SharedInformer) {
+	api := w.client.AdmissionregistrationV1()
+	v, m := api.ValidatingWebhookConfigurations(), api.MutatingWebhookConfigurations()
+	validating = cache.NewSharedInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return v.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+			return v.Watch(ctx, o)
+		},
+	}, &admissionv1.ValidatingWebhookConfiguration{}, resync)
+	mutating = cache.NewSharedInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return m.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+			return m.Watch(ctx, o)
+		},
+	}, &admissionv1.MutatingWebhookConfiguration{}, resync)
 	h := cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(before, after any) {
 			if version(before) != version(after) {
@@ -147,14 +166,9 @@ func (w *watch) configurations() informers.SharedInformerFactory {
 		},
 		DeleteFunc: func(any) { w.again() },
 	}
-	for _, inf := range []cache.SharedIndexInformer{
-		f.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer(),
-		f.Admissionregistration().V1().MutatingWebhookConfigurations().Informer(),
-	} {
-		quiet(inf)
-		_, _ = inf.AddEventHandler(h)
-	}
-	return f
+	_, _ = validating.AddEventHandler(h)
+	_, _ = mutating.AddEventHandler(h)
+	return validating, mutating
 }
 
 // again tells of a change with the reading as it was.
@@ -174,9 +188,4 @@ func version(obj any) string {
 		return ""
 	}
 	return m.GetResourceVersion()
-}
-
-// quiet keeps an informer from logging that it may not watch; it tries again by itself.
-func quiet(inf cache.SharedIndexInformer) {
-	_ = inf.SetWatchErrorHandler(func(*cache.Reflector, error) {})
 }
