@@ -9,7 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kplan-dev/kplan/lab/internal/flock"
 	"github.com/kplan-dev/kplan/lab/internal/netns"
+	"github.com/kplan-dev/kplan/lab/internal/node"
 	"github.com/kplan-dev/kplan/lab/internal/process"
 )
 
@@ -53,10 +55,10 @@ func (l *Lab) remove(ctx context.Context) error {
 	if err := l.node().Clean(); err != nil {
 		return err
 	}
-	if err := netns.Delete(l.node().Namespace()); err != nil {
+	if err := l.sweep(ctx); err != nil {
 		return err
 	}
-	return l.sweep(ctx)
+	return removeAll(l.Dir)
 }
 
 func rank(component string) int {
@@ -70,25 +72,34 @@ func rank(component string) int {
 	}
 }
 
-// sweep removes the lab's folder, and the empty folders that labs' own
-// folders are mounted over, once no lab is left that needs them.
+// sweep removes the lab's network, and the empty folders that labs' own
+// folders are mounted over, once no lab on this machine needs them: to remove
+// a folder ends what is mounted over it anywhere.
 func (l *Lab) sweep(ctx context.Context) error {
-	unlock, err := l.lockAll(ctx)
+	if l.Nodes == 0 {
+		return nil
+	}
+	unlock, err := lockMachine(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := removeAll(l.Dir); err != nil {
+	if err := netns.Delete(l.node().Namespace()); err != nil {
 		return err
 	}
-	names, err := Names()
-	if err != nil || len(names) > 0 || l.Nodes == 0 {
+	if others, err := filepath.Glob(netns.Path(node.Prefix + "*")); err != nil || len(others) > 0 {
 		return err
 	}
 	for _, mount := range l.node().Room().Mounts {
 		_ = os.Remove(mount.To) // only if it is empty: nobody else uses it
 	}
+	node.Sweep()
 	return nil
+}
+
+// lockMachine keeps all labs with a node from coming and going.
+func lockMachine(ctx context.Context) (func(), error) {
+	return flock.Lock(ctx, "/run/kplan-lab.lock", nil)
 }
 
 // removeAll removes a folder. The mounts of a lab vanish with the last

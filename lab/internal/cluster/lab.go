@@ -170,11 +170,6 @@ func (l *Lab) lock(ctx context.Context, say Progress) (func(), error) {
 	})
 }
 
-// lockAll keeps labs from coming and going.
-func (l *Lab) lockAll(ctx context.Context) (func(), error) {
-	return flock.Lock(ctx, filepath.Join(filepath.Dir(l.Dir), ".all.lock"), nil)
-}
-
 // client is the administrator's.
 func (l *Lab) client() (*api.Client, error) {
 	var parts [3][]byte

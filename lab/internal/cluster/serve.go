@@ -2,16 +2,18 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kplan-dev/kplan/lab/internal/forward"
 	"github.com/kplan-dev/kplan/lab/internal/netns"
 	"github.com/kplan-dev/kplan/lab/internal/node"
+	"github.com/kplan-dev/kplan/lab/internal/registry"
 )
 
 // Serve is the lab's own long-running process: on 127.0.0.1 it carries
@@ -42,12 +44,7 @@ func Serve(ctx context.Context, dir string) error {
 	if err := lab.serveRegistry(ctx, group); err != nil {
 		return err
 	}
-	<-ctx.Done() // a lab without a node and without charts has nothing to serve
-	err = group.Wait()
-	if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) || err == nil {
-		return cause
-	}
-	return err
+	return group.Wait()
 }
 
 // carry listens on this machine and dials inside the lab, or the other way
@@ -78,4 +75,39 @@ func (l *Lab) carry(ctx context.Context, group *errgroup.Group, text string, out
 	return nil
 }
 
-func (l *Lab) serveRegistry(context.Context, *errgroup.Group) error { return nil }
+// serveRegistry serves the lab's charts as oci://127.0.0.1:PORT/charts/NAME,
+// in plain HTTP.
+func (l *Lab) serveRegistry(ctx context.Context, group *errgroup.Group) error {
+	handler, err := registry.Handler(l.Charts...)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", l.Registry))
+	if err != nil {
+		return fmt.Errorf("registry: %w", err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	group.Go(func() error { return server.Serve(listener) })
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	return nil
+}
+
+// charts returns the chart folders to serve: those given, which must be
+// right, or those below fallback, of which it leaves out what is not.
+func charts(given []string, fallback string, say Progress) ([]string, error) {
+	if len(given) > 0 {
+		_, err := registry.Handler(given...)
+		return given, err
+	}
+	found, err := filepath.Glob(filepath.Join(fallback, "*", "Chart.yaml"))
+	var good []string
+	for _, file := range found {
+		dir := filepath.Dir(file)
+		if _, err := registry.Handler(dir); err != nil {
+			say("left out of the registry: %v", err)
+			continue
+		}
+		good = append(good, dir)
+	}
+	return good, err
+}

@@ -29,14 +29,16 @@ type Options struct {
 }
 
 // programs are the files that a lab is built from.
-type programs struct{ kube, coredns, pause string }
+type programs struct{ kube, coredns, pause, charts string }
 
 // Up brings the lab up, or does nothing if it is up already. A lab whose
 // processes died is removed and made anew. If Up fails, or ctx is done, it
 // leaves nothing behind.
 func (l *Lab) Up(ctx context.Context, o Options, say Progress) error {
-	built, err := prepare(ctx, o, say)
-	if err != nil {
+	if o.Nodes != 0 && o.Nodes != 1 {
+		return &UsageError{fmt.Sprintf("--nodes %d: a lab has one node, or none", o.Nodes)}
+	}
+	if err := checkHost(o.Nodes); err != nil {
 		return err
 	}
 	unlock, err := l.lock(ctx, say)
@@ -56,6 +58,10 @@ func (l *Lab) Up(ctx context.Context, o Options, say Progress) error {
 			return err
 		}
 	}
+	built, err := prepare(ctx, o, say)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	timed := func(format string, args ...any) {
 		say("%5.1fs  %s", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
@@ -71,16 +77,9 @@ func (l *Lab) Up(ctx context.Context, o Options, say Progress) error {
 	return nil
 }
 
-// prepare checks what the machine must offer, and installs and builds what
-// is missing.
+// prepare installs and builds what is missing.
 func prepare(ctx context.Context, o Options, say Progress) (programs, error) {
 	var built programs
-	if o.Nodes != 0 && o.Nodes != 1 {
-		return built, &UsageError{fmt.Sprintf("--nodes %d: a lab has one node, or none", o.Nodes)}
-	}
-	if err := checkHost(o.Nodes); err != nil {
-		return built, err
-	}
 	source, err := build.Source()
 	if err != nil {
 		return built, err
@@ -89,6 +88,7 @@ func prepare(ctx context.Context, o Options, say Progress) (programs, error) {
 	if err != nil {
 		return built, err
 	}
+	built.charts = filepath.Join(source, "charts")
 	lines := lineWriter(say)
 	builder := &build.Builder{Source: source, Cache: cache, Progress: lines}
 	if built.kube, err = builder.Path(ctx, build.Kube); err != nil || o.Nodes == 0 {
@@ -125,7 +125,11 @@ func (l *Lab) adopt(ctx context.Context, o Options, say Progress) (up bool, err 
 func (l *Lab) create(ctx context.Context, o Options, built programs, say Progress) error {
 	l.Config = Config{
 		Name: l.Name, Nodes: o.Nodes, Version: build.Version, Created: time.Now().UTC().Truncate(time.Second),
-		Charts: o.Charts, Forward: o.Forward, Expose: o.Expose, Audit: o.Audit, Kube: built.kube,
+		Forward: o.Forward, Expose: o.Expose, Audit: o.Audit, Kube: built.kube,
+	}
+	var err error
+	if l.Charts, err = charts(o.Charts, built.charts, say); err != nil {
+		return err
 	}
 	if err := l.lay(ctx); err != nil {
 		return err
@@ -155,19 +159,13 @@ func (l *Lab) create(ctx context.Context, o Options, built programs, say Progres
 // lay makes everything that is not a process: folder, ports, certificates,
 // configuration, network.
 func (l *Lab) lay(ctx context.Context) error {
-	unlock, err := l.lockAll(ctx)
-	if err != nil {
+	if err := os.MkdirAll(filepath.Dir(l.Dir), 0o755); err != nil {
 		return err
 	}
-	err = os.MkdirAll(l.Bin(), 0o700)
-	unlock()
-	if err != nil {
+	if err := os.MkdirAll(l.Bin(), 0o700); err != nil {
 		return err
 	}
-	// Components see this folder as root; nobody else needs to.
-	if err := os.Chmod(l.Dir, 0o700); err != nil {
-		return err
-	}
+	var err error
 	if l.API, l.Registry, err = freePorts(); err != nil {
 		return err
 	}
@@ -189,6 +187,11 @@ func (l *Lab) lay(ctx context.Context) error {
 	if err := l.node().Write(l.credentials()); err != nil {
 		return err
 	}
+	unlock, err := lockMachine(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	return netns.Create(ctx, l.node().Namespace(), netns.Network{Node: node.Network, Services: node.Services})
 }
 

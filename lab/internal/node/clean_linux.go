@@ -160,6 +160,16 @@ func removeGroups(ids map[string]bool) error {
 	return errors.Join(faults...)
 }
 
+// Sweep removes the control groups above those of pods, if no container of
+// anybody is in them. Call it only when no lab is left: containerd makes both
+// together, and would not expect one to go.
+func Sweep() {
+	parents, _ := filepath.Glob(filepath.Join(cgroups, "*", "k8s.io"))
+	for _, parent := range append(parents, filepath.Join(cgroups, "k8s.io")) {
+		_ = os.Remove(parent)
+	}
+}
+
 // removeGroup removes one group; the kernel takes a moment to notice that
 // its processes are gone.
 func removeGroup(path string) error {

@@ -7,6 +7,8 @@ package node
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"text/template"
@@ -49,14 +51,24 @@ func (n Node) Containerd() string { return n.file("containerd.toml") }
 // Kubelet is its configuration file.
 func (n Node) Kubelet() string { return n.file("kubelet.yaml") }
 
-// network is the name of the pods' network.
-func (n Node) network() string { return "kplan-lab-" + n.Lab }
+// Prefix begins the names of all labs' network namespaces.
+const Prefix = "kplan-lab-"
+
+// Namespace is the name of the lab's network namespace. Labs of the same
+// name in different homes differ.
+func (n Node) Namespace() string {
+	if n.Dir == filepath.Join("/var/lib/kplan-lab", n.Lab) {
+		return Prefix + n.Lab
+	}
+	sum := sha256.Sum256([]byte(n.Dir))
+	return Prefix + n.Lab + "-" + hex.EncodeToString(sum[:4])
+}
 
 // Room is where containerd starts: the lab's network, and a view of the file
 // system in which the folders that Kubernetes and containerd insist on are
 // the lab's own. All mounts made there vanish with its last process.
 func (n Node) Room() netns.Room {
-	return netns.Room{Net: netns.Path(n.network()), Mounts: []netns.Mount{
+	return netns.Room{Net: netns.Path(n.Namespace()), Mounts: []netns.Mount{
 		{To: "/run/netns"},      // pods' network namespaces
 		{To: "/run/containerd"}, // shims' sockets, runc's state
 		{To: "/var/lib/cni"},
@@ -65,9 +77,6 @@ func (n Node) Room() netns.Room {
 		{To: "/var/log/containers"},
 	}}
 }
-
-// Namespace is the name of the lab's network namespace.
-func (n Node) Namespace() string { return n.network() }
 
 // Write makes the folders and configuration files. credentials is the folder
 // of the lab's certificates.
@@ -79,7 +88,7 @@ func (n Node) Write(credentials string) error {
 	}
 	values := map[string]string{
 		"Address": Address, "CNI": n.file("cni"), "Credentials": credentials,
-		"DNS": ServiceDNS, "Domain": Domain, "Network": n.network(), "Opt": n.file("opt"),
+		"DNS": ServiceDNS, "Domain": Domain, "Network": n.Namespace(), "Opt": n.file("opt"),
 		"Pause": PauseImage, "PodRange": podsOfNode, "Root": n.file("containerd"),
 		"Run": n.file("run"), "Socket": n.Socket(),
 	}
@@ -98,10 +107,6 @@ func (n Node) Write(credentials string) error {
 	}
 	return nil
 }
-
-// Cgroup is the control group above those of all pods, below each mount of
-// /sys/fs/cgroup.
-func (n Node) Cgroup() string { return "/kplan-lab-" + n.Lab }
 
 // restrict_oom_score_adj: else runc fails with "can't get final child's PID
 // from pipe: EOF" where the score must not be lowered.
