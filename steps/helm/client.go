@@ -1,8 +1,11 @@
 package helm
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,6 +13,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/kplan-dev/kplan/runner"
@@ -52,14 +57,48 @@ func (c *client) Update(original, target helmkube.ResourceList, force bool) (*he
 	return res, c.note(err)
 }
 
+// Build reads objects. Kinds that are not known are looked up with fresh
+// discovery: a step before this one may have brought them.
+func (c *client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error) {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	resources, err := c.Client.Build(bytes.NewReader(b), validate)
+	if err != nil && strings.Contains(err.Error(), "no matches for kind") {
+		c.session.Cluster.Refresh()
+		return c.Client.Build(bytes.NewReader(b), validate)
+	}
+	return resources, err
+}
+
 // Wait waits until all objects but Jobs are ready; the timeout is the step's own.
 func (c *client) Wait(resources helmkube.ResourceList, _ time.Duration) error {
-	return c.until(targets(resources, func(kind string) bool { return kind != "Job" }), kube.Wait{Judge: ready})
+	return c.ready(resources, targets(resources, func(kind string) bool { return kind != "Job" }))
 }
 
 // WaitWithJobs waits until all objects are ready and all Jobs complete.
 func (c *client) WaitWithJobs(resources helmkube.ResourceList, _ time.Duration) error {
-	return c.until(targets(resources, nil), kube.Wait{Judge: ready})
+	return c.ready(resources, targets(resources, nil))
+}
+
+// ready waits for objects, and for the API server to serve the kinds among
+// them: Helm reads the objects of new kinds right after.
+func (c *client) ready(resources helmkube.ResourceList, ts []kube.Target) error {
+	if err := c.until(ts, kube.Wait{Judge: isReady}); err != nil {
+		return err
+	}
+	var kinds []schema.GroupVersionKind
+	_ = resources.Visit(func(i *resource.Info, err error) error {
+		if err != nil || i.Mapping.GroupVersionKind.Kind != "CustomResourceDefinition" {
+			return nil
+		}
+		if o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(i.Object); err == nil {
+			kinds = append(kinds, kube.CustomKinds(&unstructured.Unstructured{Object: o})...)
+		}
+		return nil
+	})
+	return c.note(c.session.Cluster.Served(c.ctx, kinds))
 }
 
 // WatchUntilReady waits until a hook's Jobs and Pods have run to their end;
@@ -136,7 +175,8 @@ func targets(resources helmkube.ResourceList, keep func(kind string) bool) []kub
 	return ts
 }
 
-func ready(_ kube.Target, u *unstructured.Unstructured) kube.Reading { return kube.Ready(u) }
+// isReady judges an object by its status.
+func isReady(_ kube.Target, u *unstructured.Unstructured) kube.Reading { return kube.Ready(u) }
 
 // absent judges an object that is to be gone.
 func absent(_ kube.Target, u *unstructured.Unstructured) kube.Reading {

@@ -138,10 +138,8 @@ func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *chart.Chart
 // connect makes Helm's configuration over the session, with a client of ours.
 func (a *Action) connect(ctx context.Context, r runner.Reporter) (*action.Configuration, *client, error) {
 	config := new(action.Configuration)
-	log := func(format string, args ...any) {
-		r.Report(runner.Report{Type: runner.TypeLog, Message: kube.Plain(fmt.Sprintf(format, args...))})
-	}
-	if err := config.Init(a.session.Getter(a.namespace), a.namespace, "secret", log); err != nil {
+	quiet := func(string, ...any) {} // Helm's log is for its developers; errors say what people need
+	if err := config.Init(a.session.Getter(a.namespace), a.namespace, "secret", quiet); err != nil {
 		return nil, nil, fmt.Errorf("setting Helm up: %w", err)
 	}
 	config.Releases.MaxHistory = history

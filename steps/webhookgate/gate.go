@@ -277,4 +277,3 @@ type stepTimeout struct {
 }
 
 func (e *stepTimeout) Unwrap() []error { return []error{e.TimeoutError, e.cause} }
-

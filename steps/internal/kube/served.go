@@ -1,0 +1,61 @@
+package kube
+
+import (
+	"context"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// discoverable bounds how long a kind may take from Established to being
+// discovered; some 35 ms is usual with one API server.
+const discoverable = 30 * time.Second
+
+// CustomKinds are the kinds that a CustomResourceDefinition serves.
+func CustomKinds(crd *unstructured.Unstructured) []schema.GroupVersionKind {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	var kinds []schema.GroupVersionKind
+	for _, v := range versions {
+		m, _ := v.(map[string]any)
+		name, _ := m["name"].(string)
+		if served, _ := m["served"].(bool); served && name != "" {
+			kinds = append(kinds, schema.GroupVersionKind{Group: group, Version: name, Kind: kind})
+		}
+	}
+	return kinds
+}
+
+// Served waits until discovery knows the kinds of CustomResourceDefinitions
+// that are established: the API server takes a moment from one to the other.
+func (c *Cluster) Served(ctx context.Context, kinds []schema.GroupVersionKind) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, discoverable, &runner.TimeoutError{
+		After: discoverable, For: "the API server to serve its new kinds",
+	})
+	defer cancel()
+	wait := backoff.WithContext(backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(20*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(0),
+	), ctx)
+	for _, kind := range kinds {
+		err := backoff.Retry(func() error {
+			_, err := c.Mapping(ctx, kind)
+			if err != nil && !meta.IsNoMatchError(err) {
+				return backoff.Permanent(err)
+			}
+			return err
+		}, wait)
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
