@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -23,8 +24,8 @@ var (
 
 const labelHint = "use small letters, digits and -, at most 63, starting and ending with a letter or digit"
 
-// has tells whether the file gives a value at a path.
-func (c *checker) has(at path) bool {
+// value gives what the file has at a path; nil when there is nothing.
+func (c *checker) value(at path) any {
 	var v any = c.tree
 	for _, e := range at {
 		switch e := e.(type) {
@@ -34,13 +35,30 @@ func (c *checker) has(at path) bool {
 		case int:
 			l, _ := v.([]any)
 			if e >= len(l) {
-				return false
+				return nil
 			}
 			v = l[e]
 		}
 	}
-	return v != nil
+	return v
 }
+
+// has tells whether the file gives a value at a path.
+func (c *checker) has(at path) bool { return c.value(at) != nil }
+
+// isNumber tells whether the file gives a number: a zero in the plan may also
+// mean that there is none, or that its fault is reported already.
+func (c *checker) isNumber(at path) bool {
+	switch c.value(at).(type) {
+	case int64, float64:
+		return true
+	}
+	return false
+}
+
+// isEmptyText tells an empty text from none, and from one whose fault is
+// reported already.
+func (c *checker) isEmptyText(at path) bool { return c.value(at) == "" }
 
 // checkPlan looks at all that the types alone cannot say. Fields whose fault is
 // reported already are empty, so empty fields are passed over here.
@@ -74,15 +92,9 @@ func (c *checker) checkLabel(name string, at path) {
 		}
 		c.addValue(at, hint, "%q cannot be a %s", cut(name, 80), strings.ReplaceAll(labelKind(at), "_", " "))
 	}
-	if name == "" && c.has(at) && c.isEmptyText(at) {
+	if name == "" && c.isEmptyText(at) {
 		c.addValue(at, "", "the %s is empty", labelKind(at))
 	}
-}
-
-// isEmptyText tells an empty text from a value whose fault is reported.
-func (c *checker) isEmptyText(at path) bool {
-	n, _ := c.src.node(at)
-	return n != nil && n.Value == ""
 }
 
 // labelKind says what a name names: a plan, a step or a namespace.
@@ -101,27 +113,13 @@ func (c *checker) checkRetry(r *Retry, at path) {
 		return
 	}
 	n, d := at.key("install_retries"), at.key("retry_delay_seconds")
-	if c.isNumber(n, float64(r.InstallRetries)) && (r.InstallRetries < 1 || r.InstallRetries > maxInstallRetries) {
+	if c.isNumber(n) && (r.InstallRetries < 1 || r.InstallRetries > maxInstallRetries) {
 		c.addValue(n, "it counts the attempts in all: 1 is no retry", "install_retries is %d, but must be from 1 to %d", r.InstallRetries, maxInstallRetries)
 	}
-	if c.isNumber(d, r.RetryDelaySeconds) && (r.RetryDelaySeconds <= 0 || r.RetryDelaySeconds > maxRetryDelay) {
+	if c.isNumber(d) && (r.RetryDelaySeconds <= 0 || r.RetryDelaySeconds > maxRetryDelay) {
 		c.addValue(d, "it is the longest wait between two attempts; 0.1 is as good as none",
 			"retry_delay_seconds is %v, but must be more than 0 and at most %d", r.RetryDelaySeconds, maxRetryDelay)
 	}
-}
-
-// isNumber tells whether a field is given and was decoded: a zero may also mean
-// that it is missing or that its fault is reported.
-func (c *checker) isNumber(at path, v float64) bool {
-	if v != 0 {
-		return true
-	}
-	n, _ := c.src.node(at)
-	if !c.has(at) || n == nil {
-		return false
-	}
-	x, err := strconv.ParseFloat(n.Value, 64)
-	return err == nil && x == 0
 }
 
 func (c *checker) checkStep(s Step, at path) {
@@ -151,14 +149,9 @@ func (c *checker) checkKinds(s Step, at path) {
 		return
 	}
 	var given []string
-	var last path
-	line := -1
 	for _, k := range kinds {
 		if _, has := step[string(k)]; has {
 			given = append(given, string(k))
-			if p := c.src.keyPos(at.key(string(k))); p.Line > line {
-				line, last = p.Line, at.key(string(k))
-			}
 		}
 	}
 	switch len(given) {
@@ -166,7 +159,12 @@ func (c *checker) checkKinds(s Step, at path) {
 		c.addValue(at, "give it one of helm, apply, wait or webhook", "the step%s says nothing to do", named(s.Name))
 	case 1:
 	default:
-		c.addKey(last, "make a step of each", "the step%s is of more than one kind: %s", named(s.Name), strings.Join(given, " and "))
+		// The one that stands last in the file is the one too many.
+		last := slices.MaxFunc(given, func(a, b string) int {
+			p, q := c.src.keyPos(at.key(a)), c.src.keyPos(at.key(b))
+			return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Col, q.Col))
+		})
+		c.addKey(at.key(last), "make a step of each", "the step%s is of more than one kind: %s", named(s.Name), strings.Join(given, " and "))
 	}
 }
 
@@ -216,15 +214,18 @@ func (c *checker) checkNeeds() {
 			index[s.Name] = i
 		}
 	}
+	needed := map[string]int{} // the last step that needs a name, from 1
 	for i, s := range c.plan.Steps {
 		for j, n := range s.Needs {
 			at := path{"steps", i, "needs", j}
 			_, known := index[n]
+			again := needed[n] == i+1
+			needed[n] = i + 1
 			switch {
 			case n == "" && !c.isEmptyText(at):
 			case n != "" && n == s.Name:
 				c.addValue(at, "remove it", "the step %q needs itself", n)
-			case slices.Contains(s.Needs[:j], n):
+			case again:
 				c.addValue(at, "remove it", "the step %q is needed twice", n)
 			case !known && allNamed:
 				c.addValue(at, c.needHint(n, names), "there is no step %q", n)

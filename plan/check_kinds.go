@@ -13,7 +13,7 @@ func (c *checker) checkHelm(s Step, at path) {
 	chart, repo := at.key("chart"), at.key("repo")
 	switch {
 	case h.Chart == "":
-		if c.has(chart) && c.isEmptyText(chart) {
+		if c.isEmptyText(chart) {
 			c.addValue(chart, "", "the chart is empty")
 		}
 	case h.IsLocal():
@@ -143,7 +143,7 @@ func (c *checker) checkWait(w Wait, at path) {
 		}
 	}
 	if w.For == "" {
-		if c.has(at.key("for")) && c.isEmptyText(at.key("for")) {
+		if c.isEmptyText(at.key("for")) {
 			c.addValue(at.key("for"), conditionHint, "for is empty")
 		}
 		return
@@ -164,7 +164,7 @@ const conditionHint = "write condition=NAME, condition=NAME=VALUE, jsonpath={.PA
 func (c *checker) checkWebhook(s Step, at path) {
 	w := *s.Webhook
 	c.checkLabel(w.Namespace, at.key("namespace"))
-	if c.isNumber(at.key("stable"), float64(w.Stable)) && (w.Stable < 1 || w.Stable > maxStable) {
+	if c.isNumber(at.key("stable")) && (w.Stable < 1 || w.Stable > maxStable) {
 		c.addValue(at.key("stable"), "it is how many admissions in a row are wanted", "stable is %d, but must be from 1 to %d", w.Stable, maxStable)
 	}
 	release, configuration := c.has(at.key("release")), c.has(at.key("configuration"))
@@ -186,10 +186,13 @@ func (c *checker) checkWebhook(s Step, at path) {
 func (c *checker) checkWebhookRelease(s Step, at path) {
 	w := *s.Webhook
 	all := c.releaseOwners()
-	var owners []Step
+	var owners []*Step
 	for _, o := range all[w.Release] {
 		if w.Namespace == "" || o.Helm.Namespace == "" || o.Helm.Namespace == w.Namespace {
 			owners = append(owners, o)
+		}
+		if len(owners) > 1 {
+			break // which one is meant is not clear already
 		}
 	}
 	switch {
@@ -210,10 +213,11 @@ func (c *checker) checkWebhookRelease(s Step, at path) {
 }
 
 // releaseOwners gives the helm steps of each release, in plan order.
-func (c *checker) releaseOwners() map[string][]Step {
+func (c *checker) releaseOwners() map[string][]*Step {
 	if c.releases == nil {
-		c.releases = map[string][]Step{}
-		for _, s := range c.plan.Steps {
+		c.releases = map[string][]*Step{}
+		for i := range c.plan.Steps {
+			s := &c.plan.Steps[i]
 			if name := s.ReleaseName(); name != "" {
 				c.releases[name] = append(c.releases[name], s)
 			}

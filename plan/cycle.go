@@ -8,27 +8,32 @@ import "slices"
 // itself is a cycle of one.
 func (g *Graph) Cycles() [][]string {
 	var cycles [][]string
+	from := make([]int, len(g.names))
+	for i := range from {
+		from[i] = -1
+	}
 	for _, group := range g.components() {
 		first := slices.Min(group)
 		if len(group) == 1 && !slices.Contains(g.needs[first], first) {
 			continue
 		}
-		cycles = append(cycles, g.named(g.shortestCycle(first)))
+		cycles = append(cycles, g.named(g.shortestCycle(first, from)))
 	}
 	slices.SortFunc(cycles, func(a, b []string) int { return g.index[a[0]] - g.index[b[0]] })
 	return cycles
 }
 
-// shortestCycle searches breadth first from a step back to itself.
-func (g *Graph) shortestCycle(first int) []int {
-	from := make([]int, len(g.names))
-	for i := range from {
-		from[i] = -1
-	}
+// shortestCycle searches breadth first from a step back to itself. In from it
+// notes how it came to a step; all of it is -1 before and after.
+func (g *Graph) shortestCycle(first int, from []int) []int {
 	queue := []int{first}
-	for len(queue) > 0 {
-		i := queue[0]
-		queue = queue[1:]
+	defer func() {
+		for _, i := range queue {
+			from[i] = -1
+		}
+	}()
+	for at := 0; at < len(queue); at++ {
+		i := queue[at]
 		for _, n := range g.needs[i] {
 			if n == first {
 				cycle := []int{i}

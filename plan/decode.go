@@ -24,16 +24,29 @@ type checker struct {
 	// steps is the plan's graph; see graph.
 	steps *Graph
 	// releases are the helm steps by release; see releaseOwners.
-	releases map[string][]Step
+	releases map[string][]*Step
 	// budget is how many names may still be compared for hints.
 	budget int
 }
 
+// addValue reports a fault of the value at a path.
 func (c *checker) addValue(at path, hint, format string, args ...any) {
+	if c.full() {
+		c.total++
+		return
+	}
+	if n, _ := c.src.node(at); n != nil && strings.HasPrefix(n.Value, "${{") && hint == "" {
+		hint = "the value is that of " + n.Value
+	}
 	c.add(c.src, c.src.valuePos(at), at.String(), hint, format, args...)
 }
 
+// addKey reports a fault of the field at a path as a whole.
 func (c *checker) addKey(at path, hint, format string, args ...any) {
+	if c.full() {
+		c.total++
+		return
+	}
 	c.add(c.src, c.src.keyPos(at), at.String(), hint, format, args...)
 }
 
@@ -132,6 +145,10 @@ func (c *checker) setStruct(dst reflect.Value, m map[string]any, at path) {
 		return
 	}
 	for _, k := range sortedKeys(m) {
+		if c.full() {
+			c.total += len(m) - known
+			return
+		}
 		if !slices.ContainsFunc(fields, func(f structField) bool { return f.name == k }) {
 			c.addKey(at.key(k), c.unknownHint(k, fields, dst.Type()), "unknown field %q", k)
 		}
@@ -278,6 +295,10 @@ func (c *checker) setDuration(dst reflect.Value, v any, at path) {
 }
 
 func (c *checker) wrongType(t reflect.Type, v any, at path) {
+	if c.full() {
+		c.total++
+		return
+	}
 	hint := ""
 	_, isText := v.(string)
 	n, _ := c.src.node(at)
@@ -287,7 +308,7 @@ func (c *checker) wrongType(t reflect.Type, v any, at path) {
 		hint = "quote it to mean the text: " + strconv.Quote(cut(n.Value, 60))
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String && isText && plain:
 		hint = "write a list: [" + cut(n.Value, 60) + "]"
-	case t.Kind() != reflect.String && isText && n != nil && n.Style != 0 && slices.Contains([]reflect.Kind{reflect.Int, reflect.Float64, reflect.Bool}, t.Kind()):
+	case t.Kind() != reflect.String && isText && n != nil && n.Style != 0 && !strings.Contains(n.Value, "${{") && slices.Contains([]reflect.Kind{reflect.Int, reflect.Float64, reflect.Bool}, t.Kind()):
 		hint = "write it without quotes"
 	}
 	if v == nil {

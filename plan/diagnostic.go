@@ -1,11 +1,13 @@
 package plan
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Pos is a place in a file. Line and Col count from 1, Col in characters; a
@@ -75,6 +77,9 @@ func (d Diagnostic) String() string {
 // one on every line, and nobody reads the five-hundredth.
 const maxDiagnostics = 500
 
+// maxWords bounds a message and a hint, in characters: they quote the file.
+const maxWords = 400
+
 // faults collects diagnostics while sources are read and checked.
 type faults struct {
 	list []fault
@@ -91,14 +96,18 @@ type fault struct {
 	order int
 }
 
+// full tells whether no more faults are kept, only counted. Beyond twice the
+// bound there is no telling which are the first in the file, but time and memory
+// stay bounded.
+func (f *faults) full() bool { return len(f.list) >= 2*maxDiagnostics }
+
 func (f *faults) add(src *source, pos Pos, path, hint, format string, args ...any) {
-	f.total++
-	// Beyond twice the bound there is no telling any more which are the first in
-	// the file, but the memory stays bounded.
-	if len(f.list) >= 2*maxDiagnostics {
+	if f.full() {
+		f.total++
 		return
 	}
-	d := Diagnostic{Pos: pos, Path: clean(path), Message: clean(fmt.Sprintf(format, args...)), Hint: clean(hint)}
+	f.total++
+	d := Diagnostic{Pos: pos, Path: clean(cut(path, maxWords)), Message: clean(cut(fmt.Sprintf(format, args...), maxWords)), Hint: clean(cut(hint, maxWords))}
 	order := 1 << 30
 	if src != nil {
 		order = src.order
@@ -124,7 +133,7 @@ func (f *faults) err() error {
 			break
 		}
 		if x.src != nil && x.Line > 0 {
-			x.Excerpt = excerpt(x.src.line(x.Line), x.Col)
+			x.Excerpt = x.src.excerpt(x.Pos)
 		}
 		ds = append(ds, x.Diagnostic)
 	}
@@ -137,30 +146,52 @@ func (f *faults) err() error {
 // excerptWidth is how many characters of a line are shown.
 const excerptWidth = 100
 
-// excerpt gives a line, cut around column col, and a caret under that column.
-func excerpt(line string, col int) string {
-	runes := []rune(strings.TrimRight(line, "\r\n"))
-	at := min(max(col-1, 0), len(runes))
-	from, to := 0, len(runes)
-	if len(runes) > excerptWidth {
-		from = max(0, min(at-excerptWidth/2, len(runes)-excerptWidth))
-		to = from + excerptWidth
+// excerpt gives the line of a position, cut around the column, and a caret under
+// that column. It looks at the characters near the column only: a line may be as
+// long as the file.
+func (s *source) excerpt(p Pos) string {
+	line, at := s.line(p.Line), s.offsetOf(p)-s.starts[p.Line-1]
+	line = bytes.TrimRight(line, "\r\n\u0085\u2028\u2029")
+	at = min(at, len(line))
+	before, after := lastRunes(line[:at], excerptWidth), firstRunes(line[at:], excerptWidth)
+	if room := excerptWidth - len(before) - len(after); room < 0 {
+		half := excerptWidth / 2
+		keep := max(half, excerptWidth-len(after))
+		before = before[max(0, len(before)-keep):]
+		after = after[:min(len(after), excerptWidth-len(before))]
 	}
 	head, tail := "", ""
-	if from > 0 {
+	if len(string(before)) < at {
 		head = "…"
 	}
-	if to < len(runes) {
+	if len(string(after)) < len(line)-at {
 		tail = "…"
 	}
-	pad := head + string(runes[from:at])
 	caret := strings.Map(func(r rune) rune {
 		if isWide(r) {
 			return '\u3000' // as wide as the character above it
 		}
 		return ' '
-	}, pad) + "^"
-	return clean(head+string(runes[from:to])+tail) + "\n" + caret
+	}, head+string(before)) + "^"
+	return clean(head+string(before)+string(after)+tail) + "\n" + caret
+}
+
+// firstRunes gives at most n characters from the start of s.
+func firstRunes(s []byte, n int) []rune {
+	if len(s) > n*utf8.UTFMax {
+		s = s[:n*utf8.UTFMax]
+	}
+	r := []rune(string(s))
+	return r[:min(n, len(r))]
+}
+
+// lastRunes gives at most n characters from the end of s.
+func lastRunes(s []byte, n int) []rune {
+	if len(s) > n*utf8.UTFMax {
+		s = s[len(s)-n*utf8.UTFMax:]
+	}
+	r := []rune(string(s))
+	return r[max(0, len(r)-n):]
 }
 
 // isWide tells characters that take two columns of a terminal, roughly.

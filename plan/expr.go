@@ -26,7 +26,7 @@ type expander struct {
 	vars map[string]any
 	// nodes and text count what was put in, to bound it.
 	nodes, text int
-	full        bool
+	tooLarge    bool
 	// literal is set where only $${{ is understood: in the defaults of variables.
 	literal bool
 }
@@ -100,6 +100,9 @@ func (x *expander) expandText(text string, at path) any {
 
 // insert copies a value into the plan, so that no two places share one.
 func (x *expander) insert(v any, at path) any {
+	if x.tooLarge {
+		return invalid{}
+	}
 	size := 0
 	v = deepCopy(v, &size)
 	x.nodes += size
@@ -113,16 +116,19 @@ func (x *expander) fits(at path) bool {
 	if x.nodes <= maxNodes && x.text <= maxText {
 		return true
 	}
-	if !x.full {
-		x.full = true
+	if !x.tooLarge { // said once, and nothing is put in any more
+		x.tooLarge = true
 		x.addValue(at, "use smaller variables, or fewer of them", "the variables make the plan too large: more than %d values or %d bytes of text", maxNodes, maxText)
 	}
 	return false
 }
 
 func (x *expander) writeScalar(b *strings.Builder, v any, at path, nth int) bool {
-	if x.text+b.Len() > maxText {
-		x.text += b.Len()
+	if x.tooLarge {
+		return false
+	}
+	if s, ok := v.(string); ok && x.text+b.Len()+len(s) > maxText {
+		x.text += b.Len() + len(s)
 		return x.fits(at)
 	}
 	switch v := v.(type) {
@@ -217,6 +223,10 @@ func follow(v any, part string) (any, error) {
 // addExpr reports a fault at the nth ${{ of the text at a path. The text may
 // span lines, so it is searched in the file from where the text starts.
 func (x *expander) addExpr(at path, nth int, hint, format string, args ...any) {
+	if x.full() {
+		x.total++
+		return
+	}
 	n, _ := x.src.node(at)
 	pos := x.src.valuePos(at)
 	if n != nil && n.Kind == yamlv3.ScalarNode {

@@ -31,13 +31,15 @@ func (p *Plan) Abs(name string) string {
 // does not exist, when a glob matches nothing, or when one is a folder.
 func (p *Plan) ApplyFiles(a Apply) ([]string, error) {
 	var files []string
+	seen := map[string]bool{}
 	for _, name := range a.Files {
 		found, err := p.expandFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("file %q: %w", name, err)
 		}
 		for _, f := range found {
-			if !slices.Contains(files, f) {
+			if !seen[f] {
+				seen[f] = true
 				files = append(files, f)
 			}
 		}

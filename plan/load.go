@@ -87,7 +87,7 @@ func parse(file, dir string, src []byte, in Inputs, onDisk bool) (*Plan, error) 
 	}
 	root, isMap := tree.(map[string]any)
 	if !isMap {
-		c.add(s, s.pos(s.root), "", "start with apiVersion: "+APIVersion, "expected a plan, which is a mapping, got %s", describe(tree))
+		c.add(s, s.valuePos(nil), "", "start with apiVersion: "+APIVersion, "expected a plan, which is a mapping, got %s", describe(tree))
 		return nil, c.err()
 	}
 	c.tree = root

@@ -15,6 +15,9 @@ import (
 // few lines of aliases of aliases would otherwise fill the memory.
 const maxNodes = 300_000
 
+// maxOddKeys bounds the keys such as 0x10 and 1.5, each of which costs time.
+const maxOddKeys = 1000
+
 // pos gives where a node starts.
 func (s *source) pos(n *yamlv3.Node) Pos { return Pos{s.file, n.Line, n.Column} }
 
@@ -27,6 +30,10 @@ func (s *source) checkNodes(f *faults) (duplicates, ok bool) {
 		f.add(s, Pos{File: s.file}, "", "move values to values_files, and objects to apply.files", "the file has more than %d values", maxNodes)
 		w.ok = false
 	}
+	if w.odd > maxOddKeys {
+		f.add(s, Pos{File: s.file}, "", "quote them", "the file has more than %d keys that are no text", maxOddKeys)
+		w.ok = false
+	}
 	return w.duplicates, w.ok
 }
 
@@ -37,6 +44,8 @@ type nodeWalk struct {
 	// sizes are those of nodes with an anchor; -1 while they are being counted.
 	sizes          map[*yamlv3.Node]int
 	duplicates, ok bool
+	// odd counts the keys that take a parser to know their names.
+	odd int
 }
 
 func (w *nodeWalk) refuse(n *yamlv3.Node, hint, format string, args ...any) {
@@ -101,6 +110,11 @@ func (w *nodeWalk) checkKeys(n *yamlv3.Node) {
 			w.refuse(k, "write the fields out, or use a variable with ${{ vars.NAME }}", "merge keys (<<) are not understood")
 			continue
 		}
+		if _, simple := simpleKey(k); !simple {
+			if w.odd++; w.odd > maxOddKeys {
+				continue
+			}
+		}
 		name, ok := keyName(k)
 		if !ok {
 			w.refuse(k, "quote it", "a key must be text")
@@ -115,34 +129,42 @@ func (w *nodeWalk) checkKeys(n *yamlv3.Node) {
 	}
 }
 
-// isPlainText tells that a plain scalar is text to YAML 1.1. Where it does not
-// know, because it may be a boolean, a number or null, it says no.
-func isPlainText(s string) bool {
-	if s == "" || strings.ContainsAny(s[:1], "-+.~0123456789") {
-		return false
+// yaml11Bool are the plain scalars that are booleans in YAML 1.1.
+var yaml11Bool = map[string]string{
+	"y": "true", "Y": "true", "yes": "true", "Yes": "true", "YES": "true", "on": "true", "On": "true", "ON": "true",
+	"true": "true", "True": "true", "TRUE": "true",
+	"n": "false", "N": "false", "no": "false", "No": "false", "NO": "false", "off": "false", "Off": "false", "OFF": "false",
+	"false": "false", "False": "false", "FALSE": "false",
+}
+
+var decimal = regexp.MustCompile(`^(0|[1-9][0-9]{0,17})$`)
+
+// simpleKey gives the name of a key where that is plain to see; see keyName.
+func simpleKey(k *yamlv3.Node) (name string, ok bool) {
+	switch {
+	case k.Kind != yamlv3.ScalarNode, k.Style&yamlv3.TaggedStyle != 0:
+		return "", false
+	case k.Style != 0:
+		return k.Value, true
+	case k.Value == "", k.Value == "~", strings.EqualFold(k.Value, "null"):
+		return "", false
+	case strings.ContainsAny(k.Value[:1], "-+.0123456789"):
+		return k.Value, decimal.MatchString(k.Value)
 	}
-	if len(s) > len("false") {
-		return true
+	if b, isBool := yaml11Bool[k.Value]; isBool {
+		return b, true
 	}
-	switch strings.ToLower(s) {
-	case "y", "n", "yes", "no", "on", "off", "true", "false", "null":
-		return false
-	}
-	return true
+	return k.Value, true
 }
 
 // keyName gives the name of a key as the values have it: on is "true" in YAML
 // 1.1, 010 is "8". It is not ok for null, lists, mappings and aliases.
 func keyName(k *yamlv3.Node) (name string, ok bool) {
-	if k.Kind != yamlv3.ScalarNode {
-		return "", false
-	}
-	tagged := k.Style&yamlv3.TaggedStyle != 0
-	if !tagged && (k.Style != 0 || isPlainText(k.Value)) {
-		return k.Value, true
+	if name, ok := simpleKey(k); ok || k.Kind != yamlv3.ScalarNode {
+		return name, ok
 	}
 	text := k.Value
-	if tagged {
+	if k.Style&yamlv3.TaggedStyle != 0 {
 		text = k.ShortTag() + " " + strconv.Quote(k.Value)
 	}
 	doc, err := yaml.YAMLToJSON([]byte(text + ": 0"))
@@ -158,7 +180,7 @@ func keyName(k *yamlv3.Node) (name string, ok bool) {
 // node finds the node at a path, and the key that leads to it: nil for the
 // items of lists and the root. It goes as deep as the path can be followed.
 func (s *source) node(at path) (n, key *yamlv3.Node) {
-	n = s.root
+	n = s.tree()
 	for _, e := range at {
 		if n != nil && n.Kind == yamlv3.AliasNode {
 			n = n.Alias
@@ -168,7 +190,7 @@ func (s *source) node(at path) (n, key *yamlv3.Node) {
 		}
 		switch e := e.(type) {
 		case string:
-			v, k := field(n, e)
+			v, k := s.field(n, e)
 			if v == nil {
 				return n, key
 			}
@@ -184,16 +206,29 @@ func (s *source) node(at path) (n, key *yamlv3.Node) {
 }
 
 // field finds the value and the key of a field in a mapping.
-func field(n *yamlv3.Node, name string) (value, key *yamlv3.Node) {
+func (s *source) field(n *yamlv3.Node, name string) (value, key *yamlv3.Node) {
 	if n.Kind != yamlv3.MappingNode {
 		return nil, nil
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if got, ok := keyName(n.Content[i]); ok && got == name {
-			value, key = n.Content[i+1], n.Content[i] // of duplicates the last one counts
+	index, ok := s.fields[n]
+	if !ok {
+		index = make(map[string]int, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if got, ok := keyName(n.Content[i]); ok {
+				index[got] = i // of duplicates the last one counts
+			}
+		}
+		if len(n.Content) > 100 { // smaller ones are as quickly read again
+			if s.fields == nil {
+				s.fields = map[*yamlv3.Node]map[string]int{}
+			}
+			s.fields[n] = index
 		}
 	}
-	return value, key
+	if i, ok := index[name]; ok {
+		return n.Content[i+1], n.Content[i]
+	}
+	return nil, nil
 }
 
 // valuePos gives where the value at a path starts.

@@ -23,8 +23,29 @@ type source struct {
 	src   []byte
 	// starts holds the offset of each line.
 	starts []int
-	// root is the document's node; nil when the file could not be parsed.
+	// root is the document's node; see tree.
 	root *yamlv3.Node
+	// last is where offsetOf ended: many positions may be on one long line.
+	last       Pos
+	lastOffset int
+	// fields are the values and keys of large mappings; see field.
+	fields map[*yamlv3.Node]map[string]int
+}
+
+// keepNodes is the size of a file, in bytes, up to which its nodes are kept. They
+// take more memory than the values, and a good plan does not need them: for the
+// positions of faults a large file is parsed once more.
+const keepNodes = 64 << 10
+
+// tree gives the document's node; nil when the file could not be parsed.
+func (s *source) tree() *yamlv3.Node {
+	if s.root == nil {
+		var doc yamlv3.Node
+		if yamlv3.NewDecoder(bytes.NewReader(s.src)).Decode(&doc) == nil {
+			s.root = doc.Content[0]
+		}
+	}
+	return s.root
 }
 
 // readSource checks that src is one sane YAML document and gives its values as
@@ -42,6 +63,9 @@ func readSource(file string, order int, src []byte, f *faults) (s *source, tree 
 	duplicates, ok := s.checkNodes(f)
 	if !ok {
 		return s, nil, false
+	}
+	if len(src) > keepNodes {
+		s.root = nil
 	}
 	convert := yaml.YAMLToJSONStrict
 	if duplicates {
@@ -80,15 +104,15 @@ func (s *source) index() {
 }
 
 // line gives line n, counted from 1, with its line break.
-func (s *source) line(n int) string {
+func (s *source) line(n int) []byte {
 	if n < 1 || n > len(s.starts) {
-		return ""
+		return nil
 	}
 	end := len(s.src)
 	if n < len(s.starts) {
 		end = s.starts[n]
 	}
-	return string(s.src[s.starts[n-1]:end])
+	return s.src[s.starts[n-1]:end]
 }
 
 // posOf gives the position of the byte at offset.
@@ -109,11 +133,15 @@ func (s *source) offsetOf(p Pos) int {
 	if p.Line < 1 || p.Line > len(s.starts) {
 		return len(s.src)
 	}
-	at := s.starts[p.Line-1]
-	for i := 1; i < p.Col && at < len(s.src) && s.src[at] != '\n'; i++ {
+	at, col := s.starts[p.Line-1], 1
+	if s.last.Line == p.Line && s.last.Col <= p.Col {
+		at, col = s.lastOffset, s.last.Col
+	}
+	for ; col < p.Col && at < len(s.src) && s.src[at] != '\n'; col++ {
 		_, n := utf8.DecodeRune(s.src[at:])
 		at += n
 	}
+	s.last, s.lastOffset = Pos{Line: p.Line, Col: col}, at
 	return at
 }
 

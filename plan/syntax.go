@@ -32,10 +32,10 @@ func (s *source) syntaxFault(f *faults, err error) {
 	pos, hint := Pos{File: s.file}, ""
 	if line > 0 {
 		line = min(line, len(s.starts))
-		for line > 1 && strings.TrimSpace(s.line(line)) == "" {
+		for line > 1 && len(bytes.TrimSpace(s.line(line))) == 0 {
 			line-- // the end of the file is of no help
 		}
-		pos = Pos{s.file, line, firstColumn(s.line(line))}
+		pos = Pos{s.file, line, firstColumn(string(s.line(line)))}
 	}
 	for _, h := range syntaxHints {
 		if strings.HasPrefix(text, h.message) {
@@ -50,7 +50,7 @@ func (s *source) syntaxFault(f *faults, err error) {
 	}
 	// A tab in an indentation gives all kinds of messages, few of which say so.
 	for line := max(pos.Line-1, 1); pos.Line > 0 && line <= min(pos.Line+1, len(s.starts)); line++ {
-		if indent, tab := leadingTab(s.line(line)); tab {
+		if indent, tab := leadingTab(string(s.line(line))); tab {
 			pos = Pos{s.file, line, indent + 1}
 			text, hint = "a tab cannot indent YAML", "indent by spaces"
 			break

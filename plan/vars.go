@@ -64,7 +64,7 @@ func (c *checker) readVarFile(file string, order int, declared, vars map[string]
 	}
 	values, isMap := tree.(map[string]any)
 	if !isMap {
-		c.add(s, s.pos(s.root), "", "write one name: value on each line", "expected a mapping of variables, got %s", describe(tree))
+		c.add(s, s.valuePos(nil), "", "write one name: value on each line", "expected a mapping of variables, got %s", describe(tree))
 		return
 	}
 	for _, name := range sortedKeys(values) {
