@@ -242,7 +242,7 @@ func (c *checker) setScalar(dst reflect.Value, v any, at path) {
 			if near := c.nearest(s, values); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			c.addValue(at, hint, "%s is %q, but takes %s only", at[len(at)-1], cut(s, 60), orList(values))
+			c.addValue(at, hint, "%s is %s, but takes %s only", at[len(at)-1], c.quote(s, at), orList(values))
 			return
 		}
 		dst.SetString(s)
@@ -276,21 +276,21 @@ func (c *checker) setDuration(dst reflect.Value, v any, at path) {
 	const units = "write a number with its unit, such as 90s, 10m or 1h30m"
 	switch v := v.(type) {
 	case int64:
-		c.addValue(at, fmt.Sprintf("write %ds for seconds, or %dm for minutes", v, v), "expected a duration, got %s", describe(v))
+		c.addValue(at, fmt.Sprintf("write %ds for seconds, or %dm for minutes", v, v), "expected a duration, got %s", c.describeAt(v, at))
 	case string:
 		d, err := time.ParseDuration(v)
 		switch {
 		case err != nil && strings.HasSuffix(v, "d"):
-			c.addValue(at, "the longest unit is the hour: write 24h for a day", "%q is not a duration", cut(v, 60))
+			c.addValue(at, "the longest unit is the hour: write 24h for a day", "%s is not a duration", c.quote(v, at))
 		case err != nil:
-			c.addValue(at, units, "%q is not a duration", cut(v, 60))
+			c.addValue(at, units, "%s is not a duration", c.quote(v, at))
 		case d <= 0:
-			c.addValue(at, "", "the duration must be more than 0, it is %s", v)
+			c.addValue(at, "", "the duration must be more than 0")
 		default:
 			dst.SetInt(int64(d))
 		}
 	default:
-		c.addValue(at, units, "expected a duration, got %s", describe(v))
+		c.addValue(at, units, "expected a duration, got %s", c.describeAt(v, at))
 	}
 }
 
@@ -315,7 +315,35 @@ func (c *checker) wrongType(t reflect.Type, v any, at path) {
 		c.addKey(at, hint, "expected %s, got nothing", expected(t))
 		return
 	}
-	c.addValue(at, hint, "expected %s, got %s", expected(t), describe(v))
+	c.addValue(at, hint, "expected %s, got %s", expected(t), c.describeAt(v, at))
+}
+
+// describeAt is describe for the value at a path. A text that comes from a
+// variable is not shown: it may be a secret.
+func (c *checker) describeAt(v any, at path) string {
+	if n, _ := c.src.node(at); n != nil && strings.Contains(n.Value, "${{") {
+		return describeType(v)
+	}
+	return describe(v)
+}
+
+// quote is describeAt for a text of which only some are good.
+func (c *checker) quote(s string, at path) string {
+	if n, _ := c.src.node(at); n != nil && strings.Contains(n.Value, "${{") {
+		return "the value of " + cut(n.Value, 60)
+	}
+	return strconv.Quote(cut(s, 60))
+}
+
+// describeType says in words what kind of value v is.
+func describeType(v any) string {
+	switch v.(type) {
+	case string:
+		return "text"
+	case int64, float64, json.Number:
+		return "a number"
+	}
+	return describe(v)
 }
 
 // expected says in words what a field of type t takes.

@@ -132,7 +132,7 @@ func (f *faults) err() error {
 		if len(ds) == maxDiagnostics {
 			break
 		}
-		if x.src != nil && x.Line > 0 {
+		if x.src != nil && x.Line > 0 && !x.src.private {
 			x.Excerpt = x.src.excerpt(x.Pos)
 		}
 		ds = append(ds, x.Diagnostic)

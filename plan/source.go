@@ -18,6 +18,8 @@ const maxFileSize = 1 << 20
 // source is one YAML file that was read: its lines and nodes for positions.
 type source struct {
 	file string
+	// private files may hold secrets: no line of them is shown.
+	private bool
 	// order sorts the faults of several sources.
 	order int
 	src   []byte
@@ -55,7 +57,7 @@ func (s *source) tree() *yamlv3.Node {
 // are given nevertheless.
 func readSource(file string, order int, src []byte, f *faults) (s *source, tree any, ok bool) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
-	s = &source{file: file, order: order, src: src}
+	s = &source{file: file, private: order > 0, order: order, src: src}
 	s.index()
 	if !s.checkBytes(f) || !s.parse(f) {
 		return s, nil, false

@@ -51,7 +51,8 @@ func (c *checker) readVars(root map[string]any, in Inputs) map[string]any {
 	return vars
 }
 
-// readVarFile reads a YAML file of name: value.
+// readVarFile reads a YAML file of name: value. Faults show no value of it, for
+// it may well be a secret.
 func (c *checker) readVarFile(file string, order int, declared, vars map[string]any) {
 	src, err := readFile(file)
 	if err != nil {
@@ -64,7 +65,7 @@ func (c *checker) readVarFile(file string, order int, declared, vars map[string]
 	}
 	values, isMap := tree.(map[string]any)
 	if !isMap {
-		c.add(s, s.valuePos(nil), "", "write one name: value on each line", "expected a mapping of variables, got %s", describe(tree))
+		c.add(s, s.valuePos(nil), "", "write one name: value on each line", "expected a mapping of variables, got %s", describeType(tree))
 		return
 	}
 	for _, name := range sortedKeys(values) {

@@ -1,0 +1,119 @@
+package plan_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+func TestCondition(t *testing.T) {
+	for text, want := range map[string]plan.Condition{
+		"create":                              {Type: plan.ConditionCreate},
+		"delete":                              {Type: plan.ConditionDelete},
+		"condition=Ready":                     {Type: plan.ConditionStatus, Name: "Ready", Value: "true", HasValue: true},
+		"condition=Ready=False":               {Type: plan.ConditionStatus, Name: "Ready", Value: "False", HasValue: true},
+		"jsonpath={.status.phase}":            {Type: plan.ConditionJSONPath, Path: "{.status.phase}"},
+		"jsonpath={.status.phase}=Running":    {Type: plan.ConditionJSONPath, Path: "{.status.phase}", Value: "Running", HasValue: true},
+		`jsonpath={.a}="x=y"`:                 {Type: plan.ConditionJSONPath, Path: "{.a}", Value: "x=y", HasValue: true},
+		"jsonpath=.status.phase=Running":      {Type: plan.ConditionJSONPath, Path: "{.status.phase}", Value: "Running", HasValue: true},
+		"jsonpath=status.phase":               {Type: plan.ConditionJSONPath, Path: "{.status.phase}"},
+		`jsonpath={.c[?(@.t=="R}=")].s}=True`: {Type: plan.ConditionJSONPath, Path: `{.c[?(@.t=="R}=")].s}`, Value: "True", HasValue: true},
+		`jsonpath={range .a}{.b}{end}`:        {},
+		"jsonpath=":                           {},
+		"jsonpath={.a}x":                      {},
+		"jsonpath={.a}=":                      {},
+		`jsonpath={.a[?(@.b=="x)]}=1`:         {},
+		"condition":                           {},
+		"condition==x":                        {},
+		"Ready":                               {},
+		"create=now":                          {},
+		"":                                    {},
+	} {
+		got, err := plan.Wait{For: text}.Condition()
+		if want.Type == "" {
+			require.Error(t, err, text)
+			continue
+		}
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+		again, err := plan.Wait{For: got.String()}.Condition()
+		require.NoError(t, err, text)
+		require.Equal(t, got, again, text)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	p, err := plan.Parse("p.yaml", []byte(head+`
+defaults: {timeout: 3m, retry: {install_retries: 3}, webhooks: {hold_timeout: 1m}}
+steps:
+  - {name: plain, wait: {resource: pod/x, for: create}}
+  - name: own
+    timeout: 90s
+    retry: {retry_delay_seconds: 0.5}
+    webhooks: {hold: false}
+    wait: {resource: pod/x, for: create}
+`), plan.Inputs{})
+	require.NoError(t, err)
+	plain, own := p.Steps[0], p.Steps[1]
+	require.Equal(t, 3*time.Minute, p.StepTimeout(plain))
+	require.Equal(t, 90*time.Second, p.StepTimeout(own))
+	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: 10}, p.StepRetry(plain))
+	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: 0.5}, p.StepRetry(own))
+	require.Equal(t, plan.Hold{Hold: true, HoldTimeout: time.Minute}, p.StepWebhooks(plain))
+	require.Equal(t, plan.Hold{Hold: false, HoldTimeout: time.Minute}, p.StepWebhooks(own))
+
+	var bare plan.Plan
+	require.Equal(t, 10*time.Minute, bare.StepTimeout(plan.Step{}))
+	require.Equal(t, plan.Retry{InstallRetries: 1, RetryDelaySeconds: 10}, bare.StepRetry(plan.Step{}))
+	require.Equal(t, plan.Hold{Hold: true, HoldTimeout: 5 * time.Minute}, bare.StepWebhooks(plan.Step{}))
+}
+
+// Files come in the order of the step, those of a glob sorted, each once; the
+// folder of the plan may have characters of globs in its name.
+func TestApplyFiles(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "odd[1]*name")
+	dir := filepath.Join(root, "plans")
+	for _, f := range []string{"plans/b.yaml", "plans/a.yaml", "plans/sub/c.yaml", "shared/z.yaml", "plans/x[1].yaml"} {
+		full := filepath.Join(root, f)
+		require.NoError(t, os.MkdirAll(filepath.Dir(full), 0o755))
+		require.NoError(t, os.WriteFile(full, nil, 0o600))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder.yaml"), 0o755))
+	p := &plan.Plan{Dir: dir}
+	for _, c := range []struct{ files, want []string }{
+		{[]string{"*.yaml"}, []string{"plans/a.yaml", "plans/b.yaml", "plans/x[1].yaml"}},
+		{[]string{"b.yaml", "*.yaml"}, []string{"plans/b.yaml", "plans/a.yaml", "plans/x[1].yaml"}},
+		{[]string{"x[1].yaml", "./sub/?.yaml"}, []string{"plans/x[1].yaml", "plans/sub/c.yaml"}},
+		{[]string{"../shared/*", filepath.Join(dir, "a.yaml")}, []string{"shared/z.yaml", "plans/a.yaml"}},
+	} {
+		got, err := p.ApplyFiles(plan.Apply{Files: c.files})
+		require.NoError(t, err)
+		for i := range got {
+			got[i], err = filepath.Rel(root, got[i])
+			require.NoError(t, err)
+		}
+		require.Equal(t, c.want, got)
+	}
+	for _, bad := range []string{"missing.yaml", "*.json", "sub", "**/c.yaml", "[.yaml", "a\x00b"} {
+		_, err := p.ApplyFiles(plan.Apply{Files: []string{bad}})
+		require.Error(t, err, bad)
+	}
+}
+
+// What a variable file holds is never shown, for it may be a secret; nor is the
+// value of a variable.
+func TestSecretsAreNotShown(t *testing.T) {
+	t.Chdir(t.TempDir())
+	src := []byte(head + "vars: {token: {}}\nsteps:\n  - name: a\n    helm: {chart: oci://r.example/a, plain_http: \"${{ vars.token }}\", values: \"${{ vars.token }}\"}\n    timeout: ${{ vars.token }}\n  - {name: b, apply: {wait: \"${{ vars.token }}\", files: [a]}}\n")
+	for _, file := range []string{"token: s3cret\n", "tokn: s3cret\n", "token: s3cret\ntoken: s3cret\n", "s3cret\n", "- s3cret\n", "token: 's3cret\n", "token: {a: s3cret\n", "\ttoken: s3cret\n"} {
+		require.NoError(t, os.WriteFile("v.yaml", []byte(file), 0o600))
+		_, err := plan.Parse("p.yaml", src, plan.Inputs{VarFiles: []string{"v.yaml"}})
+		require.Error(t, err, file)
+		require.NotContains(t, err.Error(), "s3cret")
+	}
+}
