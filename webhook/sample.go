@@ -9,17 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Target is a resource that a webhook is called for when an object is created.
-type Target struct {
-	Resource schema.GroupVersionResource
-	// Namespaced says that the rule is for namespaced objects only.
-	Namespaced bool
-}
-
 // Targets lists the resources for whose creation the webhook is called by
 // name. Rules with wildcards or for subresources name none.
-func (e Entry) Targets() []Target {
-	var ts []Target
+func (e Entry) Targets() []schema.GroupVersionResource {
+	var ts []schema.GroupVersionResource
 	for _, r := range e.Rules {
 		if !slices.Contains(r.Operations, admissionv1.Create) && !slices.Contains(r.Operations, admissionv1.OperationAll) {
 			continue
@@ -30,10 +23,7 @@ func (e Entry) Targets() []Target {
 					if !plain(g) || !plain(v) || !plain(res) {
 						continue
 					}
-					ts = append(ts, Target{
-						Resource:   schema.GroupVersionResource{Group: g, Version: v, Resource: res},
-						Namespaced: deref(r.Scope) == admissionv1.NamespacedScope,
-					})
+					ts = append(ts, schema.GroupVersionResource{Group: g, Version: v, Resource: res})
 				}
 			}
 		}

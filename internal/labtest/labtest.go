@@ -150,13 +150,11 @@ func build(dir string) (string, error) {
 	if command := os.Getenv(commandEnv); command != "" {
 		return command, nil
 	}
-	_, file, _, _ := runtime.Caller(0)
-	source := filepath.Join(filepath.Dir(file), "..", "..", "lab")
-	if _, err := os.Stat(filepath.Join(source, "go.mod")); err != nil {
+	if _, err := os.Stat(filepath.Join(source(), "go.mod")); err != nil {
 		return "", fmt.Errorf("the lab is not there: %w", err)
 	}
 	command := filepath.Join(dir, "kplan-lab")
-	_, err := run(source, "go", "build", "-o", command, "./cmd/kplan-lab")
+	_, err := run(source(), "go", "build", "-o", command, "./cmd/kplan-lab")
 	return command, err
 }
 

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kplan-dev/kplan/runner"
@@ -25,7 +23,7 @@ const maxFileBytes = 64 << 20
 // manifest is one object to apply.
 type manifest struct {
 	object *unstructured.Unstructured
-	// source says where it was read, for errors: "store.yaml: document 2".
+	// source says where it was read, for errors: "store.yaml:9: document 2".
 	source string
 }
 
@@ -77,31 +75,66 @@ func decode(r io.Reader, name string) ([]manifest, error) {
 		out  []manifest
 		errs []error
 	)
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(bytes.TrimPrefix(src, []byte("\ufeff")))))
-	for n := 1; ; n++ {
-		source := fmt.Sprintf("%s: document %d", name, n)
-		doc, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return out, errors.Join(errs...)
-		}
-		if err != nil {
-			return out, errors.Join(append(errs, fmt.Errorf("%s: %w", source, err))...)
-		}
+	for i, doc := range split(bytes.TrimPrefix(src, []byte("\ufeff"))) {
+		source := fmt.Sprintf("%s:%d: document %d", name, doc.line, i+1)
 		found, err := decodeDocument(doc, source)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", source, err))
 		}
 		out = append(out, found...)
 	}
+	return out, errors.Join(errs...)
 }
 
-func decodeDocument(doc []byte, source string) ([]manifest, error) {
-	raw, err := yaml.YAMLToJSONStrict(doc)
+// document is one document of a file.
+type document struct {
+	text  []byte
+	begin int // the line of the file that text begins with
+	line  int // the first line with something in it
+}
+
+// split takes the documents of a YAML file apart. Empty ones count, as readers
+// count them, but what comes before the first separator does only when it is
+// something. Three dashes separate at the start of a line, where no text of a
+// document can have them.
+func split(src []byte) []document {
+	docs := []document{{begin: 1}}
+	for n, text := range bytes.SplitAfter(src, []byte("\n")) {
+		bare := bytes.TrimRight(text, " \t\r\n")
+		rest, dashes := bytes.CutPrefix(text, []byte("---"))
+		if dashes && (len(bare) == 3 || rest[0] == ' ' || rest[0] == '\t') || string(bare) == "..." {
+			docs = append(docs, document{begin: n + 1})
+			text = append([]byte("   "), text[3:]...)
+			bare = bytes.TrimSpace(text)
+		}
+		d := &docs[len(docs)-1]
+		blank := len(bytes.TrimSpace(bare)) == 0 || bytes.TrimSpace(bare)[0] == '#' || d.line == 0 && bare[0] == '%'
+		switch {
+		case blank && d.line == 0:
+			text = []byte("\n") // directives too: the parser wants dashes after them
+		case d.line == 0:
+			d.line = n + 1
+		}
+		d.text = append(d.text, text...)
+	}
+	if docs[0].line == 0 {
+		docs = docs[1:]
+	}
+	return docs
+}
+
+func decodeDocument(doc document, source string) ([]manifest, error) {
+	if doc.line == 0 {
+		return nil, nil
+	}
+	raw, err := yaml.YAMLToJSONStrict(doc.text)
 	if err != nil {
+		// Once more with the lines before it, so that the error has the file's lines.
+		_, err = yaml.YAMLToJSONStrict(append(bytes.Repeat([]byte("\n"), doc.begin-1), doc.text...))
 		return nil, plainYAML(err)
 	}
 	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
-		return nil, nil // nothing but comments
+		return nil, nil
 	}
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {
@@ -116,8 +149,11 @@ func decodeDocument(doc []byte, source string) ([]manifest, error) {
 
 // plainYAML leaves out what the YAML libraries say about themselves.
 func plainYAML(err error) error {
-	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
-	return errors.New(strings.TrimPrefix(text, "yaml: "))
+	text := err.Error()
+	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors:\n"} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return errors.New(strings.Join(strings.Fields(text), " "))
 }
 
 // inline takes the objects that the plan itself holds.

@@ -71,13 +71,19 @@ func invalidFields(name string, d *metav1.StatusDetails) string {
 	return text + ": " + strings.Join(parts, ", ")
 }
 
+// quoted is s as %q writes it, without the quotes.
+func quoted(s string) string {
+	q := strconv.Quote(s)
+	return q[1 : len(q)-1]
+}
+
 // secretValues are the values of a Secret in every form that an error could
 // repeat them in, longest first. Values of up to three characters are left
 // out: replacing them would garble the message, and hide nothing.
 func secretValues(u *unstructured.Unstructured) []string {
 	var out []string
 	add := func(s string) {
-		for _, form := range []string{s, strings.TrimSpace(s), strings.Trim(strconv.Quote(s), `"`)} {
+		for _, form := range []string{s, strings.TrimSpace(s), quoted(s)} {
 			if len(form) > 3 && !slices.Contains(out, form) {
 				out = append(out, form)
 			}

@@ -30,8 +30,8 @@ type client struct {
 	reporter runner.Reporter
 
 	mu sync.Mutex
-	// failure is the first error of a wait: Helm keeps only the text of a
-	// hook's error (helm.sh/helm/v3 pkg/action/install.go, performInstall).
+	// failure is the last error: Helm keeps only the text of a hook's
+	// (helm.sh/helm/v3 pkg/action/install.go, performInstall).
 	failure error
 }
 
@@ -152,11 +152,11 @@ func (c *client) progress(format string, args ...any) {
 	c.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: fmt.Sprintf(format, args...)})
 }
 
-// note keeps the first error.
+// note keeps the last error.
 func (c *client) note(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil && c.failure == nil {
+	if err != nil {
 		c.failure = err
 	}
 	return err

@@ -26,7 +26,7 @@ func (e *releaseError) Unwrap() []error { return e.causes }
 // failed makes the step's error, and does with the release what the step says.
 func (o *operation) failed(rel *release.Release, err error) error {
 	wrapped := &releaseError{text: kube.Plain(err.Error()), causes: []error{err}}
-	if f := o.client.failure; f != nil && !errors.Is(err, f) {
+	if f := o.client.failure; f != nil && !errors.Is(err, f) && strings.Contains(err.Error(), f.Error()) {
 		wrapped.causes = append(wrapped.causes, f)
 	}
 	if o.ctx.Err() != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,10 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 	"github.com/kplan-dev/kplan/webhook"
 )
+
+// unserved is how long a webhook's kinds may be unknown to the API server until
+// nothing is left to be proven: nobody can create such an object then.
+const unserved = 10 * time.Second
 
 // probe is a dry run that a webhook has to answer.
 type probe struct {
@@ -44,30 +49,46 @@ func newProbe(ctx context.Context, s *kube.Session, e webhook.Entry) (*probe, er
 	if err != nil {
 		return nil, &unprovable{err.Error()}
 	}
-	for _, t := range e.Targets() {
-		gvk, err := s.Cluster.Mapper().KindFor(t.Resource)
+	targets := e.Targets()
+	if len(targets) == 0 {
+		return nil, &unprovable{"it is called for no creation of a kind that can be made up"}
+	}
+	mapping, err := served(ctx, s, targets)
+	if err != nil {
+		return nil, err
+	}
+	p := &probe{entry: e, mapping: mapping}
+	if p.object, err = sample(ctx, s, mapping, mapping.Resource); err != nil {
+		return nil, err
+	}
+	p.object.SetLabels(labels)
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		ns, err := namespace(ctx, s, e)
 		if err != nil {
-			continue // not served; another rule may be
-		}
-		mapping, err := s.Cluster.Mapping(ctx, gvk)
-		if err != nil {
-			continue
-		}
-		p := &probe{entry: e, mapping: mapping}
-		if p.object, err = sample(ctx, s, mapping, t.Resource); err != nil {
 			return nil, err
 		}
-		p.object.SetLabels(labels)
-		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-			ns, err := namespace(ctx, s, e)
-			if err != nil {
-				return nil, err
-			}
-			p.object.SetNamespace(ns)
-		}
-		return p, nil
+		p.object.SetNamespace(ns)
 	}
-	return nil, &unprovable{"it is called for no creation of a kind that can be made up"}
+	return p, nil
+}
+
+// served finds the first resource that the API server serves. An operator may
+// bring the definitions of its kinds a moment after its webhooks.
+func served(ctx context.Context, s *kube.Session, targets []schema.GroupVersionResource) (*meta.RESTMapping, error) {
+	for began := time.Now(); ; {
+		for _, t := range targets {
+			m, err := s.Cluster.MappingFor(ctx, t.Resource+"."+t.Version+"."+t.Group)
+			if err == nil && m.Resource == t {
+				return m, nil
+			}
+		}
+		if time.Since(began) > unserved {
+			return nil, &unprovable{"no kind that it is called for is served: " + targets[0].GroupResource().String()}
+		}
+		if err := pause(ctx, look); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // sample is an object with the required fields of its kind.
@@ -86,9 +107,7 @@ func sample(ctx context.Context, s *kube.Session, m *meta.RESTMapping, r schema.
 		})
 	}
 	delete(u.Object, "metadata")
-	gvk := m.GroupVersionKind
-	gvk.Version = r.Version
-	u.SetGroupVersionKind(gvk)
+	u.SetGroupVersionKind(m.GroupVersionKind)
 	u.SetGenerateName("kplan-probe-")
 	return u, nil
 }
@@ -151,7 +170,6 @@ func (p *probe) send(ctx context.Context, s *kube.Session) (unproven string, err
 	object := p.object.DeepCopy()
 	object.Object = maps.Clone(object.Object)
 	gvr := p.mapping.Resource
-	gvr.Version = object.GroupVersionKind().Version
 	_, err = s.Dynamic.Resource(gvr).Namespace(object.GetNamespace()).Create(ctx, object, metav1.CreateOptions{
 		DryRun: []string{metav1.DryRunAll}, FieldManager: "kplan",
 	})

@@ -1,0 +1,179 @@
+package steps_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/release"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kplan-dev/kplan/internal/labtest"
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps"
+)
+
+// The race is real: Helm by itself sends the guarded objects before the
+// operator of the same chart answers, and fails.
+func TestPlainHelmLosesTheRace(t *testing.T) {
+	t.Parallel()
+	lab := labtest.Node(t)
+	lab.Operator(t)
+	config := helmOf(t, lab, lab.Namespace(t))
+	cleanUp(t, lab, config.namespace)
+	ch, err := loader.Load(filepath.Join(labtest.Charts(), "race"))
+	require.NoError(t, err)
+
+	install := action.NewInstall(config.Configuration)
+	install.ReleaseName, install.Namespace = config.namespace, config.namespace
+	rel, err := install.Run(ch, map[string]any{"listenDelay": "5s"})
+
+	require.ErrorContains(t, err, "failed calling webhook")
+	require.Equal(t, release.StatusFailed, rel.Info.Status)
+}
+
+// kplan installs the same chart in one attempt, as revision 1, and tells which
+// webhook held its requests.
+func TestHoldWinsTheRace(t *testing.T) {
+	t.Parallel()
+	lab := labtest.Node(t)
+	lab.Operator(t)
+	ns := lab.Namespace(t)
+
+	run := install(t, lab, ns, `
+values: {listenDelay: 5s}`)
+
+	require.NoError(t, run.err)
+	step := run.execution.Step("race")
+	require.Equal(t, runner.StateSucceeded, step.State)
+	require.Equal(t, 1, step.Attempt)
+	require.Equal(t, 1, step.Revision)
+	held := run.of(runner.TypeHeld)
+	require.NotEmpty(t, held, "requests were held")
+	require.Equal(t, ns+"/"+ns+"-webhook", held[0].Webhook.Service)
+	require.Contains(t, held[0].Object, "Widget/"+ns+"/"+ns+"-")
+	for _, e := range run.of(runner.TypeReleased) {
+		require.Empty(t, e.Error)
+		require.Positive(t, e.Webhook.HeldSeconds)
+	}
+	rel, err := helmOf(t, lab, ns).Releases.Last(ns)
+	require.NoError(t, err)
+	require.Equal(t, 1, rel.Version)
+	require.Equal(t, release.StatusDeployed, rel.Info.Status)
+
+	t.Run("and leaves it alone when nothing changed", func(t *testing.T) {
+		again := install(t, lab, ns, `
+values: {listenDelay: 5s}`)
+		require.NoError(t, again.err)
+		require.Equal(t, runner.StateUnchanged, again.execution.Step("race").State)
+		require.Equal(t, 1, again.execution.Step("race").Revision)
+	})
+}
+
+// A webhook that never comes ends the step within its bound, and the error says
+// which one.
+func TestHoldIsBounded(t *testing.T) {
+	t.Parallel()
+	lab := labtest.Node(t)
+	lab.Operator(t)
+
+	run := install(t, lab, lab.Namespace(t), `
+values: {listenDelay: 10m}`, `webhooks: {hold_timeout: 5s}`)
+
+	var timeout *runner.TimeoutError
+	require.ErrorAs(t, run.err, &timeout)
+	require.ErrorContains(t, run.err, "race.lab.kplan.dev")
+	require.ErrorContains(t, run.err, "connection refused")
+	require.NotEmpty(t, runner.HintOf(run.err))
+}
+
+// What a run did.
+type run struct {
+	execution *runner.Execution
+	err       error
+	events    []runner.Event
+}
+
+func (r *run) Observe(e runner.Event) { r.events = append(r.events, e) }
+
+func (r *run) of(t runner.Type) []runner.Event {
+	var out []runner.Event
+	for _, e := range r.events {
+		if e.Type == t {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// cleanUp removes what the race chart puts outside of its namespace; releases
+// are named after it, so that tests can run side by side.
+func cleanUp(t *testing.T, lab *labtest.Lab, ns string) {
+	t.Helper()
+	api := lab.Clientset(t).AdmissionregistrationV1()
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_ = api.ValidatingWebhookConfigurations().Delete(ctx, ns+"-validate", metav1.DeleteOptions{})
+		_ = api.MutatingWebhookConfigurations().Delete(ctx, ns+"-mutate", metav1.DeleteOptions{})
+	})
+}
+
+// install runs a plan of one helm step, named race, with the lab's race chart.
+func install(t *testing.T, lab *labtest.Lab, ns, helm string, fields ...string) *run {
+	t.Helper()
+	cleanUp(t, lab, ns)
+	text := "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: race}\nsteps:\n- name: race\n"
+	for _, f := range fields {
+		text += "  " + f + "\n"
+	}
+	text += "  helm:\n    chart: " + filepath.Join(labtest.Charts(), "race") + "\n    release: " + ns + "\n    namespace: " + ns + indent(helm) + "\n"
+	file := filepath.Join(t.TempDir(), "plan.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	p, err := plan.Load(file, plan.Inputs{})
+	require.NoError(t, err)
+
+	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
+	require.NoError(t, err)
+	defer s.Close()
+	out := &run{}
+	r := &runner.Runner{Resolve: s.Resolve, Observers: []runner.Observer{out}}
+	out.execution, out.err = r.Run(t.Context(), p)
+	return out
+}
+
+func indent(s string) string {
+	out := ""
+	for _, r := range s {
+		out += string(r)
+		if r == '\n' {
+			out += "    "
+		}
+	}
+	return out
+}
+
+// helmConfig is Helm as its own command sets it up: no hold, no kplan.
+type helmConfig struct {
+	*action.Configuration
+	namespace string
+}
+
+// helmInit guards Helm's set-up, which writes package variables.
+var helmInit sync.Mutex
+
+func helmOf(t *testing.T, lab *labtest.Lab, ns string) helmConfig {
+	t.Helper()
+	helmInit.Lock()
+	defer helmInit.Unlock()
+	flags := lab.Flags()
+	flags.Namespace = &ns
+	config := new(action.Configuration)
+	require.NoError(t, config.Init(flags, ns, "secret", func(string, ...any) {}))
+	return helmConfig{config, ns}
+}
