@@ -1,0 +1,90 @@
+# Two commands are all that a new machine needs (Go 1.26; Debian or Ubuntu as
+# root for the lab): make demo, make test. The rest serves development.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+BIN := bin
+KPLAN := $(BIN)/kplan
+LAB := $(BIN)/kplan-lab
+OPERATOR := $(BIN)/lab-operator
+IMAGE := kplan.dev/lab-operator:dev
+# KPLAN_TEST_KUBECONFIG names a cluster of your own (kind, k3d, …) for demo and
+# test; it needs the image $(IMAGE), see lab/README.md.
+OWN := $(KPLAN_TEST_KUBECONFIG)
+say = printf '\n==> %s\n' >&2
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+.PHONY: demo
+demo: build $(OPERATOR) ## Install examples/eso and the one-chart race on a lab of their own
+ifeq ($(OWN),)
+	@$(say) 'starting a Kubernetes cluster for the demo; the first time builds it, some minutes'
+	$(LAB) down --name demo
+	$(LAB) up --name demo
+	$(LAB) load --name demo $(IMAGE) $(OPERATOR)
+endif
+	@$(say) 'External Secrets, its webhook, and the pull secrets that race with it'
+	$(demo-env) $(KPLAN) run examples/eso/plan.yaml --var-file lab/eso.yaml
+	@$(say) 'one chart with an operator, its webhooks and ten objects that they guard'
+	$(demo-env) $(KPLAN) run lab/race/plan.yaml
+ifeq ($(OWN),)
+	@$(say) 'look around: $(LAB) kubectl --name demo get pods -A; take it down: $(LAB) down --name demo'
+endif
+demo-env = KUBECONFIG=$(if $(OWN),$(OWN),$$($(LAB) kubeconfig --name demo --path))
+
+.PHONY: test
+test: $(LAB) ## Run all tests: unit tests, and end-to-end tests on labs
+ifeq ($(OWN),)
+	@$(say) 'starting two Kubernetes clusters for the tests; the first time builds them, some minutes'
+	trap '$(LAB) down --name test; $(LAB) down --name test-cp' EXIT; \
+	$(LAB) up --name test && $(LAB) up --name test-cp --nodes 0 && $(MAKE) --no-print-directory go-test
+else
+	$(MAKE) --no-print-directory go-test
+endif
+
+.PHONY: go-test
+go-test:
+	@$(say) 'testing kplan, with the race detector; the first time compiles its libraries, some minutes'
+	KPLAN_LAB=$(abspath $(LAB)) go test -race -timeout 20m ./...
+	@$(say) 'testing the lab'
+	cd lab && go test -timeout 15m ./...
+
+.PHONY: build
+build: $(KPLAN) $(LAB) ## Build kplan and the lab's command
+
+# Go decides what is stale.
+.PHONY: $(KPLAN) $(LAB) $(OPERATOR)
+$(KPLAN):
+	@$(say) 'building kplan; the first time compiles its libraries, some minutes'
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $@ ./cmd/kplan
+$(LAB):
+	cd lab && CGO_ENABLED=0 go build -o ../$@ ./cmd/kplan-lab
+$(OPERATOR):
+	cd lab && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$@ ./operator
+
+.PHONY: bench
+bench: $(LAB) ## Measure how long after the floor objects are admitted (30 installs)
+	go test ./bench -run '^$$' -bench Admission -benchtime 30x -timeout 60m -update
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## Check style and the import rules
+	$(BIN)/golangci-lint run ./...
+	cd lab && ../$(BIN)/golangci-lint run --config ../.golangci.yaml ./...
+	go mod tidy -diff
+	cd lab && go mod tidy -diff
+
+$(BIN)/golangci-lint: tools/go.mod tools/go.sum
+	@$(say) 'building the linter, some minutes'
+	cd tools && go build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: golden
+golden: ## Write the tests' expected output anew
+	go test ./plan ./runner ./cmd/kplan/... -update
+
+.PHONY: clean
+clean: ## Take the labs down and remove what was built
+	for n in demo test test-cp bench; do $(LAB) down --name $$n || true; done
+	rm -rf $(BIN)
