@@ -140,8 +140,8 @@ func (c *checker) checkStep(s Step, at path) {
 	}
 }
 
-// kinds are the fields of a step of which there is one.
-var kinds = []Kind{KindHelm, KindApply, KindWait, KindWebhook}
+// kindNames are the fields of a step of which there is one.
+var kindNames = []string{string(KindHelm), string(KindApply), string(KindWait), string(KindWebhook)}
 
 func (c *checker) checkKinds(s Step, at path) {
 	step, ok := c.stepTree(at)
@@ -149,13 +149,18 @@ func (c *checker) checkKinds(s Step, at path) {
 		return
 	}
 	var given []string
-	for _, k := range kinds {
-		if _, has := step[string(k)]; has {
-			given = append(given, string(k))
+	for _, k := range kindNames {
+		if _, has := step[k]; has {
+			given = append(given, k)
 		}
 	}
 	switch len(given) {
 	case 0:
+		for k := range step {
+			if c.nearest(k, kindNames) != "" {
+				return // a mistyped kind is reported as such
+			}
+		}
 		c.addValue(at, "give it one of helm, apply, wait or webhook", "the step%s says nothing to do", named(s.Name))
 	case 1:
 	default:
