@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -128,6 +129,7 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 		if before == runner.StateHolding {
 			return
 		}
+		p.said[s.Name].paced = e.Time // steps that end at once need no progress
 		text = fmt.Sprintf("attempt %d/%d", e.Attempt, e.Attempts)
 	case runner.StateRetrying:
 		text = fmt.Sprintf("attempt %d/%d failed: %s\nnext attempt within %s", e.Attempt, e.Attempts, e.Error, brief(s.Delay))
@@ -174,7 +176,7 @@ func (p *plain) progress(now time.Time, s *runner.Step) {
 
 func progressText(s *runner.Step) string {
 	text := s.Message
-	if s.Object != "" && !strings.Contains(text, s.Object) {
+	if s.Object != "" && !strings.Contains(text, path.Base(s.Object)) {
 		text = joined(": ", s.Object, text)
 	}
 	if n := fmt.Sprintf("%d/%d", s.Done, s.Total); s.Total > 0 && !strings.Contains(text, n) {
@@ -251,7 +253,9 @@ func (p *plain) tick(now time.Time) {
 		said := p.said[s.Name]
 		switch {
 		case s.State.Active():
-			p.progress(now, s)
+			if s.State == runner.StateRunning { // what came before a hold is old news
+				p.progress(now, s)
+			}
 			if now.Sub(said.at) < silence {
 				continue
 			}

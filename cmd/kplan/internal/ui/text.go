@@ -90,10 +90,12 @@ func indent(s, prefix string) string {
 	return strings.ReplaceAll(strings.TrimRightFunc(s, unicode.IsSpace), "\n", "\n"+prefix)
 }
 
-// brief writes a duration for people: 0.4s, 6.2s, 42s, 3m05s, 1h02m.
+// brief writes a duration for people: 40ms, 6.2s, 42s, 3m05s, 1h02m.
 func brief(d time.Duration) string {
 	d = max(d, 0)
 	switch s := int(d.Round(time.Second).Seconds()); {
+	case d < 100*time.Millisecond:
+		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < 9950*time.Millisecond:
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	case s < 60:

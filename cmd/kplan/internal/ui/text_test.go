@@ -67,8 +67,10 @@ func FuzzInertJSONMeansTheSame(f *testing.F) {
 
 func TestBrief(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second:                          "0.0s",
-		0:                                     "0.0s",
+		-time.Second:                          "0ms",
+		0:                                     "0ms",
+		36 * time.Millisecond:                 "36ms",
+		100 * time.Millisecond:                "0.1s",
 		640 * time.Millisecond:                "0.6s",
 		9949 * time.Millisecond:               "9.9s",
 		9951 * time.Millisecond:               "10s",

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kplan-dev/kplan/internal/labtest"
+)
+
+var update = flag.Bool("update", false, "write the goldens in scripts anew")
+
+// TestMain lets scripts run this test binary as kplan, and as a plugin of kubectl.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"kplan": main, "kubectl-kplan": main})
+}
+
+// TestScript runs the command lines that need no cluster.
+func TestScript(t *testing.T) {
+	testscript.Run(t, params("testdata/script"))
+}
+
+// TestClusterScript runs those that need an API server, each with a namespace
+// of its own in $NS.
+func TestClusterScript(t *testing.T) {
+	lab := labtest.ControlPlane(t)
+	namespaces := lab.Clientset(t).CoreV1().Namespaces()
+	p := params("testdata/cluster")
+	p.Setup = func(env *testscript.Env) error {
+		script := filepath.Base(env.WorkDir)
+		ns := fmt.Sprintf("%s-%d", strings.ReplaceAll(script, "_", "-"), os.Getpid())
+		env.Setenv("NS", ns)
+		env.Setenv("KUBECONFIG", lab.Kubeconfig)
+		env.Defer(func() {
+			// It may be gone, or was never made: then there is nothing to take away.
+			_ = namespaces.Delete(t.Context(), ns, metav1.DeleteOptions{})
+		})
+		return nil
+	}
+	testscript.Run(t, p)
+}
+
+func params(dir string) testscript.Params {
+	return testscript.Params{
+		Dir:                 dir,
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("KUBECONFIG", "")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "unfold": unfold},
+	}
+}
+
+// exits runs a program and checks its exit code: exits CODE PROGRAM ARGS…
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGS…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit := &exec.ExitError{}
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		code = exit.ExitCode()
+	}
+	if code != want {
+		ts.Fatalf("exits with %d, not %d", code, want)
+	}
+}
+
+// unfold replaces variables in files: unfold FILE…
+func unfold(ts *testscript.TestScript, _ bool, files []string) {
+	for _, f := range files {
+		text := os.Expand(ts.ReadFile(f), func(name string) string {
+			if name == "NS" {
+				return ts.Getenv(name)
+			}
+			return "$" + name
+		})
+		ts.Check(os.WriteFile(ts.MkAbs(f), []byte(text), 0o600))
+	}
+}

@@ -1,0 +1,117 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kplan-dev/kplan/internal/labtest"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// command is this test binary, run as kplan.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Args = append([]string{"kplan"}, args...)
+	return cmd
+}
+
+func TestStoppable(t *testing.T) {
+	ctx, abort, release := stoppable(t.Context())
+	defer release()
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
+	<-ctx.Done()
+	require.Equal(t, &runner.Interrupted{Signal: syscall.SIGTERM}, context.Cause(ctx))
+	select {
+	case <-abort:
+		t.Fatal("one signal must not abort")
+	default:
+	}
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
+	<-abort
+}
+
+func TestStoppableWhenTheRunHasEndedAnyway(t *testing.T) {
+	parent, cancel := context.WithCancelCause(t.Context())
+	_, abort, release := stoppable(parent)
+	defer release()
+	cancel(&runner.TimeoutError{})
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
+	<-abort // the first signal is enough
+}
+
+const neverEnds = `apiVersion: kplan.dev/v1alpha1
+kind: Plan
+metadata: {name: never}
+steps:
+  - name: never
+    wait: {resource: configmap/never, namespace: default, for: create}
+  - name: after
+    needs: [never]
+    wait: {resource: configmap/never, namespace: default, for: create}
+`
+
+// TestInterrupted stops a run on a real API server.
+func TestInterrupted(t *testing.T) {
+	lab := labtest.ControlPlane(t)
+	file := filepath.Join(t.TempDir(), "plan.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(neverEnds), 0o600))
+	for sig, code := range map[os.Signal]int{os.Interrupt: 130, syscall.SIGTERM: 143} {
+		cmd := command(t, "run", file, "--kubeconfig", lab.Kubeconfig)
+		stderr, err := cmd.StderrPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		lines := bufio.NewReader(stderr)
+		for line := ""; !strings.Contains(line, "never  running"); {
+			line, err = lines.ReadString('\n')
+			require.NoError(t, err)
+		}
+		require.NoError(t, cmd.Process.Signal(sig))
+		rest, err := io.ReadAll(lines)
+		require.NoError(t, err)
+		exit := &exec.ExitError{}
+		require.ErrorAs(t, cmd.Wait(), &exit)
+		require.Equal(t, code, exit.ExitCode(), "%s", rest)
+		require.Contains(t, string(rest), "nothing new starts, requests in flight may end; ^C now aborts at once")
+		require.Contains(t, string(rest), "never  cancelled  stopped at work")
+		require.Contains(t, string(rest), "after  cancelled  not started")
+	}
+}
+
+// TestReaderGone checks that a run ends well although nobody reads what it
+// writes any more, as in kplan run … 2>&1 | head -1.
+func TestReaderGone(t *testing.T) {
+	lab := labtest.ControlPlane(t)
+	file := filepath.Join(t.TempDir(), "plan.yaml")
+	good := strings.ReplaceAll(neverEnds, "resource: configmap/never, namespace: default", "resource: namespace/default")
+	require.NoError(t, os.WriteFile(file, []byte(good), 0o600))
+	for _, progress := range []string{"plain", "json"} {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		cmd := command(t, "run", file, "--kubeconfig", lab.Kubeconfig, "--progress", progress, "-o", "json")
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, w
+		require.NoError(t, cmd.Run(), "stderr is gone")
+		require.Contains(t, out.String(), `"state": "succeeded"`)
+
+		cmd = command(t, "run", file, "--kubeconfig", lab.Kubeconfig, "--progress", progress, "-o", "json")
+		cmd.Stdout, cmd.Stderr = w, w
+		require.NoError(t, cmd.Run(), "both are gone")
+		require.NoError(t, w.Close())
+	}
+}
