@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -27,9 +26,13 @@ func main() {
 		os.Exit(1)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := rootCommand().ExecuteContext(ctx)
+	o := &options{}
+	err := rootCommand(o).ExecuteContext(ctx)
 	interrupted := ctx.Err() != nil
 	stop()
+	if err != nil && !o.understood {
+		err = &cluster.UsageError{Message: err.Error()}
+	}
 	os.Exit(report(err, interrupted))
 }
 
@@ -43,10 +46,12 @@ func enter(text string, args []string) error {
 }
 
 // options are the flags of all commands.
-type options struct{ name string }
+type options struct {
+	name       string
+	understood bool // flags and arguments were right, the command has begun
+}
 
-func rootCommand() *cobra.Command {
-	o := &options{}
+func rootCommand(o *options) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kplan-lab",
 		Short: "a real Kubernetes of one node, for tests and demonstrations",
@@ -55,29 +60,27 @@ namespace of its own: etcd, API server, controllers, scheduler, kubelet, kube-pr
 containerd, cluster DNS. It needs Linux, root, Go and apt-get; nothing else.`,
 		SilenceErrors: true, SilenceUsage: true, TraverseChildren: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args:              cobra.NoArgs, // anything else is no command of ours
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRun:  func(*cobra.Command, []string) { o.understood = true },
 	}
 	root.PersistentFlags().StringVar(&o.name, "name", "kplan", "name of the lab")
 	root.AddCommand(
-		upCommand(o), downCommand(o), statusCommand(o), kubeconfigCommand(o), loadCommand(o),
+		upCommand(o), downCommand(o), statusCommand(o), listCommand(), kubeconfigCommand(o), loadCommand(o),
 		execCommand(o), kubectlCommand(o), logsCommand(o), buildCommand(),
-		componentCommand(o, "restart", "stop a component and start it anew", (*cluster.Lab).Restart),
-		componentCommand(o, "stop", "stop a component", (*cluster.Lab).Stop),
-		componentCommand(o, "start", "start a component that was stopped", (*cluster.Lab).Start),
+		restartCommand(o), stopCommand(o), startCommand(o),
 		serveCommand(),
 	)
 	return root
 }
 
 // report prints an error with a hint and returns the exit code: 0 done,
-// 1 failed, 2 wrong usage, 130 interrupted; else that of the command run.
+// 1 failed, 2 wrong usage, 130 interrupted.
 func report(err error, interrupted bool) int {
-	var child *childError
 	var usage *cluster.UsageError
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &child):
-		return child.code
 	case interrupted:
 		fmt.Fprintln(os.Stderr, "error: interrupted")
 		return 130
@@ -86,8 +89,7 @@ func report(err error, interrupted bool) int {
 	if hint := hintFor(err); hint != "" {
 		fmt.Fprintln(os.Stderr, "hint:", hint)
 	}
-	// Cobra's own faults of usage have no type.
-	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown ") {
+	if errors.As(err, &usage) {
 		return 2
 	}
 	return 1

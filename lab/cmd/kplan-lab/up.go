@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -120,28 +117,4 @@ func serveCommand() *cobra.Command {
 		Use: cluster.ServeCommand + " DIR", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return cluster.Serve(cmd.Context(), args[0]) },
 	}
-}
-
-func componentCommand(o *options, verb, short string, act func(*cluster.Lab, context.Context, string) error) *cobra.Command {
-	return &cobra.Command{
-		Use: verb + " COMPONENT", Short: short + ", e.g. apiserver", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			lab, err := cluster.Must(o.name)
-			if err != nil {
-				return err
-			}
-			name, err := lab.Component(args[0])
-			if err != nil {
-				return err
-			}
-			return act(lab, cmd.Context(), name)
-		},
-	}
-}
-
-// ignoreInterrupts leaves ^C to a child that shares the terminal.
-func ignoreInterrupts() (restore func()) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGQUIT)
-	return func() { signal.Stop(signals) }
 }

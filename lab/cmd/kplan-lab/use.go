@@ -2,12 +2,12 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -71,6 +71,33 @@ func table(w io.Writer, s cluster.Status) error {
 	return t.Flush()
 }
 
+func listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "list the labs on this machine",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			names, err := cluster.Names()
+			if err != nil {
+				return err
+			}
+			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, name := range names {
+				lab, err := cluster.Open(name)
+				if err != nil {
+					return err
+				}
+				s, err := lab.Status(cmd.Context())
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(t, "%s\t%s\t%d node(s)\t%s\n", s.Name, s.State, s.Nodes, s.Kubeconfig)
+			}
+			return t.Flush()
+		},
+	}
+}
+
 func kubeconfigCommand(o *options) *cobra.Command {
 	var path bool
 	cmd := &cobra.Command{
@@ -129,12 +156,12 @@ func execCommand(o *options) *cobra.Command {
 		Use:   "exec -- COMMAND [ARGS]",
 		Short: "run a command with KUBECONFIG set and kubectl on its PATH",
 		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			lab, err := cluster.Must(o.name)
 			if err != nil {
 				return err
 			}
-			return run(cmd, lab, args)
+			return run(lab, args)
 		},
 	}
 }
@@ -145,40 +172,34 @@ func kubectlCommand(o *options) *cobra.Command {
 		Short: "run kubectl on the lab (give --name before: kplan-lab --name X kubectl …)",
 		// kubectl's flags are kubectl's.
 		DisableFlagParsing: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			lab, err := cluster.Must(o.name)
 			if err != nil {
 				return err
 			}
-			return run(cmd, lab, append([]string{filepath.Join(lab.Bin(), "kubectl")}, args...))
+			return run(lab, append([]string{filepath.Join(lab.Bin(), "kubectl")}, args...))
 		},
 	}
 }
 
-// run runs a command on the lab; its exit code becomes ours.
-func run(cmd *cobra.Command, lab *cluster.Lab, args []string) error {
+// run becomes the command, so that its signals, terminal and exit code are
+// its own. It returns only if that failed.
+func run(lab *cluster.Lab, args []string) error {
 	path := lab.Bin() + string(filepath.ListSeparator) + os.Getenv("PATH")
-	// Looked up by hand: exec.Command would use our own PATH.
-	if err := os.Setenv("PATH", path); err != nil {
+	for name, value := range map[string]string{"PATH": path, "KUBECONFIG": lab.Kubeconfig()} {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	program, err := exec.LookPath(args[0])
+	if err != nil {
 		return err
 	}
-	child := exec.Command(args[0], args[1:]...)
-	child.Env = append(os.Environ(), "KUBECONFIG="+lab.Kubeconfig())
-	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	defer ignoreInterrupts()()
-	err := child.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Exited() {
-		return &childError{exit.ExitCode()}
+	if err := syscall.Exec(program, args, os.Environ()); err != nil {
+		return fmt.Errorf("run %s: %w", program, err)
 	}
-	return err
+	return nil
 }
-
-// childError passes on the exit code of a command that has said itself what
-// went wrong.
-type childError struct{ code int }
-
-func (e *childError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
 
 func logsCommand(o *options) *cobra.Command {
 	var follow bool

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -77,7 +76,7 @@ func rank(component string) int {
 // a folder ends what is mounted over it anywhere.
 func (l *Lab) sweep(ctx context.Context) error {
 	if l.Nodes == 0 {
-		return nil
+		return nil // it has no network, and may not be root's
 	}
 	unlock, err := lockMachine(ctx)
 	if err != nil {
@@ -115,62 +114,4 @@ func removeAll(dir string) error {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-}
-
-// Restart stops a component and starts it anew as it was; it returns when it
-// is ready. While it is away, callers of the API server are refused.
-func (l *Lab) Restart(ctx context.Context, component string) error {
-	if err := l.Stop(ctx, component); err != nil {
-		return err
-	}
-	return l.Start(ctx, component)
-}
-
-// grace is how long a component may take to end; the API server lets
-// requests in flight finish.
-const grace = 15 * time.Second
-
-// Stop stops a component; it is no error if it is not running.
-func (l *Lab) Stop(ctx context.Context, component string) error {
-	r, err := process.Find(l.records(), component)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return r.Stop(ctx, grace)
-}
-
-// Start starts a component that was stopped or died, and waits until it is
-// ready; it is no error if it runs.
-func (l *Lab) Start(ctx context.Context, component string) error {
-	r, err := process.Find(l.records(), component)
-	if err != nil {
-		return err
-	}
-	if r.Alive() {
-		return nil
-	}
-	spec, err := l.spec(component)
-	if err != nil {
-		return err
-	}
-	launch, ctx := newLauncher(ctx, l)
-	defer launch.forget()
-	if err := launch.start(component); err != nil {
-		return err
-	}
-	if component != apiserver && component != etcd && component != serve {
-		return nil
-	}
-	client, err := l.client()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	if err := await(ctx, spec.Name, func(ctx context.Context) error { return client.Get(ctx, "/readyz", nil) }); err != nil {
-		return launch.cause(err)
-	}
-	return nil
 }
