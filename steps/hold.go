@@ -11,15 +11,23 @@ import (
 // explainHold says of a request that was held in vain what people can do.
 func explainHold(err error) error {
 	var held *webhook.HoldError
-	if err == nil || !errors.As(err, &held) || held.Cause != nil {
+	if err == nil || !errors.As(err, &held) {
 		return err
+	}
+	limit := held.Limit
+	if held.Cause != nil { // something else than a bound of the hold ended it
+		var step *runner.TimeoutError
+		if !errors.As(held.Cause, &step) {
+			return err
+		}
+		limit = step.After
 	}
 	f := held.Fault
 	name := fmt.Sprintf("webhook %q", f.Webhook)
 	if key := f.ServiceKey(); key != "" {
 		name += " (Service " + key + ")"
 	}
-	timeout := &runner.TimeoutError{After: held.Limit, For: name + " to judge " + held.Request.String(), Last: f.Cause}
+	timeout := &runner.TimeoutError{After: limit, For: name + " to judge " + held.Request.String(), Last: f.Cause}
 	return runner.WithHint(&heldInVain{timeout, err}, hintFor(f))
 }
 

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"path"
@@ -148,9 +149,7 @@ func (l *line) notify(n webhook.Notice) {
 	if n.Released {
 		report.Type = runner.TypeReleased
 		w.HeldSeconds, w.Sends = n.Held.Seconds(), n.Sends
-		if n.Err != nil {
-			report.Error = n.Err.Error()
-		}
+		report.Error = givenUp(n.Err)
 	}
 	a.reporter.Report(report)
 }
@@ -159,5 +158,21 @@ func (l *line) notify(n webhook.Notice) {
 func (l *line) warn(message string) {
 	if a := l.attempt.Load(); a != nil {
 		a.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "warning: " + message})
+	}
+}
+
+// givenUp says why a request is held no longer; the rest of a HoldError is in
+// the report already.
+func givenUp(err error) string {
+	var held *webhook.HoldError
+	switch {
+	case err == nil:
+		return ""
+	case !errors.As(err, &held):
+		return err.Error()
+	case held.Cause != nil:
+		return held.Cause.Error()
+	default:
+		return "not answered within " + held.Limit.String()
 	}
 }

@@ -261,7 +261,7 @@ func (r *run) failed() bool {
 
 // ended tells what was under way when the context ended.
 func (r *run) ended(cause, err error) error {
-	if timeout := (*runner.TimeoutError)(nil); errors.As(err, &timeout) {
+	if timeout := (*runner.TimeoutError)(nil); errors.As(err, &timeout) && timeout.For != "" {
 		return err // says what it waited for
 	}
 	if len(r.errs) > 0 && !errors.Is(r.errs[0], context.Canceled) && !errors.Is(r.errs[0], context.DeadlineExceeded) && !errors.Is(r.errs[0], cause) {

@@ -104,7 +104,7 @@ func TestApplyTellsWhatChanged(t *testing.T) {
 	const two = `
 {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: VALUE}}
 ---
-{apiVersion: v1, kind: Secret, metadata: {name: b, namespace: NS}, stringData: {x: y}}
+{apiVersion: v1, kind: Secret, metadata: {name: b, namespace: NS}, stringData: {x: z}}
 `
 	r, err := f.apply(t, two)
 	require.NoError(t, err)
@@ -176,7 +176,7 @@ func TestApplyKindsAndNamespacesOfItsOwn(t *testing.T) {
 	require.Equal(t, "5 created", r.result(t).Message)
 	r, err = f.apply(t, text, ready)
 	require.NoError(t, err)
-	require.True(t, r.result(t).Unchanged, r.result(t).Message)
+	require.True(t, r.result(t).Unchanged, "%s: %v", r.result(t).Message, r.reports)
 	r, err = f.apply(t, strings.ReplaceAll(text, "size: 3", "size: 4"))
 	require.NoError(t, err)
 	require.Equal(t, "2 configured, 3 unchanged", r.result(t).Message)
@@ -273,7 +273,7 @@ func TestApplyToAnObjectThatIsBeingDeleted(t *testing.T) {
 		w, err := maps.Watch(t.Context(), metav1.SingleObject(old.ObjectMeta))
 		if err == nil {
 			for e := range w.ResultChan() {
-				if cm, ok := e.Object.(*corev1.ConfigMap); ok && cm.Data["x"] == "y" {
+				if cm, ok := e.Object.(*corev1.ConfigMap); ok && cm.Data["x"] == "z" {
 					break
 				}
 			}
@@ -282,15 +282,15 @@ func TestApplyToAnObjectThatIsBeingDeleted(t *testing.T) {
 		}
 		released <- err
 	}()
-	r, err := f.apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: y}}")
-	require.NoError(t, <-released)
+	r, err := f.apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: z}}")
 	require.NoError(t, err)
+	require.NoError(t, <-released)
 	require.Equal(t, "1 created", r.result(t).Message)
 	require.Equal(t, []string{"ConfigMap/" + f.namespace + "/a is being deleted: waiting until it is gone"}, r.logs())
 	cm, err := maps.Get(t.Context(), "a", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.NotEqual(t, old.UID, cm.UID)
-	require.Equal(t, map[string]string{"x": "y"}, cm.Data)
+	require.Equal(t, map[string]string{"x": "z"}, cm.Data)
 }
 
 // roundTripper is a transport made of a function.

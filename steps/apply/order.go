@@ -24,6 +24,8 @@ const (
 
 const crdGroup = "apiextensions.k8s.io"
 
+var namespaceKind = schema.GroupKind{Kind: "Namespace"}
+
 var groundKinds = map[string]bool{
 	"ServiceAccount": true, "Secret": true, "ConfigMap": true, "Service": true, "ResourceQuota": true, "LimitRange": true,
 	"PersistentVolume": true, "PersistentVolumeClaim": true,
@@ -47,7 +49,7 @@ var builtinGroups = map[string]bool{
 
 func phaseOf(gk schema.GroupKind) phase {
 	switch {
-	case gk == schema.GroupKind{Kind: "Namespace"}, gk.Group == crdGroup:
+	case gk == namespaceKind, gk.Group == crdGroup:
 		return first
 	case gk.Group == "" && groundKinds[gk.Kind], groundGroups[gk.Group]:
 		return ground

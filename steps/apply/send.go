@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -55,8 +56,9 @@ type item struct {
 	client  dynamic.ResourceInterface
 	fresh   bool // the step itself brings the kind
 
-	before   string // the resourceVersion before; empty when absent, "?" when it may not be read
-	surveyed bool   // before is known
+	before   *metav1.ObjectMeta // nil when the object was absent
+	surveyed bool               // before is known
+	hidden   bool               // before may not be read
 
 	// What follows is written once, under run.mu, when the request was answered.
 	outcome outcome
@@ -131,7 +133,7 @@ func (r *run) inPhase(p phase) []*item {
 	return out
 }
 
-// survey notes the versions that objects have before they are applied, where
+// survey notes the metadata that objects have before they are applied, where
 // many of a kind and namespace are asked for at once. Where listing is not
 // allowed send asks for each.
 func (r *run) survey(ctx context.Context, items []*item) error {
@@ -145,7 +147,7 @@ func (r *run) survey(ctx context.Context, items []*item) error {
 		groups[k] = append(groups[k], it)
 	}
 	var wg sync.WaitGroup
-	for k, group := range groups {
+	for _, group := range groups {
 		if len(group) < listFrom {
 			continue
 		}
@@ -154,13 +156,13 @@ func (r *run) survey(ctx context.Context, items []*item) error {
 			if err != nil {
 				return // send asks for each, and tells
 			}
-			versions := map[string]string{}
-			for _, o := range list.Items {
-				versions[o.Name] = o.ResourceVersion
+			there := map[string]*metav1.ObjectMeta{}
+			for i := range list.Items {
+				there[list.Items[i].Name] = &list.Items[i].ObjectMeta
 			}
-			for _, it := range groups[k] {
-				it.before = versions[it.object.GetName()]
-				it.surveyed = it.before != "" || list.Continue == ""
+			for _, it := range group {
+				it.before = there[it.object.GetName()]
+				it.surveyed = it.before != nil || list.Continue == ""
 			}
 		})
 	}
@@ -196,10 +198,10 @@ func (r *run) send(ctx context.Context, it *item) (outcome, error) {
 			if err := r.gone(ctx, it); err != nil {
 				return 0, err
 			}
-			it.before = ""
+			it.before = nil
 		case err == nil:
 			it.answer = answer
-			return judge(it.before, answer), nil
+			return it.judge(answer), nil
 		case ctx.Err() != nil || time.Since(began) > patience || !transient(err, it):
 			return 0, r.explain(ctx, it, "patch", err)
 		default:
@@ -210,17 +212,42 @@ func (r *run) send(ctx context.Context, it *item) (outcome, error) {
 	}
 }
 
-func judge(before string, answer *unstructured.Unstructured) outcome {
-	switch before {
-	case "":
+// judge tells what applying did. The versions say it, unless somebody else
+// wrote at the same time, as controllers do to the status: then it counts
+// whether what kplan owns, and what belongs to users, is as it was. Objects
+// without generation have no status that others write, except namespaces, of
+// which users set nothing but labels and annotations. (The API server itself
+// writes a bare namespace when it is applied for the second time: only then
+// does it note who owned it before, as "before-first-apply".)
+func (it *item) judge(answer *unstructured.Unstructured) outcome {
+	before := it.before
+	switch {
+	case it.hidden:
+		return configured
+	case before == nil:
 		return created
-	case answer.GetResourceVersion():
+	case before.ResourceVersion == answer.GetResourceVersion():
 		return unchanged
+	case before.Generation == 0 && it.kind() != namespaceKind || before.Generation != answer.GetGeneration() ||
+		!maps.Equal(before.Labels, answer.GetLabels()) || !maps.Equal(before.Annotations, answer.GetAnnotations()) ||
+		!owned(before.ManagedFields).Equal(owned(answer.GetManagedFields())):
+		return configured
 	}
-	return configured
+	return unchanged
 }
 
-// ask reads the version that an object has before it is applied. For
+// owned is when kplan last changed something of its own: the time of its entry
+// stays when applying changes nothing.
+func owned(entries []metav1.ManagedFieldsEntry) *metav1.Time {
+	for _, e := range entries {
+		if e.Manager == fieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {
+			return e.Time
+		}
+	}
+	return nil
+}
+
+// ask reads the metadata that an object has before it is applied. For
 // those who may not read every object counts as configured.
 func (r *run) ask(ctx context.Context, it *item) error {
 	wait, began := newBackOff(100*time.Millisecond, 3*time.Second), time.Now()
@@ -228,12 +255,12 @@ func (r *run) ask(ctx context.Context, it *item) error {
 		o, err := r.metadataOf(it).Get(ctx, it.object.GetName(), metav1.GetOptions{})
 		switch {
 		case err == nil:
-			it.before = o.ResourceVersion
+			it.before = &o.ObjectMeta
 			return nil
 		case apierrors.IsNotFound(err):
 			return nil
 		case apierrors.IsForbidden(err):
-			it.before = "?"
+			it.hidden = true
 			return nil
 		case ctx.Err() != nil || time.Since(began) > patience || !transient(err, it):
 			return err

@@ -25,6 +25,10 @@ func (e *releaseError) Unwrap() []error { return e.causes }
 
 // failed makes the step's error, and does with the release what the step says.
 func (o *operation) failed(rel *release.Release, err error) error {
+	if stop := context.Cause(o.ctx); stop != nil && !isTimeout(stop) {
+		// What Helm makes of its ended requests helps nobody.
+		return fmt.Errorf("release %s/%s is recorded as it is and may be run again: %w", o.namespace, o.release, stop)
+	}
 	wrapped := &releaseError{text: kube.Plain(err.Error()), causes: []error{err}}
 	if f := o.client.failure; f != nil && !errors.Is(err, f) && strings.Contains(err.Error(), f.Error()) {
 		wrapped.causes = append(wrapped.causes, f)
@@ -40,6 +44,11 @@ func (o *operation) failed(rel *release.Release, err error) error {
 		return errors.Join(out, undone)
 	}
 	return out
+}
+
+func isTimeout(err error) bool {
+	var t *runner.TimeoutError
+	return errors.As(err, &t)
 }
 
 // explain adds hints, and marks what another attempt cannot mend.
