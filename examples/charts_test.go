@@ -32,10 +32,10 @@ func TestLabCharts(t *testing.T) {
 			kinds: "ServiceAccount ClusterRole ClusterRoleBinding Service Deployment Certificate Gadget ValidatingWebhookConfiguration Widget",
 		},
 		{
-			chart: "operator", values: "crds.conversion=Webhook",
+			chart: "operator", values: "conversion=true",
 			kinds: "ServiceAccount Secret CustomResourceDefinition ClusterRole ClusterRoleBinding Service Deployment MutatingWebhookConfiguration ValidatingWebhookConfiguration",
 		},
-		{chart: "guarded", values: "oldWidgets=1,denied=true,certificates=1", kinds: "Certificate Gadget Widget"},
+		{chart: "guarded", values: "gizmos=1,oldGizmos=1,denied=true,certificates=1", kinds: "Certificate Gadget Gizmo Widget"},
 		{
 			chart: "external-secrets",
 			kinds: "ServiceAccount Secret CustomResourceDefinition ClusterRole ClusterRoleBinding Service Deployment ValidatingWebhookConfiguration",

@@ -44,7 +44,7 @@ func convertReview(body []byte) (call, any, error) {
 	return k, &apiextensionsv1.ConversionReview{TypeMeta: review.TypeMeta, Response: resp}, nil
 }
 
-// convert turns obj into another version of its kind. A Widget's v1alpha1 has
+// convert turns obj into another version of its kind. A Gizmo's v1alpha1 has
 // spec.size "3x4" where v1 has spec.width and spec.height; of all other kinds
 // only the version changes.
 func convert(obj *unstructured.Unstructured, to string) error {
@@ -57,7 +57,7 @@ func convert(obj *unstructured.Unstructured, to string) error {
 		return fmt.Errorf("convert %s to group %q: groups differ", from, gv.Group)
 	}
 	obj.SetAPIVersion(to)
-	if from.Kind != "Widget" || from.Version == gv.Version {
+	if from.Kind != "Gizmo" || from.Version == gv.Version {
 		return nil
 	}
 	spec, _, _ := unstructured.NestedMap(obj.Object, "spec")
@@ -67,7 +67,7 @@ func convert(obj *unstructured.Unstructured, to string) error {
 	if gv.Version == "v1alpha1" {
 		joinSize(spec)
 	} else if err := splitSize(spec); err != nil {
-		return fmt.Errorf("convert Widget %q: %w", obj.GetName(), err)
+		return fmt.Errorf("convert Gizmo %q: %w", obj.GetName(), err)
 	}
 	return unstructured.SetNestedMap(obj.Object, spec, "spec")
 }

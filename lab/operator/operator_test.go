@@ -237,8 +237,8 @@ func TestConvert(t *testing.T) {
 		require.NoError(t, json.Unmarshal(text, &out))
 		return out["response"].(map[string]any)
 	}
-	const v1 = `{"apiVersion":"lab.kplan.dev/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"height":4,"tier":"x","width":3}}`
-	const alpha = `{"apiVersion":"lab.kplan.dev/v1alpha1","kind":"Widget","metadata":{"name":"w"},"spec":{"size":"3x4","tier":"x"}}`
+	const v1 = `{"apiVersion":"lab.kplan.dev/v1","kind":"Gizmo","metadata":{"name":"w"},"spec":{"height":4,"tier":"x","width":3}}`
+	const alpha = `{"apiVersion":"lab.kplan.dev/v1alpha1","kind":"Gizmo","metadata":{"name":"w"},"spec":{"size":"3x4","tier":"x"}}`
 	for _, tt := range []struct{ to, from, want string }{
 		{"lab.kplan.dev/v1alpha1", v1, alpha},
 		{"lab.kplan.dev/v1", alpha, v1},
