@@ -12,6 +12,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
+require github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
+
 require (
 	cel.dev/expr v0.25.1 // indirect
 	dario.cat/mergo v1.0.1 // indirect

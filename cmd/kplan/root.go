@@ -34,6 +34,7 @@ func newApp(arg0 string, stdin io.Reader, stdout, stderr io.Writer) *app {
 	}
 	// Without caches on disk: a run shares its own in memory.
 	a.flags = genericclioptions.NewConfigFlags(false)
+	a.flags.CacheDir = nil
 	return a
 }
 
