@@ -1,9 +1,14 @@
+//go:build kube
+
 // Command kube is every part of a Kubernetes node in one binary: etcd, the
 // API server, controller manager, scheduler, kubelet, kube-proxy and kubectl.
 // The first argument, or the name it is called by, picks the part. Linking
 // them once instead of seven times is what makes the lab quick to build.
 //
 // It adds nothing to the parts: flags, signals and exit codes are theirs.
+//
+// The build tag kube keeps it out of ./...: it takes minutes to compile, and
+// kplan-lab builds it when it is needed.
 package main
 
 import (

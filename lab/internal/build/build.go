@@ -38,6 +38,7 @@ type Program struct {
 	Package string   // e.g. ./cmd/kube
 	Sources []string // folders and files that decide the result, relative to the module
 	Flags   string   // -ldflags
+	Tags    string   // -tags
 	Hint    string   // how long it takes the first time
 }
 
@@ -45,7 +46,7 @@ type Program struct {
 var Kube = Program{
 	Name: "kube", Module: ".", Package: "./cmd/kube",
 	Sources: []string{"go.mod", "go.sum", "cmd/kube"},
-	Flags:   versionFlags(), Hint: "first time: about 5 minutes",
+	Flags:   versionFlags(), Tags: "kube", Hint: "first time: about 5 minutes",
 }
 
 // CoreDNS is the cluster's DNS server.
@@ -136,7 +137,7 @@ func (b *Builder) Path(ctx context.Context, p Program) (string, error) {
 // key names all that decides the result.
 func (b *Builder) key(p Program) (string, error) {
 	sum := sha256.New()
-	fmt.Fprintln(sum, runtime.GOOS, runtime.GOARCH, p.Package, p.Flags)
+	fmt.Fprintln(sum, runtime.GOOS, runtime.GOARCH, p.Package, p.Flags, p.Tags)
 	root := filepath.Join(b.Source, p.Module)
 	for _, source := range p.Sources {
 		err := filepath.WalkDir(filepath.Join(root, source), func(path string, d fs.DirEntry, err error) error {
@@ -168,7 +169,7 @@ func (b *Builder) compile(ctx context.Context, p Program, path string) error {
 		return &Error{Program: p.Name, Err: err}
 	}
 	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildvcs=false", "-ldflags", p.Flags, "-o", path+".new", p.Package)
+	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildvcs=false", "-ldflags", p.Flags, "-tags", p.Tags, "-o", path+".new", p.Package)
 	cmd.Dir = filepath.Join(b.Source, p.Module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
 	cmd.Stdout, cmd.Stderr = &output, &output
