@@ -69,6 +69,10 @@ func explainStatus(err error, status metav1.Status, op Op) error {
 		return err
 	case apierrors.IsNotFound(err) && status.Details != nil && status.Details.Kind == "namespaces":
 		return runner.WithHint(err, fmt.Sprintf("create the namespace %q in a step before, or with create_namespace: true", status.Details.Name))
+	case strings.HasPrefix(status.Message, "failed to create typed patch object"):
+		// An apply of fields that the schema lacks: code 500 without a reason
+		// (k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go).
+		return runner.WithHint(runner.Permanent(err), "a field's name or type is wrong: see kubectl explain")
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err),
 		apierrors.IsRequestEntityTooLargeError(err), apierrors.IsUnsupportedMediaType(err):
 		return runner.Permanent(err)

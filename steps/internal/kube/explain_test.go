@@ -84,6 +84,10 @@ func TestExplain(t *testing.T) {
 			apierrors.NewConflict(deployments, "x", errors.New("please apply your changes to the latest version")), Op{}, false, "",
 		},
 		"an invalid object": {apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", nil), Op{}, true, ""},
+		"a field that the schema lacks": {
+			answer(500, "", "failed to create typed patch object (app/x; apps/v1, Kind=Deployment): .spec.replica: field not declared in schema", nil),
+			Op{}, true, "a field's name or type is wrong: see kubectl explain",
+		},
 		"credentials that expired": {
 			apierrors.NewUnauthorized("Unauthorized"), Op{}, true,
 			"the credentials in the kubeconfig may have expired: log in again, then check with kubectl auth whoami",
