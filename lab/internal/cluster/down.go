@@ -92,8 +92,7 @@ func (l *Lab) sweep(ctx context.Context) error {
 	for _, mount := range l.node().Room().Mounts {
 		_ = os.Remove(mount.To) // only if it is empty: nobody else uses it
 	}
-	node.Sweep()
-	return nil
+	return node.Sweep()
 }
 
 // lockMachine keeps all labs with a node from coming and going.

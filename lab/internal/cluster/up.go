@@ -131,7 +131,7 @@ func (l *Lab) create(ctx context.Context, o Options, built programs, say Progres
 	if l.Charts, err = charts(o.Charts, built.charts, say); err != nil {
 		return err
 	}
-	if err := l.lay(ctx); err != nil {
+	if err := l.lay(ctx, say); err != nil {
 		return err
 	}
 	launch, ctx := newLauncher(ctx, l)
@@ -158,7 +158,7 @@ func (l *Lab) create(ctx context.Context, o Options, built programs, say Progres
 
 // lay makes everything that is not a process: folder, ports, certificates,
 // configuration, network.
-func (l *Lab) lay(ctx context.Context) error {
+func (l *Lab) lay(ctx context.Context, say Progress) error {
 	if err := os.MkdirAll(filepath.Dir(l.Dir), 0o755); err != nil {
 		return err
 	}
@@ -192,6 +192,11 @@ func (l *Lab) lay(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	if changed, err := node.RaiseLimits(); err != nil {
+		return err
+	} else if changed {
+		say("raised fs.inotify.max_user_instances until the last lab goes")
+	}
 	return netns.Create(ctx, l.node().Namespace(), netns.Network{Node: node.Network, Services: node.Services})
 }
 

@@ -160,14 +160,16 @@ func removeGroups(ids map[string]bool) error {
 	return errors.Join(faults...)
 }
 
-// Sweep removes the control groups above those of pods, if no container of
-// anybody is in them. Call it only when no lab is left: containerd makes both
-// together, and would not expect one to go.
-func Sweep() {
+// Sweep undoes what all labs share, once none is left: it removes the control
+// groups above those of pods, if no container of anybody is in them, and
+// restores limits. Containerd makes the groups with those of the first
+// container, and would not expect them to go while it runs.
+func Sweep() error {
 	parents, _ := filepath.Glob(filepath.Join(cgroups, "*", "k8s.io"))
 	for _, parent := range append(parents, filepath.Join(cgroups, "k8s.io")) {
 		_ = os.Remove(parent)
 	}
+	return restoreLimits()
 }
 
 // removeGroup removes one group; the kernel takes a moment to notice that
