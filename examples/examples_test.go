@@ -1,5 +1,6 @@
-// Package examples_test checks the example plans and the lab's charts as far as
-// that goes without a cluster: the end-to-end tests run them.
+// Package examples_test checks that the example plans can be read, that the
+// lab's charts render, and that the lab's operator misbehaves as it should on a
+// real node. It does not run the plans: the tests of cmd/kplan and steps do.
 package examples_test
 
 import (
