@@ -48,6 +48,8 @@ type episode struct {
 	cause    string
 	causeAt  time.Time
 	requests int
+	failed   int
+	err      string // of the last that failed
 	sends    int
 	longest  time.Duration
 }
@@ -212,8 +214,8 @@ func webhookText(name, service string) string {
 	return text
 }
 
-// released tells how long requests were held, once a webhook holds none of
-// the step any more, or that one was given up.
+// released tells how long requests were held, or that they were given up, once
+// a webhook holds none of the step any more.
 func (p *plain) released(e runner.Event, s *runner.Step) {
 	if e.Webhook == nil {
 		return
@@ -227,23 +229,34 @@ func (p *plain) released(e runner.Event, s *runner.Step) {
 	h.sends += e.Webhook.Sends
 	h.longest = max(h.longest, time.Duration(e.Webhook.HeldSeconds*float64(time.Second)))
 	if e.Error != "" {
-		text := fmt.Sprintf("given up after %s (%s)", brief(h.longest), count(e.Webhook.Sends, "send"))
-		p.tell(e.Time, s, "released", "31", joined(": ", e.Object, text, e.Error))
+		h.failed++
+		h.err = e.Error
 	}
 	i := slices.IndexFunc(s.Holds, func(x *runner.Hold) bool { return x.Webhook == e.Webhook.Name })
 	if i >= 0 && s.Holds[i].Waiting > 0 {
 		return
 	}
 	delete(holds, e.Webhook.Name)
-	switch {
-	case e.Error != "":
-	case h.requests == 1:
-		text := fmt.Sprintf("held %s (%s)", brief(h.longest), count(h.sends, "send"))
-		p.tell(e.Time, s, "released", "32", joined(": ", e.Object, text))
-	default:
-		p.tell(e.Time, s, "released", "32", fmt.Sprintf("%s held up to %s (%s) by webhook %q",
-			count(h.requests, "request"), brief(h.longest), count(h.sends, "send"), e.Webhook.Name))
+	colour := "32"
+	if h.failed > 0 {
+		colour = "31"
 	}
+	p.tell(e.Time, s, "released", colour, h.end(e))
+}
+
+// end says how an episode ended with the event e.
+func (h *episode) end(e runner.Event) string {
+	sends := count(h.sends, "send")
+	switch {
+	case h.requests == 1 && h.failed == 0:
+		return joined(": ", e.Object, fmt.Sprintf("held %s (%s)", brief(h.longest), sends))
+	case h.requests == 1:
+		return joined(": ", e.Object, fmt.Sprintf("given up after %s (%s)", brief(h.longest), sends), h.err)
+	case h.failed == 0:
+		return fmt.Sprintf("%s held up to %s (%s) by webhook %q", count(h.requests, "request"), brief(h.longest), sends, e.Webhook.Name)
+	}
+	return fmt.Sprintf("%d of %s held by webhook %q given up after up to %s (%s): %s",
+		h.failed, count(h.requests, "request"), e.Webhook.Name, brief(h.longest), sends, h.err)
 }
 
 // tick tells of progress that was held back, and of steps at work that have
@@ -260,21 +273,29 @@ func (p *plain) tick(now time.Time) {
 				continue
 			}
 			text := fmt.Sprintf("still %s %s", s.State, brief(s.Elapsed(now)))
-			p.tell(now, s, string(s.State), colours[s.State], joined(": ", text, joined("; ", progressText(s), waits(s))))
+			p.tell(now, s, string(s.State), colours[s.State], joined(": ", text, joined("; ", progressText(s), p.waits(s))))
 		case s.State == runner.StateRetrying && now.Sub(said.at) >= silence:
 			p.tell(now, s, string(s.State), colours[s.State], "next attempt within "+brief(s.Delay-now.Sub(s.Since)))
 		}
 	}
 }
 
-// waits says which webhooks hold requests of s now.
-func waits(s *runner.Step) string {
+// waits says which webhooks hold requests of s now, and why where the cause is
+// not the one that was told last.
+func (p *plain) waits(s *runner.Step) string {
 	var parts []string
 	for _, h := range s.Holds {
-		if h.Waiting > 0 {
-			text := fmt.Sprintf("%s held by %s", count(h.Waiting, "request"), webhookText(h.Webhook, h.Service))
-			parts = append(parts, joined(": ", text, h.Cause))
+		if h.Waiting == 0 {
+			continue
 		}
+		text := fmt.Sprintf("%s held by webhook %q", count(h.Waiting, "request"), h.Webhook)
+		if told := p.said[s.Name].holds[h.Webhook]; told == nil || told.cause != h.Cause {
+			text = joined(": ", text, h.Cause)
+			if told != nil {
+				told.cause = h.Cause
+			}
+		}
+		parts = append(parts, text)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -46,6 +46,11 @@ func guarded(n int) do {
 			r.Report(runner.Report{Type: runner.TypeHeld, Object: fmt.Sprintf("Gadget/demo/g%d", i+1), Webhook: &w})
 		}
 		if err := nap(ctx, 5*time.Second); err != nil {
+			for i := range n { // the transport gives them up
+				w := hook
+				w.HeldSeconds, w.Sends = 2.6, 3
+				r.Report(runner.Report{Type: runner.TypeReleased, Object: fmt.Sprintf("Gadget/demo/g%d", i+1), Webhook: &w, Error: err.Error()})
+			}
 			return err
 		}
 		refused := hook
