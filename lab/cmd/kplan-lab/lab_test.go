@@ -43,8 +43,7 @@ type bench struct {
 
 func newBench(t *testing.T, name string) *bench {
 	t.Helper()
-	// Short: it is part of socket paths.
-	home, err := os.MkdirTemp("", "lab")
+	home, err := os.MkdirTemp("", "lab") //nolint:usetesting // short, since it is part of socket paths
 	require.NoError(t, err)
 	b := &bench{t: t, home: home, name: name, host: hostFolders()}
 	t.Cleanup(func() {
@@ -82,8 +81,6 @@ func (b *bench) status() cluster.Status {
 	return s
 }
 
-func (b *bench) dir() string { return filepath.Join(b.home, b.name) }
-
 // needRoot skips a test of real nodes where there can be none.
 func needRoot(t *testing.T) {
 	t.Helper()
@@ -113,6 +110,29 @@ func TestLab(t *testing.T) {
 		require.Contains(t, b.run("up"), "is up already")
 		require.Equal(t, up.Components, b.status().Components)
 	})
+	testWorks(t, b, up, port)
+	t.Run("a broken lab is made anew", func(t *testing.T) {
+		kill(t, up, "etcd")
+		broken := b.status()
+		require.Equal(t, cluster.Broken, broken.State)
+		require.Contains(t, broken.Fault, "etcd")
+		require.Contains(t, b.run("up"), "starting it anew")
+		require.Equal(t, cluster.Running, b.status().State)
+	})
+
+	before := traces(t, b)
+	require.NotEmpty(t, before.processes)
+	require.NotEmpty(t, before.groups, "pods have control groups")
+	b.run("down")
+	requireNoTrace(t, before)
+	require.Equal(t, links, output(t, "ip", "-o", "link"))
+	require.Equal(t, rules, output(t, "nft", "list", "ruleset"))
+	require.Contains(t, b.run("down"), "there is no lab e2e")
+}
+
+// testWorks uses a lab as its users do; port leads to its DNS server.
+func testWorks(t *testing.T, b *bench, up cluster.Status, port int) {
+	t.Helper()
 	t.Run("DNS resolves Services, through kube-proxy, and nothing else", func(t *testing.T) {
 		resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
@@ -145,23 +165,6 @@ func TestLab(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(log), `"kind":"Event"`)
 	})
-	t.Run("a broken lab is made anew", func(t *testing.T) {
-		kill(t, up, "etcd")
-		broken := b.status()
-		require.Equal(t, cluster.Broken, broken.State)
-		require.Contains(t, broken.Fault, "etcd")
-		require.Contains(t, b.run("up"), "starting it anew")
-		require.Equal(t, cluster.Running, b.status().State)
-	})
-
-	before := traces(t, b)
-	require.NotEmpty(t, before.processes)
-	require.NotEmpty(t, before.groups, "pods have control groups")
-	b.run("down")
-	requireNoTrace(t, before)
-	require.Equal(t, links, output(t, "ip", "-o", "link"))
-	require.Equal(t, rules, output(t, "nft", "list", "ruleset"))
-	require.Contains(t, b.run("down"), "there is no lab e2e")
 }
 
 // Interrupted in the middle, up cleans up after itself.

@@ -77,7 +77,6 @@ containerd, cluster DNS. It needs Linux, root, Go and apt-get; nothing else.`,
 // report prints an error with a hint and returns the exit code: 0 done,
 // 1 failed, 2 wrong usage, 130 interrupted.
 func report(err error, interrupted bool) int {
-	var usage *cluster.UsageError
 	switch {
 	case err == nil:
 		return 0
@@ -89,7 +88,7 @@ func report(err error, interrupted bool) int {
 	if hint := hintFor(err); hint != "" {
 		fmt.Fprintln(os.Stderr, "hint:", hint)
 	}
-	if errors.As(err, &usage) {
+	if _, wrong := errors.AsType[*cluster.UsageError](err); wrong {
 		return 2
 	}
 	return 1

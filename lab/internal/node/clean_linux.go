@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -154,8 +155,8 @@ func removeGroups(ids map[string]bool) error {
 	}
 	var faults []error
 	// Children come after their parents in the walk.
-	for i := len(groups) - 1; i >= 0; i-- {
-		faults = append(faults, removeGroup(groups[i]))
+	for _, group := range slices.Backward(groups) {
+		faults = append(faults, removeGroup(group))
 	}
 	return errors.Join(faults...)
 }

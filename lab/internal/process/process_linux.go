@@ -58,7 +58,7 @@ func Start(spec Spec, dir string) (*Child, error) {
 		Args: spec.Args, Env: spec.Env, Log: spec.Log, Started: time.Now(),
 	}
 	// The child cannot be reaped, so its id not reused, before Wait below.
-	child.Record.Start, _, err = stat(child.PID)
+	child.Start, _, err = stat(child.PID)
 	if err == nil {
 		err = child.Save(dir)
 	}
