@@ -93,6 +93,26 @@ values: {listenDelay: 10m}`, `webhooks: {hold_timeout: 5s}`)
 	require.NotEmpty(t, runner.HintOf(run.err))
 }
 
+// A run that goes on after one that ended too early sends what that one sent: a
+// new render would bring a new certificate, which the running operator does not have.
+func TestAnInterruptedInstallGoesOn(t *testing.T) {
+	t.Parallel()
+	lab := labtest.Node(t)
+	lab.Operator(t)
+	ns := lab.Namespace(t)
+	values := "\nvalues: {listenDelay: 6s}"
+
+	first := install(t, lab, ns, values, "webhooks: {hold_timeout: 2s}")
+	require.Error(t, first.err)
+	second := install(t, lab, ns, values, "timeout: 1m")
+
+	require.NoError(t, second.err)
+	require.Equal(t, 2, second.execution.Step("race").Revision)
+	for _, e := range second.of(runner.TypeHeld) {
+		require.NotContains(t, e.Webhook.Cause, "x509")
+	}
+}
+
 // What a run did.
 type run struct {
 	execution *runner.Execution
