@@ -2,6 +2,7 @@ package examples_test
 
 import (
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,12 +56,10 @@ func TestOperatorOnNode(t *testing.T) {
 		{"has another name's certificate", "certificate.san=other.ns.svc", "x509: certificate is valid for other.ns.svc, not "},
 	}
 	for _, tt := range tests {
-		// Helm's set-up writes package variables, so installing is not parallel.
-		ns := lab.Namespace(t)
-		values := "listenDelay=0s,guarded.gadgets=0,guarded.widgets=0,webhook.mutating=false,webhook.timeoutSeconds=2," + tt.values
-		uninstall(t, ns, helmInstall(t, lab, ns, values))
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			ns := lab.Namespace(t)
+			helmInstall(t, lab, ns, "listenDelay=0s,guarded.gadgets=0,guarded.widgets=0,webhook.mutating=false,webhook.timeoutSeconds=2,"+tt.values)
 			if tt.want == "" || tt.name == "does not listen but is ready" {
 				ready(t, client, ns)
 			}
@@ -83,8 +82,8 @@ func TestOperatorReconciles(t *testing.T) {
 	client, err := dynamic.NewForConfig(lab.Config(t))
 	require.NoError(t, err)
 	ns := lab.Namespace(t)
-	uninstall(t, ns, helmInstall(t, lab, ns,
-		"listenDelay=0s,guarded.gadgets=1,guarded.widgets=0,guarded.certificates=1,operator.issueDelay=1s,operator.readyDelay=100ms"))
+	helmInstall(t, lab, ns,
+		"listenDelay=0s,guarded.gadgets=1,guarded.widgets=0,guarded.certificates=1,operator.issueDelay=1s,operator.readyDelay=100ms")
 
 	for _, resource := range []string{"gadgets", "certificates"} {
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
@@ -138,25 +137,27 @@ func ready(t *testing.T, client dynamic.Interface, ns string) {
 }
 
 // helmInstall installs the race chart as a release that is called like its
-// namespace, without waiting for anything. No object may race with the webhook.
-func helmInstall(t *testing.T, lab *labtest.Lab, ns, set string) *action.Configuration {
+// namespace, without waiting for anything, and uninstalls it in the end. No
+// object may race with the webhook.
+func helmInstall(t *testing.T, lab *labtest.Lab, ns, set string) {
 	t.Helper()
 	flags := lab.Flags()
 	flags.Namespace = &ns
 	config := new(action.Configuration)
-	require.NoError(t, config.Init(flags, ns, "secret", func(string, ...any) {}))
+	helmInit.Lock()
+	err := config.Init(flags, ns, "secret", func(string, ...any) {})
+	helmInit.Unlock()
+	require.NoError(t, err)
 	c, err := loader.Load(filepath.Join(labtest.Charts(), "race"))
 	require.NoError(t, err)
 	values, err := strvals.Parse(set)
 	require.NoError(t, err)
 	install := action.NewInstall(config)
 	install.ReleaseName, install.Namespace = ns, ns
+	t.Cleanup(func() { _, _ = action.NewUninstall(config).Run(ns) })
 	_, err = install.RunWithContext(t.Context(), c, values)
 	require.NoError(t, err)
-	return config
 }
 
-func uninstall(t *testing.T, ns string, config *action.Configuration) {
-	t.Helper()
-	t.Cleanup(func() { _, _ = action.NewUninstall(config).Run(ns) })
-}
+// helmInit guards Helm's set-up, which writes package variables.
+var helmInit sync.Mutex
