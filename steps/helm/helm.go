@@ -11,6 +11,7 @@
 package helm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	helmkube "helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/postrender"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -157,7 +159,7 @@ func (o *operation) install() (*release.Release, error) {
 	switch {
 	case o.last == nil, o.last.Info.Status == release.StatusUninstalled:
 		return o.first()
-	case o.same():
+	case o.last.Info.Status == release.StatusDeployed && o.same():
 		return o.again()
 	default:
 		return o.upgrade()
@@ -165,12 +167,12 @@ func (o *operation) install() (*release.Release, error) {
 }
 
 // same tells whether the newest revision was made from the same chart and
-// values. Such a release is not sent again: that would make a new revision for
-// nothing, and charts which make a certificate on each render would break
-// their running webhook with it.
+// values. When it is deployed it is not sent again: that would make a new
+// revision for nothing, and charts which make a certificate on each render
+// would break their running webhook with it. When it failed, it is sent again
+// as it was rendered then, for the same reason.
 func (o *operation) same() bool {
-	return o.last.Info.Status == release.StatusDeployed &&
-		o.last.Labels[inputsLabel] == o.inputs &&
+	return o.last.Labels[inputsLabel] == o.inputs &&
 		o.last.Chart != nil && o.last.Chart.Metadata != nil &&
 		o.last.Chart.Metadata.Version == o.chart.Metadata.Version &&
 		sameValues(o.last.Config, o.values)
@@ -219,8 +221,22 @@ func (o *operation) upgrade() (*release.Release, error) {
 	u.MaxHistory = history
 	u.ResetValues = true // the plan says all of the values
 	u.Labels = map[string]string{inputsLabel: o.inputs}
+	if o.last.Info.Status == release.StatusFailed && o.same() {
+		u.PostRenderer = rendered(o.last.Manifest)
+	}
 	return u.Run(o.release, o.chart, o.values)
 }
 
 // waits tells whether the objects are waited for; hooks always are.
 func (o *operation) waits() bool { return o.spec.Wait == "" || o.spec.Wait == plan.WaitReady }
+
+// rendered stands for what a chart renders to: the manifest of a revision. It
+// runs no program, unlike Helm's other post-renderers.
+type rendered string
+
+var _ postrender.PostRenderer = rendered("")
+
+// Run implements postrender.PostRenderer.
+func (m rendered) Run(*bytes.Buffer) (*bytes.Buffer, error) {
+	return bytes.NewBufferString(string(m)), nil
+}
