@@ -100,9 +100,9 @@ func (x *Execution) Apply(e Event) {
 		s.release(e)
 	case TypeProgress, TypeResult:
 		s.Message, s.Object = e.Message, e.Object
-		if e.Total > 0 {
-			s.Done, s.Total = e.Done, e.Total
-		}
+		// Counts belong to what is told with them: without, those of an earlier
+		// stage are over.
+		s.Done, s.Total = e.Done, e.Total
 		if e.Revision > 0 {
 			s.Revision = e.Revision
 		}

@@ -54,6 +54,10 @@ func note(x *runner.Execution, s *runner.Step) string {
 	for i, h := range s.Holds {
 		by[i] = fmt.Sprintf("%s (%s, longest %s)", h.Webhook, count(h.Requests, "request"), brief(h.Longest))
 	}
+	if len(by) > 2 { // a row has no room for more
+		by = append(by[:1], fmt.Sprintf("and %d more webhooks", len(by)-1))
+		return fmt.Sprintf("held %s by %s", brief(s.HoldTime(x.Last())), strings.Join(by, " "))
+	}
 	return fmt.Sprintf("held %s by %s", brief(s.HoldTime(x.Last())), strings.Join(by, ", "))
 }
 
