@@ -47,8 +47,9 @@ func (c Condition) String() string {
 			return "jsonpath=" + c.Path + "=" + c.Value
 		}
 		return "jsonpath=" + c.Path
+	default: // create and delete have nothing to add
+		return string(c.Type)
 	}
-	return string(c.Type)
 }
 
 // Condition parses the field for.
@@ -119,9 +120,10 @@ func closingBrace(s string) (int, error) {
 	for i := 0; i < len(s); i++ {
 		switch ch := s[i]; {
 		case quote != 0:
-			if ch == '\\' {
+			switch ch {
+			case '\\':
 				i++
-			} else if ch == quote {
+			case quote:
 				quote = 0
 			}
 		case ch == '"' || ch == '\'':

@@ -66,7 +66,8 @@ type structField struct {
 }
 
 // structFields gives the fields that a mapping of type t has, in the order of
-// their declaration. A field is required when its tag does not say omitempty.
+// their declaration. A field is required unless its tag says omitempty or
+// omitzero.
 func structFields(t reflect.Type) []structField {
 	if known, ok := fieldCache.Load(t); ok {
 		return known.([]structField)
@@ -75,7 +76,7 @@ func structFields(t reflect.Type) []structField {
 	for i := range t.NumField() {
 		name, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		if name != "-" && name != "" {
-			fields = append(fields, structField{name, i, !strings.Contains(opts, "omitempty")})
+			fields = append(fields, structField{name, i, !strings.Contains(opts, "omit")})
 		}
 	}
 	fieldCache.Store(t, fields)
@@ -362,8 +363,9 @@ func expected(t reflect.Type) string {
 			return "a list of strings"
 		}
 		return "a list of mappings"
+	default: // the other kinds that a plan's types have are structs and maps
+		return "a mapping"
 	}
-	return "a mapping"
 }
 
 // describe says in words what a value is.

@@ -114,8 +114,7 @@ func statError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errNoFile
 	}
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}
 	return err

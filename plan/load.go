@@ -71,8 +71,7 @@ func readFile(path string) ([]byte, error) {
 // fileError leaves out the path and the system call, which the position and the
 // message name already.
 func fileError(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
 	return fmt.Errorf("cannot read the file: %w", err)

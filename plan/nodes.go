@@ -256,10 +256,10 @@ func (s *source) keyPos(at path) Pos {
 type path []any
 
 // key gives the path of a field below p.
-func (p path) key(name string) path { return append(p[:len(p):len(p)], name) }
+func (p path) key(name string) path { return append(slices.Clip(p), name) }
 
 // index gives the path of an item below p.
-func (p path) index(i int) path { return append(p[:len(p):len(p)], i) }
+func (p path) index(i int) path { return append(slices.Clip(p), i) }
 
 // String writes the path as steps[0].helm.chart.
 func (p path) String() string {

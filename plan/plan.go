@@ -20,7 +20,7 @@ type Plan struct {
 	Metadata Metadata `json:"metadata"`
 	// Vars are the inputs of the plan, by name; read them as ${{ vars.NAME }}.
 	Vars     map[string]Var `json:"vars,omitempty"`
-	Defaults Defaults       `json:"defaults,omitempty"`
+	Defaults Defaults       `json:"defaults,omitzero"`
 	// Steps run in the order that their needs allow, independent ones side by side.
 	Steps []Step `json:"steps"`
 
