@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -46,8 +47,7 @@ func TestHoldWinsTheRace(t *testing.T) {
 	lab.Operator(t)
 	ns := lab.Namespace(t)
 
-	run := install(t, lab, ns, `
-values: {listenDelay: 5s}`)
+	run := install(t, lab, ns, "{listenDelay: 5s}")
 
 	require.NoError(t, run.err)
 	step := run.execution.Step("race")
@@ -68,8 +68,7 @@ values: {listenDelay: 5s}`)
 	require.Equal(t, release.StatusDeployed, rel.Info.Status)
 
 	t.Run("and leaves it alone when nothing changed", func(t *testing.T) {
-		again := install(t, lab, ns, `
-values: {listenDelay: 5s}`)
+		again := install(t, lab, ns, "{listenDelay: 5s}")
 		require.NoError(t, again.err)
 		require.Equal(t, runner.StateUnchanged, again.execution.Step("race").State)
 		require.Equal(t, 1, again.execution.Step("race").Revision)
@@ -83,8 +82,7 @@ func TestHoldIsBounded(t *testing.T) {
 	lab := labtest.Node(t)
 	lab.Operator(t)
 
-	run := install(t, lab, lab.Namespace(t), `
-values: {listenDelay: 10m}`, `webhooks: {hold_timeout: 5s}`)
+	run := install(t, lab, lab.Namespace(t), "{listenDelay: 10m}", "webhooks: {hold_timeout: 5s}")
 
 	var timeout *runner.TimeoutError
 	require.ErrorAs(t, run.err, &timeout)
@@ -100,7 +98,7 @@ func TestAnInterruptedInstallGoesOn(t *testing.T) {
 	lab := labtest.Node(t)
 	lab.Operator(t)
 	ns := lab.Namespace(t)
-	values := "\nvalues: {listenDelay: 6s}"
+	values := "{listenDelay: 6s}"
 
 	first := install(t, lab, ns, values, "webhooks: {hold_timeout: 2s}")
 	require.Error(t, first.err)
@@ -145,14 +143,22 @@ func cleanUp(t *testing.T, lab *labtest.Lab, ns string) {
 }
 
 // install runs a plan of one helm step, named race, with the lab's race chart.
-func install(t *testing.T, lab *labtest.Lab, ns, helm string, fields ...string) *run {
+func install(t *testing.T, lab *labtest.Lab, ns, values string, fields ...string) *run {
 	t.Helper()
-	cleanUp(t, lab, ns)
-	text := "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: race}\nsteps:\n- name: race\n"
+	text := "\n- name: race\n"
 	for _, f := range fields {
 		text += "  " + f + "\n"
 	}
-	text += "  helm:\n    chart: " + filepath.Join(labtest.Charts(), "race") + "\n    release: " + ns + "\n    namespace: " + ns + indent(helm) + "\n"
+	return runPlan(t, lab, ns, text+"  helm: {chart: CHARTS/race, release: NS, namespace: NS, values: "+values+"}\n")
+}
+
+// runPlan runs the steps of a plan; NS and CHARTS in them stand for the test's
+// namespace and the folder of the lab's charts.
+func runPlan(t *testing.T, lab *labtest.Lab, ns, list string) *run {
+	t.Helper()
+	cleanUp(t, lab, ns)
+	text := "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\nsteps:" + list
+	text = strings.NewReplacer("CHARTS", labtest.Charts(), "NS", ns).Replace(text)
 	file := filepath.Join(t.TempDir(), "plan.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	p, err := plan.Load(file, plan.Inputs{})
@@ -164,17 +170,6 @@ func install(t *testing.T, lab *labtest.Lab, ns, helm string, fields ...string) 
 	out := &run{}
 	r := &runner.Runner{Resolve: s.Resolve, Observers: []runner.Observer{out}}
 	out.execution, out.err = r.Run(t.Context(), p)
-	return out
-}
-
-func indent(s string) string {
-	out := ""
-	for _, r := range s {
-		out += string(r)
-		if r == '\n' {
-			out += "    "
-		}
-	}
 	return out
 }
 

@@ -1,0 +1,157 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/webhook"
+)
+
+// discard is a reporter that nobody listens to.
+type discard struct{}
+
+func (discard) Report(runner.Report) {}
+
+// reports is a reporter that keeps what it is told, by one goroutine.
+type reports struct{ all []runner.Report }
+
+func (r *reports) Report(p runner.Report) { r.all = append(r.all, p) }
+
+// server answers after a while, unless the request's context ends before.
+type server struct{ takes time.Duration }
+
+func (s server) RoundTrip(req *http.Request) (*http.Response, error) {
+	select {
+	case <-req.Context().Done():
+		return nil, context.Cause(req.Context())
+	case <-time.After(s.takes):
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(""))}, nil
+	}
+}
+
+func request(t *testing.T, method, path string) *http.Request {
+	t.Helper()
+	// Background: the libraries below a step give no context.
+	req, err := http.NewRequestWithContext(context.Background(), method, "https://api"+path, http.NoBody)
+	require.NoError(t, err)
+	return req
+}
+
+func TestLineEndsRequestsWithTheAttempt(t *testing.T) {
+	stop := errors.New("interrupted")
+	record := "/api/v1/namespaces/ns/secrets/sh.helm.release.v1.x.v1"
+	for name, tc := range map[string]struct {
+		method, path string
+		takes        time.Duration
+		sent         time.Duration // when the request is sent; the attempt ends after 1 s
+		want         error
+		ends         time.Duration
+	}{
+		"a request before the end":                    {http.MethodPost, "/api/v1/pods", 500 * time.Millisecond, 0, nil, 500 * time.Millisecond},
+		"a watch ends at once":                        {http.MethodGet, "/api/v1/pods", time.Hour, 0, stop, time.Second},
+		"a write on its way comes to its end":         {http.MethodPost, "/api/v1/pods", 3 * time.Second, 0, nil, 3 * time.Second},
+		"but not for ever":                            {http.MethodPost, "/api/v1/pods", time.Hour, 0, stop, time.Second + finish},
+		"a new request is refused":                    {http.MethodPost, "/api/v1/pods", time.Second, 2 * time.Second, stop, 2 * time.Second},
+		"the record of a release is still written":    {http.MethodPut, record, time.Second, 2 * time.Second, nil, 3 * time.Second},
+		"a new revision of a release is not":          {http.MethodPost, "/api/v1/namespaces/ns/secrets", time.Second, 2 * time.Second, stop, 2 * time.Second},
+		"the record waits for a slow server, bounded": {http.MethodPut, record, time.Hour, 2 * time.Second, stop, 2*time.Second + finish + bounded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &line{}
+				client := l.wrap(server{tc.takes})
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer l.open(ctx, discard{})()
+				start := time.Now()
+				time.AfterFunc(time.Second, func() { cancel(stop) })
+				time.Sleep(tc.sent)
+
+				resp, err := client.RoundTrip(request(t, tc.method, tc.path))
+
+				if tc.want != nil {
+					require.ErrorIs(t, err, tc.want)
+				} else {
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+				}
+				require.Equal(t, tc.ends, time.Since(start))
+			})
+		})
+	}
+}
+
+// bounded is how much later than finish the record of a release ends.
+const bounded = record
+
+func TestLineTellsOfHolds(t *testing.T) {
+	l := &line{}
+	out := &reports{}
+	defer l.open(t.Context(), out)()
+	fault := webhook.Fault{Kind: webhook.Admission, Webhook: "v.example.io", Service: "w", Namespace: "ns", Cause: "EOF"}
+	notice := webhook.Notice{Request: webhook.Request{Kind: "Widget", Namespace: "demo", Name: "w1"}, Fault: fault}
+
+	l.notify(notice)
+	notice.Released, notice.Held, notice.Sends = true, 1500*time.Millisecond, 7
+	l.notify(notice)
+	notice.Err = &webhook.HoldError{Limit: 5 * time.Minute}
+	l.notify(notice)
+
+	w := runner.Webhook{Name: "v.example.io", Service: "ns/w", Cause: "EOF"}
+	released := w
+	released.HeldSeconds, released.Sends = 1.5, 7
+	require.Equal(t, []runner.Report{
+		{Type: runner.TypeHeld, Object: "Widget/demo/w1", Webhook: &w},
+		{Type: runner.TypeReleased, Object: "Widget/demo/w1", Webhook: &released},
+		{Type: runner.TypeReleased, Object: "Widget/demo/w1", Webhook: &released, Error: "not answered within 5m0s"},
+	}, out.all)
+}
+
+func TestExplainHold(t *testing.T) {
+	fault := webhook.Fault{
+		Kind: webhook.Admission, Class: webhook.Race, Webhook: "v.example.io", Service: "w", Namespace: "ns", Cause: "connection refused",
+	}
+	request := webhook.Request{Kind: "Widget", Namespace: "demo", Name: "w1"}
+	bound := &runner.TimeoutError{After: time.Minute}
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+		hint string
+	}{
+		"not about a hold": {errors.New("x"), "x", ""},
+		"the hold's own bound": {
+			&webhook.HoldError{Request: request, Fault: fault, Limit: 5 * time.Minute},
+			`timed out after 5m waiting for webhook "v.example.io" (Service ns/w) to judge Widget/demo/w1: connection refused`,
+			"kubectl get endpointslices,pods -n ns",
+		},
+		"the step's bound": {
+			&webhook.HoldError{Request: request, Fault: fault, Cause: bound},
+			`timed out after 1m waiting for webhook "v.example.io" (Service ns/w) to judge Widget/demo/w1: connection refused`,
+			"kubectl get endpointslices,pods -n ns",
+		},
+		"a misconfigured webhook": {
+			&webhook.HoldError{Request: request, Fault: webhook.Fault{Class: webhook.Misconfigured, Webhook: "v", Cause: "x509: wrong"}, Limit: 30 * time.Second},
+			`timed out after 30s waiting for webhook "v" to judge Widget/demo/w1: x509: wrong`,
+			"does not heal by waiting",
+		},
+		"an interrupted run": {
+			&webhook.HoldError{Request: request, Fault: fault, Cause: errors.New("interrupted")},
+			`Widget/demo/w1 was held 0s for webhook "v.example.io" (Service ns/w), which never answered: connection refused: interrupted`, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := explainHold(tc.err)
+			require.EqualError(t, err, tc.want)
+			require.Contains(t, runner.HintOf(err), tc.hint)
+			require.ErrorIs(t, err, tc.err, "the client's own error stays in the chain")
+		})
+	}
+}
