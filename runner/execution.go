@@ -79,18 +79,19 @@ func (x *Execution) Apply(e Event) {
 	switch e.Type {
 	case TypePlan:
 		x.begin(e)
-		return
 	case TypeCancel:
 		x.err = e.Error
-		return
 	case TypeDone:
 		x.state, x.err = e.State, e.Error
-		return
+	default:
+		if s := x.byName[e.Step]; s != nil {
+			s.apply(e)
+		}
 	}
-	s := x.byName[e.Step]
-	if s == nil {
-		return
-	}
+}
+
+// apply folds an event of the step.
+func (s *Step) apply(e Event) {
 	switch e.Type {
 	case TypeState:
 		s.enter(e)

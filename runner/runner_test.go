@@ -37,6 +37,7 @@ func TestTraces(t *testing.T) {
 }
 
 func playTrace(t *testing.T, file string) {
+	t.Helper()
 	golden, err := txtar.ParseFile(file)
 	require.NoError(t, err)
 	var (

@@ -265,6 +265,7 @@ func (tr *trace) Observe(e runner.Event) {
 				what += fmt.Sprintf(" %s=%d", s, n)
 			}
 		}
+	default: // what they carry is drawn below
 	}
 	if e.Attempt > 0 {
 		what += fmt.Sprintf(" %d/%d", e.Attempt, e.Attempts)
