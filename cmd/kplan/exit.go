@@ -34,8 +34,8 @@ func (e *usageError) Usage() bool   { return true }
 type user interface{ Usage() bool }
 
 // usagef makes a usageError.
-func usagef(hint, format string, args ...any) error {
-	return &usageError{err: fmt.Errorf(format, args...), hint: hint}
+func usagef(format string, args ...any) error {
+	return &usageError{err: fmt.Errorf(format, args...)}
 }
 
 // shownError is an error that was shown already.
@@ -56,8 +56,7 @@ func (a *app) exit(err error) int {
 
 // show writes what went wrong and what to do about it.
 func (a *app) show(err error) {
-	var faults plan.Diagnostics
-	if errors.As(err, &faults) {
+	if faults, ok := errors.AsType[plan.Diagnostics](err); ok {
 		fmt.Fprintln(a.stderr, ui.Clean(faults.Error()))
 		return
 	}
@@ -70,7 +69,7 @@ func split(err error) []error {
 		return nil
 	}
 	var all []error
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only the outermost
+	if many, ok := err.(interface{ Unwrap() []error }); ok { // only the outermost
 		var lines []string
 		for _, e := range many.Unwrap() {
 			all = append(all, split(e)...)

@@ -32,7 +32,7 @@ to those that need it.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			f := graph.Format(output)
 			if !slices.Contains(graph.Formats, f) {
-				return usagef("", "there is no output format %q, only text, dot, mermaid and json", output)
+				return usagef("there is no output format %q, only text, dot, mermaid and json", output)
 			}
 			p, err := plan.Load(args[0], *in)
 			if err != nil {

@@ -40,7 +40,7 @@ func (f format) check() error {
 	case formatNone, formatJSON, formatYAML:
 		return nil
 	}
-	return usagef("", "there is no output format %q, only json and yaml", string(f))
+	return usagef("there is no output format %q, only json and yaml", string(f))
 }
 
 // print writes v to stdout. A reader that went away is no error.

@@ -57,9 +57,9 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 func (o *runOptions) check() error {
 	switch {
 	case o.parallel < 1:
-		return usagef("", "--parallel must be at least 1, not %d", o.parallel)
+		return usagef("--parallel must be at least 1, not %d", o.parallel)
 	case o.timeout < 0:
-		return usagef("", "--timeout must not be negative")
+		return usagef("--timeout must not be negative")
 	}
 	if _, err := ui.ParseMode(o.progress); err != nil {
 		return &usageError{err: err}

@@ -86,17 +86,18 @@ func (p *plain) draw(e runner.Event) {
 	switch e.Type {
 	case runner.TypePlan:
 		p.begin(e)
-		return
 	case runner.TypeCancel:
 		p.line(e.Time, "", string(e.Type), "33;1", stopNotice(e))
-		return
-	case runner.TypeDone:
-		return
+	default: // that of done is the summary, see close
+		if s := p.x.Step(e.Step); s != nil {
+			p.step(e, s, before)
+		}
 	}
-	s := p.x.Step(e.Step)
-	if s == nil {
-		return
-	}
+}
+
+// step writes the line that an event of s deserves, if any; before is the state
+// that it found s in.
+func (p *plain) step(e runner.Event, s *runner.Step, before runner.State) {
 	switch e.Type {
 	case runner.TypeState:
 		p.state(e, s, before)
