@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -47,9 +48,7 @@ func Labels(s *metav1.LabelSelector) (map[string]string, error) {
 	if s == nil {
 		return labels, nil
 	}
-	for k, v := range s.MatchLabels {
-		labels[k] = v
-	}
+	maps.Copy(labels, s.MatchLabels)
 	for _, e := range s.MatchExpressions {
 		switch e.Operator {
 		case metav1.LabelSelectorOpIn:
@@ -60,6 +59,7 @@ func Labels(s *metav1.LabelSelector) (map[string]string, error) {
 			if _, ok := labels[e.Key]; !ok {
 				labels[e.Key] = ""
 			}
+		default: // NotIn and DoesNotExist are satisfied by labels that are not there
 		}
 	}
 	sel, err := metav1.LabelSelectorAsSelector(s)
