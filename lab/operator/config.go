@@ -75,7 +75,7 @@ func (l *list) String() string   { return strings.Join(*l, ",") }
 
 func (l *list) Set(s string) error {
 	*l = nil
-	for _, v := range strings.Split(s, ",") {
+	for v := range strings.SplitSeq(s, ",") {
 		if v = strings.TrimSpace(v); v != "" {
 			*l = append(*l, v)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -80,9 +81,7 @@ func (c *controller) external(ctx context.Context, obj *unstructured.Unstructure
 		if err != nil {
 			return nil, err
 		}
-		for k, v := range all {
-			out[k] = v
-		}
+		maps.Copy(out, all)
 	}
 	data, _, _ := unstructured.NestedSlice(obj.Object, "spec", "data")
 	for _, d := range data {

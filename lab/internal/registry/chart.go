@@ -35,12 +35,12 @@ func pack(dir string) (chart, error) {
 	}
 	var c chart
 	if err := yaml.Unmarshal(text, &c.metadata); err != nil {
-		return chart{}, fmt.Errorf("Chart.yaml: %w", err)
+		return chart{}, fmt.Errorf("cannot parse Chart.yaml: %w", err)
 	}
 	c.name, _ = c.metadata["name"].(string)
 	c.version, _ = c.metadata["version"].(string)
 	if c.name == "" || c.version == "" {
-		return chart{}, errors.New("Chart.yaml: name and version must be strings")
+		return chart{}, errors.New("name and version in Chart.yaml must be strings")
 	}
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)

@@ -102,7 +102,7 @@ func push(h http.Handler, c chart) error {
 }
 
 func send(h http.Handler, method, target, mediaType string, body []byte) error {
-	req, err := http.NewRequest(method, target, bytes.NewReader(body)) //nolint:noctx // answered in this process
+	req, err := http.NewRequest(method, target, bytes.NewReader(body)) // answered in this process
 	if err != nil {
 		return err
 	}
