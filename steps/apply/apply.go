@@ -110,7 +110,7 @@ func (r *run) do(ctx context.Context) error {
 	sending, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var sends sync.WaitGroup
-	for p := first; p < phases; p++ {
+	for p := range phases {
 		items := r.inPhase(p)
 		if len(items) > 0 {
 			if err := r.survey(sending, items); err != nil {

@@ -198,10 +198,12 @@ func TestApplyErrors(t *testing.T) {
 		},
 		"several invalid objects": {
 			"{apiVersion: v1, kind: ConfigMap, metadata: {name: A_}}\n---\n{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: []}}\n",
-			[]string{"2 objects failed: ", `ConfigMap "A_" is invalid`, `Service "a" is invalid`}, "", true,
+			[]string{"2 objects failed: ", `ConfigMap "A_" is invalid`, `Service "a" is invalid`},
+			"", true,
 		},
 		"a field that does not exist": {
-			"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, dta: {x: y}}", []string{"ConfigMap/NS/a: ", ".dta: field not declared in schema"},
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, dta: {x: y}}",
+			[]string{"ConfigMap/NS/a: ", ".dta: field not declared in schema"},
 			"a field's name or type is wrong: see kubectl explain", true,
 		},
 		"a namespace that does not exist": {
@@ -211,7 +213,8 @@ func TestApplyErrors(t *testing.T) {
 		},
 		"a Secret whose value is invalid": {
 			"{apiVersion: v1, kind: Secret, type: kubernetes.io/dockerconfigjson, metadata: {name: s}, stringData: {.dockerconfigjson: hunter2}}",
-			[]string{`Secret "s" is invalid: data[.dockerconfigjson]: FieldValueInvalid`}, "", true,
+			[]string{`Secret "s" is invalid: data[.dockerconfigjson]: FieldValueInvalid`},
+			"", true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -261,15 +261,19 @@ func (b *board) recoveryOver() <-chan time.Time {
 
 // verdict tells whether the wait is over, and how.
 func (b *board) verdict() (bool, error) {
-	var errs []error
+	var (
+		errs   []error
+		failed *FailedError // the last one
+	)
 	for _, e := range b.entries {
 		if e.reading.State == Failed {
-			errs = append(errs, &FailedError{Target: e.target, Reason: e.reading.Reason})
+			failed = &FailedError{Target: e.target, Reason: e.reading.Reason}
+			errs = append(errs, failed)
 		}
 	}
 	switch {
 	case len(errs) == 1:
-		return true, runner.WithHint(errs[0], "look with: "+errs[0].(*FailedError).Target.describe())
+		return true, runner.WithHint(failed, "look with: "+failed.Target.describe())
 	case len(errs) > 1:
 		return true, errors.Join(errs...)
 	}

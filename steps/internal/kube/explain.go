@@ -157,13 +157,14 @@ func unreachable(host string, err error) error {
 
 // short leaves out the method and address that net/http puts before the cause.
 func short(err error) error {
-	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
-		if op := (*net.OpError)(nil); errors.As(inner, &op) {
-			return op
-		}
-		return inner
+	inner := errors.Unwrap(err)
+	if inner == nil {
+		return err
 	}
-	return err
+	if op, ok := errors.AsType[*net.OpError](inner); ok {
+		return op
+	}
+	return inner
 }
 
 func explainNetwork(err error) error {

@@ -37,7 +37,9 @@ func TestExplain(t *testing.T) {
 		hint      string
 	}{
 		"a verb that is not allowed": {
-			forbidden, Op{Verb: "patch", Resource: deployments, Namespace: "app"}, true,
+			forbidden,
+			Op{Verb: "patch", Resource: deployments, Namespace: "app"},
+			true,
 			"check with: kubectl auth can-i create deployments.apps -n app",
 		},
 		"a verb that is not allowed, and a caller who knows nothing": {
@@ -46,17 +48,22 @@ func TestExplain(t *testing.T) {
 		"a verb that is not allowed in the whole cluster": {
 			apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "x",
 				errors.New(`User "jane" cannot patch resource "namespaces" in API group "" at the cluster scope`)),
-			Op{}, true, "check with: kubectl auth can-i patch namespaces",
+			Op{},
+			true, "check with: kubectl auth can-i patch namespaces",
 		},
 		"a quota": {
 			apierrors.NewForbidden(deployments, "x", errors.New("exceeded quota: small")), Op{}, true, "",
 		},
 		"a denial by a webhook, which answers Forbidden too": {
-			answer(403, metav1.StatusReasonForbidden, `admission webhook "vx.example.io" denied the request: no`, nil), Op{}, true,
+			answer(403, metav1.StatusReasonForbidden, `admission webhook "vx.example.io" denied the request: no`, nil),
+			Op{},
+			true,
 			"the webhook works and refuses this object: change the object or the policy",
 		},
 		"a denial by a webhook with a code of its own": {
-			answer(503, "", `admission webhook "vx.example.io" denied the request: no`, nil), Op{}, true,
+			answer(503, "", `admission webhook "vx.example.io" denied the request: no`, nil),
+			Op{},
+			true,
 			"the webhook works and refuses this object: change the object or the policy",
 		},
 		"a webhook that cannot be called": {
@@ -65,10 +72,13 @@ func TestExplain(t *testing.T) {
 		"a namespace that is being deleted": {
 			answer(403, metav1.StatusReasonForbidden, "unable to create new content in namespace x because it is being terminated",
 				&metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}}),
-			Op{}, false, "the namespace is being deleted: wait until it is gone",
+			Op{},
+			false, "the namespace is being deleted: wait until it is gone",
 		},
 		"a namespace that is missing": {
-			apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "app"), Op{}, false,
+			apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "app"),
+			Op{},
+			false,
 			`create the namespace "app" in a step before, or with create_namespace: true`,
 		},
 		"an object that is missing": {apierrors.NewNotFound(deployments, "x"), Op{}, false, ""},
@@ -78,7 +88,8 @@ func TestExplain(t *testing.T) {
 				{Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "kube-controller-manager" with subresource "scale"`},
 				{Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "helm" using apps/v1`, Field: ".spec.paused"},
 			}}),
-			Op{}, true, `owned by "helm" and "kube-controller-manager"; take the fields over with force_conflicts: true, or leave them out`,
+			Op{},
+			true, `owned by "helm" and "kube-controller-manager"; take the fields over with force_conflicts: true, or leave them out`,
 		},
 		"an object that changed meanwhile": {
 			apierrors.NewConflict(deployments, "x", errors.New("please apply your changes to the latest version")), Op{}, false, "",
@@ -86,22 +97,31 @@ func TestExplain(t *testing.T) {
 		"an invalid object": {apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", nil), Op{}, true, ""},
 		"a field that the schema lacks": {
 			answer(500, "", "failed to create typed patch object (app/x; apps/v1, Kind=Deployment): .spec.replica: field not declared in schema", nil),
-			Op{}, true, "a field's name or type is wrong: see kubectl explain",
+			Op{},
+			true, "a field's name or type is wrong: see kubectl explain",
 		},
 		"credentials that expired": {
-			apierrors.NewUnauthorized("Unauthorized"), Op{}, true,
+			apierrors.NewUnauthorized("Unauthorized"),
+			Op{},
+			true,
 			"the credentials in the kubeconfig may have expired: log in again, then check with kubectl auth whoami",
 		},
 		"a kind that nobody serves": {
-			&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "example.io", Kind: "Widget"}}, Op{}, false,
+			&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "example.io", Kind: "Widget"}},
+			Op{},
+			false,
 			"is its CustomResourceDefinition installed? a step that installs it belongs in needs",
 		},
 		"a refused connection": {
-			&url.Error{Op: "Get", URL: "https://x", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, Op{}, false,
+			&url.Error{Op: "Get", URL: "https://x", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}},
+			Op{},
+			false,
 			"nobody listens at this address: is the cluster running, and is the kubeconfig of today?",
 		},
 		"a name that does not resolve": {
-			&url.Error{Op: "Get", URL: "https://x", Err: &net.DNSError{Name: "x", Err: "no such host"}}, Op{}, false,
+			&url.Error{Op: "Get", URL: "https://x", Err: &net.DNSError{Name: "x", Err: "no such host"}},
+			Op{},
+			false,
 			`the name "x" does not resolve: check the cluster's server in the kubeconfig, and VPN or DNS`,
 		},
 		"a context that ended":             {context.Canceled, Op{}, false, ""},

@@ -42,7 +42,8 @@ kind: Deployment
 metadata: {name: x, generation: 1}
 spec: {replicas: 1, progressDeadlineSeconds: 600}
 status: {observedGeneration: 1, replicas: 1, updatedReplicas: 1}`, waiting("Available: 0/1")},
-		"a Deployment of an older generation": {`
+		"a Deployment of an older generation": {
+			`
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: x, generation: 2}
@@ -50,8 +51,10 @@ spec: {replicas: 1, progressDeadlineSeconds: 600}
 status:
   {observedGeneration: 1, replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1,
    conditions: [{type: Available, status: "True"}, {type: Progressing, status: "True", reason: NewReplicaSetAvailable}]}`,
-			waiting("Deployment generation is 2, but latest observed generation is 1")},
-		"a Deployment that is available": {`
+			waiting("Deployment generation is 2, but latest observed generation is 1"),
+		},
+		"a Deployment that is available": {
+			`
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: x, generation: 1}
@@ -59,14 +62,17 @@ spec: {replicas: 1, progressDeadlineSeconds: 600}
 status:
   {observedGeneration: 1, replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1,
    conditions: [{type: Available, status: "True"}, {type: Progressing, status: "True", reason: NewReplicaSetAvailable}]}`,
-			reached("Deployment is available. Replicas: 1")},
-		"a Deployment past its progress deadline may yet recover": {`
+			reached("Deployment is available. Replicas: 1"),
+		},
+		"a Deployment past its progress deadline may yet recover": {
+			`
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: x, generation: 1}
 spec: {replicas: 1, progressDeadlineSeconds: 600}
 status: {observedGeneration: 1, replicas: 1, conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]}`,
-			Reading{State: Failed, Reason: "Progress deadline exceeded", Recoverable: true}},
+			Reading{State: Failed, Reason: "Progress deadline exceeded", Recoverable: true},
+		},
 		"a Deployment that is paused": {`
 apiVersion: apps/v1
 kind: Deployment
@@ -84,30 +90,36 @@ apiVersion: batch/v1
 kind: Job
 metadata: {name: x}
 status: {startTime: "2026-01-01T00:00:00Z", conditions: [{type: Complete, status: "True"}]}`, reached("complete")},
-		"a Job that failed": {`
+		"a Job that failed": {
+			`
 apiVersion: batch/v1
 kind: Job
 metadata: {name: x}
 status: {conditions: [{type: Failed, status: "True", reason: BackoffLimitExceeded, message: Job has reached the specified backoff limit}]}`,
-			failed("Failed is True: Job has reached the specified backoff limit")},
+			failed("Failed is True: Job has reached the specified backoff limit"),
+		},
 		"a Job that is suspended": {`{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {suspend: true}}`, reached("suspended")},
-		"a Pod in a crash loop may yet come up": {`
+		"a Pod in a crash loop may yet come up": {
+			`
 apiVersion: v1
 kind: Pod
 metadata: {name: x}
 status: {phase: Running, containerStatuses: [{name: operator, state: {waiting: {reason: CrashLoopBackOff}}}]}`,
-			waiting("Containers in CrashLoop state: operator")},
+			waiting("Containers in CrashLoop state: operator"),
+		},
 		"a Pod that ended in failure": {`
 apiVersion: v1
 kind: Pod
 metadata: {name: x}
 status: {phase: Failed, reason: Evicted}`, failed("the pod failed Evicted")},
-		"a CustomResourceDefinition whose names are taken": {`
+		"a CustomResourceDefinition whose names are taken": {
+			`
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: x}
 status: {conditions: [{type: NamesAccepted, status: "False", reason: ListKindConflict, message: taken}]}`,
-			Reading{State: Failed, Reason: "taken", Recoverable: true}},
+			Reading{State: Failed, Reason: "taken", Recoverable: true},
+		},
 		"a CustomResourceDefinition without status": {`
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -124,18 +136,22 @@ apiVersion: example.io/v1
 kind: Widget
 metadata: {name: x, generation: 1}
 status: {conditions: [{type: Ready, status: Unknown, reason: Pending}]}`, waiting("Pending")},
-		"an APIService that is not Available": {`
+		"an APIService that is not Available": {
+			`
 apiVersion: apiregistration.k8s.io/v1
 kind: APIService
 metadata: {name: v1.metrics.k8s.io}
 status: {conditions: [{type: Available, status: "False", reason: MissingEndpoints, message: no endpoints}]}`,
-			waiting("Available is False: no endpoints")},
-		"a custom resource that was Ready a generation ago": {`
+			waiting("Available is False: no endpoints"),
+		},
+		"a custom resource that was Ready a generation ago": {
+			`
 apiVersion: example.io/v1
 kind: Widget
 metadata: {name: x, generation: 3}
 status: {observedGeneration: 2, conditions: [{type: Ready, status: "True"}]}`,
-			waiting("Widget generation is 3, but latest observed generation is 2")},
+			waiting("Widget generation is 3, but latest observed generation is 2"),
+		},
 		"a resource with its generation as a string, as Argo Rollouts write it": {`
 apiVersion: argoproj.io/v1alpha1
 kind: Rollout
