@@ -208,7 +208,9 @@ func TestHelmStepCreatesItsNamespace(t *testing.T) {
 	t.Parallel()
 	lab := labtest.ControlPlane(t)
 	ns := lab.Namespace(t) + "-own"
-	t.Cleanup(func() { _ = lab.Clientset(t).CoreV1().Namespaces().Delete(context.Background(), ns, metav1.DeleteOptions{}) })
+	t.Cleanup(func() {
+		_ = lab.Clientset(t).CoreV1().Namespaces().Delete(context.Background(), ns, metav1.DeleteOptions{})
+	})
 
 	out := runPlan(t, lab, ns, "\n- name: s\n  helm: {chart: "+chartOf(t, nil)+", release: NS, namespace: NS, create_namespace: true}\n")
 
