@@ -136,7 +136,8 @@ func TestLabels(t *testing.T) {
 		"match labels": {`{matchLabels: {a: b}}`, map[string]string{"a": "b"}, false},
 		"expressions": {
 			`{matchExpressions: [{key: a, operator: In, values: [x, y]}, {key: b, operator: NotIn, values: [z]}, {key: c, operator: Exists}]}`,
-			map[string]string{"a": "x", "c": ""}, false,
+			map[string]string{"a": "x", "c": ""},
+			false,
 		},
 		"a contradiction": {`{matchLabels: {a: b}, matchExpressions: [{key: a, operator: DoesNotExist}]}`, nil, true},
 	} {
