@@ -112,8 +112,11 @@ spec: {ports: [{port: 80}], type: ClusterIP, clusterIP: "300.0.0.1"}
 		"the first install is kept":             {"keep", false, []release.Status{release.StatusFailed}, "bad"},
 		"the first install is uninstalled":      {"uninstall", false, nil, ""},
 		"rollback leaves a first install alone": {"rollback", false, []release.Status{release.StatusFailed}, "bad"},
-		"an upgrade is rolled back": {"rollback", true,
-			[]release.Status{release.StatusSuperseded, release.StatusFailed, release.StatusDeployed}, "good"},
+		"an upgrade is rolled back": {
+			"rollback", true,
+			[]release.Status{release.StatusSuperseded, release.StatusFailed, release.StatusDeployed},
+			"good",
+		},
 		"uninstall leaves an upgrade alone": {"uninstall", true, []release.Status{release.StatusDeployed, release.StatusFailed}, "bad"},
 	} {
 		t.Run(name, func(t *testing.T) {
