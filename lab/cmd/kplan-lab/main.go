@@ -66,7 +66,7 @@ containerd, cluster DNS. It needs Linux, root, Go and apt-get; nothing else.`,
 	}
 	root.PersistentFlags().StringVar(&o.name, "name", "kplan", "name of the lab")
 	root.AddCommand(
-		upCommand(o), downCommand(o), statusCommand(o), listCommand(), kubeconfigCommand(o), loadCommand(o),
+		upCommand(o), downCommand(o), statusCommand(o), listCommand(), kubeconfigCommand(o), loadCommand(o), imageCommand(),
 		execCommand(o), kubectlCommand(o), logsCommand(o), buildCommand(),
 		restartCommand(o), stopCommand(o), startCommand(o),
 		serveCommand(),

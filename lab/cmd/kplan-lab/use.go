@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/lab/internal/cluster"
+	"github.com/kplan-dev/kplan/lab/internal/image"
 )
 
 func statusCommand(o *options) *cobra.Command {
@@ -148,6 +150,32 @@ func loadCommand(o *options) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&i.Tar, "tar", "", "a tar file of images instead, as docker save writes it")
 	cmd.Flags().StringVar(&i.User, "user", "65532:65532", "user and group of the image's process")
+	return cmd
+}
+
+// imageCommand writes what loadCommand loads, for clusters that are no lab.
+func imageCommand() *cobra.Command {
+	var user string
+	cmd := &cobra.Command{
+		Use:   "image IMAGE BINARY FILE",
+		Short: "write an image of a static binary to a tar file, for other clusters",
+		Example: `  kplan-lab image kplan.dev/lab-operator:dev bin/lab-operator operator.tar
+  kind load image-archive operator.tar`,
+		Args: cobra.ExactArgs(3),
+		RunE: func(_ *cobra.Command, args []string) (err error) {
+			file, err := os.Create(args[2])
+			if err != nil {
+				return err
+			}
+			defer func() {
+				if err = errors.Join(err, file.Close()); err != nil {
+					_ = os.Remove(args[2]) // half an image helps nobody
+				}
+			}()
+			return image.Write(file, args[1], image.Options{Name: args[0], User: user})
+		},
+	}
+	cmd.Flags().StringVar(&user, "user", "65532:65532", "user and group of the image's process")
 	return cmd
 }
 
