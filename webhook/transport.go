@@ -129,7 +129,7 @@ func replayable(req *http.Request) (func() (io.ReadCloser, error), error) {
 		return nil, nil
 	}
 	if req.GetBody != nil {
-		return req.GetBody, nil
+		return req.GetBody, req.Body.Close() // http.RoundTripper has to close it
 	}
 	// client-go always sends bytes; another client's stream is kept in memory.
 	// An object is at most some MiB (etcd's limit is 1.5 MiB by default).
