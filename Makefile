@@ -73,8 +73,10 @@ bench: $(LAB) ## Measure how long after the floor objects are admitted (30 insta
 lint: $(BIN)/golangci-lint ## Check style and the import rules
 	$(BIN)/golangci-lint run ./...
 	cd lab && ../$(BIN)/golangci-lint run --config ../.golangci.yaml ./...
+	cd lab/coredns && ../../$(BIN)/golangci-lint run --config ../../.golangci.yaml ./...
 	go mod tidy -diff
 	cd lab && go mod tidy -diff
+	cd lab/coredns && go mod tidy -diff
 
 $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 	@$(say) 'building the linter, some minutes'
