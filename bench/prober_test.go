@@ -17,8 +17,7 @@ const (
 	every = 10 * time.Millisecond
 	// unanswered is how many dry-runs may be on their way at once. Some, because a
 	// call that hangs must not hide the moment at which others pass; few, because
-	// each can cost the webhook a TLS handshake of its own, and a crowd of them
-	// would delay what is measured.
+	// each can cost the webhook a TLS handshake of its own.
 	unanswered = 4
 )
 
