@@ -23,7 +23,10 @@ func explainHold(err error) error {
 		limit = step.After
 	}
 	f := held.Fault
-	name := fmt.Sprintf("webhook %q", f.Webhook)
+	name := "a webhook"
+	if f.Webhook != "" {
+		name = fmt.Sprintf("webhook %q", f.Webhook)
+	}
 	if key := f.ServiceKey(); key != "" {
 		name += " (Service " + key + ")"
 	}
@@ -40,7 +43,6 @@ type heldInVain struct {
 func (e *heldInVain) Unwrap() []error { return []error{e.TimeoutError, e.client} }
 
 func hintFor(f webhook.Fault) string {
-	where := fmt.Sprintf("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o wide | grep %s", f.Webhook)
 	switch {
 	case f.Kind == webhook.Conversion:
 		return "the CRD's conversion webhook must run before its objects can be read or written"
@@ -49,6 +51,7 @@ func hintFor(f webhook.Fault) string {
 	case f.Service != "":
 		return fmt.Sprintf("look at the pods behind it (kubectl get endpointslices,pods -n %s); if nothing should answer any more, its webhook configuration is stale and can be deleted", f.Namespace)
 	default:
-		return "find the webhook's owner: " + where
+		return "find its configuration with: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations " +
+			"-o custom-columns=NAME:.metadata.name,WEBHOOKS:.webhooks[*].name"
 	}
 }

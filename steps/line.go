@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,13 +39,20 @@ type line struct {
 type attempt struct {
 	ctx      context.Context
 	reporter runner.Reporter
+
+	mu sync.Mutex
+	// denials are what webhooks refused, in the order of the answers.
+	denials []denial
 }
 
-// open connects the line to a running attempt; the result disconnects it.
-func (l *line) open(ctx context.Context, r runner.Reporter) func() {
-	l.attempt.Store(&attempt{ctx, r})
-	return func() { l.attempt.Store(nil) }
+// open connects the line to a running attempt, and close disconnects it.
+func (l *line) open(ctx context.Context, r runner.Reporter) *attempt {
+	a := &attempt{ctx: ctx, reporter: r}
+	l.attempt.Store(a)
+	return a
 }
+
+func (l *line) close() { l.attempt.Store(nil) }
 
 // wrap puts the line around a cluster's transport: outermost the end of the
 // attempt, then the hold, innermost the care for writes on their way.
@@ -53,7 +61,7 @@ func (l *line) wrap(base http.RoundTripper) http.RoundTripper {
 	if l.gate == nil {
 		return roundTripper(func(req *http.Request) (*http.Response, error) { return l.bound(inner, req) })
 	}
-	held := l.hold // each client has its own base
+	held := l.hold // each client has a base of its own
 	held.Base, held.Gate, held.Notify = inner, l.gate, l.notify
 	return roundTripper(func(req *http.Request) (*http.Response, error) { return l.bound(&held, req) })
 }
@@ -138,15 +146,19 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// notify tells the attempt's reporter what the hold tells.
+// notify tells the attempt's reporter what the hold tells, and keeps denials.
 func (l *line) notify(n webhook.Notice) {
 	a := l.attempt.Load()
 	if a == nil {
 		return
 	}
+	if n.Event == webhook.Refused {
+		a.deny(n)
+		return
+	}
 	w := &runner.Webhook{Name: n.Fault.Webhook, Service: n.Fault.ServiceKey(), Cause: n.Fault.Cause}
 	report := runner.Report{Type: runner.TypeHeld, Object: n.Request.String(), Webhook: w}
-	if n.Released {
+	if n.Event == webhook.Released {
 		report.Type = runner.TypeReleased
 		w.HeldSeconds, w.Sends = n.Held.Seconds(), n.Sends
 		report.Error = givenUp(n.Err)

@@ -70,7 +70,7 @@ func TestLineEndsRequestsWithTheAttempt(t *testing.T) {
 				l := &line{}
 				client := l.wrap(server{tc.takes})
 				ctx, cancel := context.WithCancelCause(t.Context())
-				defer l.open(ctx, discard{})()
+				l.open(ctx, discard{})
 				start := time.Now()
 				time.AfterFunc(time.Second, func() { cancel(stop) })
 				time.Sleep(tc.sent)
@@ -95,12 +95,12 @@ const bounded = record
 func TestLineTellsOfHolds(t *testing.T) {
 	l := &line{}
 	out := &reports{}
-	defer l.open(t.Context(), out)()
+	l.open(t.Context(), out)
 	fault := webhook.Fault{Kind: webhook.Admission, Webhook: "v.example.io", Service: "w", Namespace: "ns", Cause: "EOF"}
-	notice := webhook.Notice{Request: webhook.Request{Kind: "Widget", Namespace: "demo", Name: "w1"}, Fault: fault}
+	notice := webhook.Notice{Event: webhook.Held, Request: webhook.Request{Kind: "Widget", Namespace: "demo", Name: "w1"}, Fault: fault}
 
 	l.notify(notice)
-	notice.Released, notice.Held, notice.Sends = true, 1500*time.Millisecond, 7
+	notice.Event, notice.Held, notice.Sends = webhook.Released, 1500*time.Millisecond, 7
 	l.notify(notice)
 	notice.Err = &webhook.HoldError{Limit: 5 * time.Minute}
 	l.notify(notice)
@@ -154,4 +154,28 @@ func TestExplainHold(t *testing.T) {
 			require.ErrorIs(t, err, tc.err, "the client's own error stays in the chain")
 		})
 	}
+}
+
+// The API server does not say which object a webhook refused, and Helm does not add it.
+func TestDeniedObjectsAreNamed(t *testing.T) {
+	l := &line{}
+	a := l.open(t.Context(), discard{})
+	message := `admission webhook "v.example.io" denied the request: no`
+	for _, name := range []string{"w1", "w2"} {
+		l.notify(webhook.Notice{
+			Event: webhook.Refused, Request: webhook.Request{Kind: "Widget", Namespace: "demo", Name: name},
+			Fault: webhook.Fault{Class: webhook.Denied, Message: message},
+		})
+	}
+
+	err := runner.Permanent(errors.New("2 errors occurred: * " + message + " * " + message))
+	named := a.nameDenied(err)
+
+	require.EqualError(t, named, "Widget/demo/w1: "+message+"; Widget/demo/w2: "+message)
+	require.True(t, runner.IsPermanent(named))
+	other := errors.New("something else")
+	require.Equal(t, other, a.nameDenied(other))
+	already := errors.New("Widget/demo/w1: " + message + "; Widget/demo/w2: " + message)
+	require.Equal(t, already, a.nameDenied(already))
+	require.NoError(t, a.nameDenied(nil))
 }

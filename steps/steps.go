@@ -93,8 +93,9 @@ type connected struct {
 	line   *line
 }
 
-// Run runs the action, and turns the end of a hold into an error with a hint.
+// Run runs the action, and makes its error say more of webhooks.
 func (c *connected) Run(ctx context.Context, r runner.Reporter) error {
-	defer c.line.open(ctx, r)()
-	return explainHold(c.action.Run(ctx, r))
+	attempt := c.line.open(ctx, r)
+	defer c.line.close()
+	return attempt.nameDenied(explainHold(c.action.Run(ctx, r)))
 }

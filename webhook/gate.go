@@ -11,7 +11,8 @@ import (
 
 // Gate lets held requests go when their webhook answers. All transports to one
 // cluster share one: of the requests that wait for the same webhook one leads
-// and is sent again and again, the others follow once it was answered.
+// and is sent again and again, the others follow in growing numbers once it
+// was answered.
 //
 // The leader is not sent blindly: the gate watches the webhook's
 // EndpointSlices and the webhook configurations, hurries when they change and
@@ -21,6 +22,9 @@ type Gate struct {
 
 	mu    sync.Mutex
 	doors map[string]*door
+	// services remembers which Service a webhook was called at: an HTTP status
+	// of a webhook comes without an address.
+	services map[string]Fault
 	// watches counts the running watches; Close waits for them.
 	watches sync.WaitGroup
 	closed  bool
@@ -30,7 +34,7 @@ type Gate struct {
 // requests itself. With a nil client the gate is paced by backoff alone.
 // Close the gate when no request is held any more.
 func NewGate(client kubernetes.Interface) *Gate {
-	return &Gate{client: client, doors: map[string]*door{}}
+	return &Gate{client: client, doors: map[string]*door{}, services: map[string]Fault{}}
 }
 
 // Close stops the gate's watches and waits for them. Requests that are still
@@ -43,6 +47,20 @@ func (g *Gate) Close() {
 	}
 	g.mu.Unlock()
 	g.watches.Wait()
+}
+
+// locate adds the Service to a fault that does not name it, if an earlier one
+// of the same webhook did.
+func (g *Gate) locate(f Fault) Fault {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	name := string(f.Kind) + " " + f.Webhook
+	if f.Service != "" {
+		g.services[name] = f
+	} else if known, ok := g.services[name]; ok {
+		f.Service, f.Namespace, f.Port = known.Service, known.Namespace, known.Port
+	}
+	return f
 }
 
 // join puts a request into the row of those that wait for the fault's webhook.
@@ -160,17 +178,32 @@ func (t *turn) failed() bool {
 	return true
 }
 
-// answered says that the webhook answered the request: the others may go.
+// batch is how many requests are let go for each one that was answered: a
+// webhook that has just begun to answer is not met by all of them at once.
+const batch = 4
+
+// answered says that the webhook answered the request: some of the others may go.
 func (t *turn) answered() {
+	t.leave()
 	g := t.door.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, o := range t.door.row {
+	d := g.doors[t.door.key]
+	if d == nil {
+		return
+	}
+	n := min(len(d.row), batch)
+	for _, o := range d.row[:n] {
 		o.free = true
 		o.wake()
 	}
-	t.door.row = nil
-	t.door.remove()
+	d.row = slices.Delete(d.row, 0, n)
+	if len(d.row) == 0 {
+		d.remove()
+		return
+	}
+	d.pace.answered(time.Now())
+	d.row[0].wake()
 }
 
 // leave takes the turn out of the row; it is harmless when it is not in it.

@@ -79,3 +79,10 @@ func (p *pace) failed(now time.Time) {
 		p.next = now.Add(p.backoff.NextBackOff())
 	}
 }
+
+// answered makes the next leader wait for those that were let go: they tell
+// sooner than a try of its own.
+func (p *pace) answered(now time.Time) {
+	p.since, p.next = now, now.Add(fast)
+	p.backoff.Reset()
+}

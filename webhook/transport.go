@@ -22,12 +22,15 @@ const (
 // Transport holds requests that an admission webhook could not judge, and sends
 // them again until it does. The client above sees one slow request.
 //
-// A request is sent again only when the answer proves that nothing was
-// persisted:
+// A request is sent again only when the answer proves that it did nothing:
 //   - "failed calling webhook": admission runs before storage, so the object
-//     was not written, whatever the verb;
-//   - "conversion webhook for … failed": on a read nothing is written, on a
-//     write the object is converted before it is stored;
+//     was not written. A DELETE of a collection calls it for each object: the
+//     ones before the failure are gone, and sending it again deletes the rest;
+//   - "conversion webhook for … failed": on a read nothing is written; on a
+//     write the object is converted to its stored version first. (What was
+//     stored is converted back for the answer: a webhook that goes away between
+//     the two fails a write that was done. It is sent again all the same: a
+//     create answers that the object exists then.);
 //   - "not yet ready to handle request": the API server's admission has not
 //     synchronised and refuses before storage;
 //   - while a request is held, a connection to the API server that could not be
@@ -45,22 +48,33 @@ type Transport struct {
 	// Grace bounds how long a request is held for a webhook that is
 	// misconfigured; DefaultGrace when 0.
 	Grace time.Duration
-	// Notify is told when a request becomes held and when it is released. It is
-	// called from the request's goroutine and must not block. It may be nil.
+	// Notify is told when a request becomes held, is released, or is refused. It
+	// is called from the request's goroutine and must not block. It may be nil.
 	Notify func(Notice)
 }
 
-// Notice is what a Transport tells about one held request.
+// Event says what a Notice tells.
+type Event string
+
+// What a Transport tells of a request.
+const (
+	// Held: it waits for a webhook, or for another reason than before.
+	Held Event = "held"
+	// Released: the webhook that it was held for answered, or it was given up.
+	Released Event = "released"
+	// Refused: a webhook denied it.
+	Refused Event = "refused"
+)
+
+// Notice is what a Transport tells about one request.
 type Notice struct {
-	// Released is false when the request becomes held, or is held for another
-	// reason than before; true when it was answered or given up.
-	Released bool
-	Request  Request
-	// Fault is why the request is, or was last, held.
+	Event   Event
+	Request Request
+	// Fault is why the request is, or was last, held; or the denial.
 	Fault Fault
-	// Held is how long the request has been held.
-	Held time.Duration
-	// Sends counts how often it was sent.
+	// Held is how long the request has been held for this webhook, and Sends
+	// how often it was sent for it.
+	Held  time.Duration
 	Sends int
 	// Err is set when the request was given up.
 	Err error
@@ -117,10 +131,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	h := &hold{transport: t, req: req, body: body}
 	resp, fault, err := h.send()
-	if err != nil || !fault.Waitable() {
-		return resp, err
+	if err != nil {
+		return nil, err
 	}
-	return h.run(fault)
+	if fault.Waitable() {
+		return h.run(fault)
+	}
+	h.refused(fault)
+	return resp, nil
 }
 
 // replayable gives a function that makes the body of req anew; nil for no body.
@@ -155,6 +173,10 @@ type hold struct {
 	since time.Time
 	bad   time.Time
 	sends int
+	// began and before are the time and the sends at which the request came to
+	// be held for the fault's webhook.
+	began  time.Time
+	before int
 }
 
 // send sends the request once. A fault that can be waited for comes back with
@@ -184,7 +206,7 @@ func (h *hold) send() (*http.Response, Fault, error) {
 func (h *hold) run(f Fault) (*http.Response, error) {
 	h.request = describe(h.req, h.body)
 	h.since = time.Now()
-	h.met(f)
+	h.met(h.transport.Gate.locate(f))
 	turn := h.transport.Gate.join(h.fault)
 	defer func() { turn.leave() }()
 	for {
@@ -201,14 +223,18 @@ func (h *hold) run(f Fault) (*http.Response, error) {
 		case err != nil:
 			return nil, h.giveUp(err)
 		case f.Waitable():
+			f = h.transport.Gate.locate(f)
 			if f.key() != h.fault.key() || !turn.failed() {
 				turn.leave()
 				turn = h.transport.Gate.join(f)
 			}
 			h.met(f)
 		default:
-			turn.answered()
-			h.notify(true, nil)
+			if f.Class == Denied || (resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests) {
+				turn.answered()
+			}
+			h.notify(Released, nil)
+			h.refused(f)
 			return resp, nil
 		}
 	}
@@ -216,7 +242,14 @@ func (h *hold) run(f Fault) (*http.Response, error) {
 
 // met takes note of an answer, and tells of it when it is news.
 func (h *hold) met(f Fault) {
-	news := f.key() != h.fault.key() || f.Cause != h.fault.Cause
+	moved := f.Kind != h.fault.Kind || f.Webhook != h.fault.Webhook
+	news := moved || f.Cause != h.fault.Cause
+	if moved {
+		if h.fault.Kind != "" { // the webhook before answered, and now another one does not
+			h.notify(Released, nil)
+		}
+		h.began, h.before = time.Now(), h.sends-1
+	}
 	if f.Class != Misconfigured {
 		h.bad = time.Time{}
 	} else if h.bad.IsZero() {
@@ -224,7 +257,7 @@ func (h *hold) met(f Fault) {
 	}
 	h.fault = f
 	if news {
-		h.notify(false, nil)
+		h.notify(Held, nil)
 	}
 }
 
@@ -269,16 +302,23 @@ func (h *hold) giveUp(err error) error {
 	} else {
 		e.Cause = err
 	}
-	h.notify(true, e)
+	h.notify(Released, e)
 	return e
 }
 
-func (h *hold) notify(released bool, err error) {
+func (h *hold) notify(e Event, err error) {
 	if h.transport.Notify == nil {
 		return
 	}
 	h.transport.Notify(Notice{
-		Released: released, Request: h.request, Fault: h.fault,
-		Held: time.Since(h.since), Sends: h.sends, Err: err,
+		Event: e, Request: h.request, Fault: h.fault,
+		Held: time.Since(h.began), Sends: h.sends - h.before, Err: err,
 	})
+}
+
+// refused tells of a denial.
+func (h *hold) refused(f Fault) {
+	if f.Class == Denied && h.transport.Notify != nil {
+		h.transport.Notify(Notice{Event: Refused, Request: describe(h.req, h.body), Fault: f, Sends: h.sends})
+	}
 }

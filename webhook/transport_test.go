@@ -87,10 +87,10 @@ func TestTransportHoldsUntilTheWebhookAnswers(t *testing.T) {
 		require.Contains(t, string(body), `"name":"w1"`, "the body is sent whole each time")
 		require.Less(t, time.Since(start), 9500*time.Millisecond)
 		require.Len(t, notices, 2, "one notice when it is held, one when it is released")
-		require.False(t, notices[0].Released)
+		require.Equal(t, Held, notices[0].Event)
 		require.Equal(t, "Widget/demo/w1", notices[0].Request.String())
 		require.Equal(t, "ns/w", notices[0].Fault.ServiceKey())
-		require.True(t, notices[1].Released)
+		require.Equal(t, Released, notices[1].Event)
 		require.NoError(t, notices[1].Err)
 		require.Equal(t, int(server.sends.Load()), notices[1].Sends)
 	})
@@ -101,7 +101,8 @@ func TestTransportReturnsADenialUntouched(t *testing.T) {
 		server := &apiServer{answer: func(string) (*metav1.Status, error) {
 			return &metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: denial}, nil
 		}}
-		tr := &Transport{Base: server, Gate: NewGate(nil), Notify: func(Notice) { t.Error("a denial is not held") }}
+		var notices []Notice
+		tr := &Transport{Base: server, Gate: NewGate(nil), Notify: func(n Notice) { notices = append(notices, n) }}
 
 		resp, err := tr.RoundTrip(create(t.Context(), t, "w1"))
 
@@ -110,6 +111,9 @@ func TestTransportReturnsADenialUntouched(t *testing.T) {
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		require.Contains(t, string(body), "denied the request")
+		require.Len(t, notices, 1, "a denial is told, not held")
+		require.Equal(t, Refused, notices[0].Event)
+		require.Equal(t, "Widget/demo/w1", notices[0].Request.String())
 	})
 }
 
@@ -216,7 +220,7 @@ func TestTransportBounds(t *testing.T) {
 				require.WithinRange(t, time.Now(), start.Add(tc.limit), start.Add(tc.limit+100*time.Millisecond))
 				require.ErrorContains(t, err, "(Service ns/w), which never answered: ")
 				require.Equal(t, err, last.Err)
-				require.True(t, last.Released)
+				require.Equal(t, Released, last.Event)
 			})
 		})
 	}
@@ -287,4 +291,86 @@ func TestPace(t *testing.T) {
 		p.failed(later)
 	}
 	require.InDelta(t, time.Second, p.next.Sub(later), float64(100*time.Millisecond), "long after a change: once a second")
+}
+
+// A request that passes one webhook and then meets another is held by each in turn.
+func TestTransportTellsWhichWebhookHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		validating := strings.Replace(refused, "v.example.io", "second.example.io", 1)
+		server := &apiServer{answer: func(string) (*metav1.Status, error) {
+			switch d := time.Since(start); {
+			case d < 2*time.Second:
+				return internalError(refused), nil
+			case d < 3*time.Second:
+				return internalError(validating), nil
+			default:
+				return nil, nil
+			}
+		}}
+		var told []string
+		var held time.Duration
+		tr := &Transport{Base: server, Gate: NewGate(nil), Notify: func(n Notice) {
+			told = append(told, string(n.Event)+" "+n.Fault.Webhook)
+			require.NoError(t, n.Err)
+			if n.Event == Released {
+				held += n.Held
+			}
+		}}
+
+		_, err := tr.RoundTrip(create(t.Context(), t, "w1"))
+
+		require.NoError(t, err)
+		require.Equal(t, []string{
+			"held v.example.io", "released v.example.io", "held second.example.io", "released second.example.io",
+		}, told)
+		require.InDelta(t, 3*time.Second, held, float64(100*time.Millisecond), "no time is counted twice")
+	})
+}
+
+// An HTTP status of the webhook names no Service; it must not look like another webhook.
+func TestTransportKnowsAWebhookWithoutItsAddress(t *testing.T) {
+	sends := func(answer func(n int32) string) (n int32) {
+		synctest.Test(t, func(t *testing.T) {
+			server := &apiServer{}
+			server.answer = func(string) (*metav1.Status, error) { return internalError(answer(server.sends.Load())), nil }
+			tr := &Transport{Base: server, Gate: NewGate(nil), HoldTimeout: time.Minute}
+			_, err := tr.RoundTrip(create(t.Context(), t, "w1"))
+			require.Error(t, err)
+			n = server.sends.Load()
+		})
+		return n
+	}
+	unavailable := `Internal error occurred: failed calling webhook "v.example.io": failed to call webhook: the server is currently unable to handle the request`
+	steady := sends(func(int32) string { return refused })
+	flapping := sends(func(n int32) string {
+		if n%2 == 0 {
+			return unavailable
+		}
+		return refused
+	})
+	require.InDelta(t, steady, flapping, 20)
+}
+
+// Those that waited do not fall upon a webhook that has just begun to answer.
+func TestTransportLetsOthersGoInGrowingNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ready := time.Now().Add(5 * time.Second)
+		server := &apiServer{answer: readyAfter(5*time.Second, refused)}
+		tr := &Transport{Base: server, Gate: NewGate(nil)}
+		var wg sync.WaitGroup
+		for range 200 {
+			wg.Go(func() {
+				_, err := tr.RoundTrip(create(t.Context(), t, "w"))
+				require.NoError(t, err)
+			})
+		}
+		time.Sleep(time.Second)
+		server.most.Store(0)
+		time.Sleep(time.Until(ready) - time.Millisecond)
+		require.EqualValues(t, 1, server.most.Load())
+		wg.Wait()
+		require.Less(t, server.most.Load(), int32(180), "not all at once")
+		require.Less(t, time.Since(ready), 1200*time.Millisecond)
+	})
 }
