@@ -1,6 +1,7 @@
-// Package examples_test checks that the example plans can be read, that the
-// lab's charts render, and that the lab's operator misbehaves as it should on a
-// real node. It does not run the plans: the tests of cmd/kplan and steps do.
+// Package examples_test checks that the example plans can be read and run, that
+// the lab's charts render, and that the lab's operator misbehaves as it should
+// on a real node. It does not check how kplan meets faults: the tests of
+// cmd/kplan and steps do.
 package examples_test
 
 import (

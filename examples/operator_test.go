@@ -141,13 +141,7 @@ func ready(t *testing.T, client dynamic.Interface, ns string) {
 // object may race with the webhook.
 func helmInstall(t *testing.T, lab *labtest.Lab, ns, set string) {
 	t.Helper()
-	flags := lab.Flags()
-	flags.Namespace = &ns
-	config := new(action.Configuration)
-	helmInit.Lock()
-	err := config.Init(flags, ns, "secret", func(string, ...any) {})
-	helmInit.Unlock()
-	require.NoError(t, err)
+	config := helmOf(t, lab, ns)
 	c, err := loader.Load(filepath.Join(labtest.Charts(), "race"))
 	require.NoError(t, err)
 	values, err := strvals.Parse(set)
@@ -157,6 +151,18 @@ func helmInstall(t *testing.T, lab *labtest.Lab, ns, set string) {
 	t.Cleanup(func() { _, _ = action.NewUninstall(config).Run(ns) })
 	_, err = install.RunWithContext(t.Context(), c, values)
 	require.NoError(t, err)
+}
+
+// helmOf is Helm as its own command sets it up.
+func helmOf(t *testing.T, lab *labtest.Lab, ns string) *action.Configuration {
+	t.Helper()
+	helmInit.Lock()
+	defer helmInit.Unlock()
+	flags := lab.Flags()
+	flags.Namespace = &ns
+	config := new(action.Configuration)
+	require.NoError(t, config.Init(flags, ns, "secret", func(string, ...any) {}))
+	return config
 }
 
 // helmInit guards Helm's set-up, which writes package variables.
