@@ -81,13 +81,17 @@ func (b *bench) status() cluster.Status {
 	return s
 }
 
-// needRoot skips a test of real nodes where there can be none.
+// needRoot skips a test of real nodes where there can be none; with CI=true
+// that is a failure, so that nothing is left out unseen.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a real cluster; not with -short")
 	}
 	if os.Geteuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("a lab with a node needs root")
+		}
 		t.Skip("a lab with a node needs root")
 	}
 }
