@@ -115,3 +115,30 @@ func TestReaderGone(t *testing.T) {
 		require.NoError(t, w.Close())
 	}
 }
+
+// TestReaderOfResultsGone checks that it is no fault of a command when nobody
+// reads its result to the end, as in kplan completion bash | head -1.
+func TestReaderOfResultsGone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "plan.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(neverEnds), 0o600))
+	for _, args := range [][]string{
+		{"validate", file},
+		{"validate", file, "-o", "yaml"},
+		{"graph", file},
+		{"version"},
+		{"version", "-o", "json"},
+		{"run", "--help"},
+		{"--version"},
+		{"completion", "bash"},
+	} {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		cmd := command(t, args...)
+		var errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = w, &errs
+		require.NoError(t, cmd.Run(), "%v: %s", args, &errs)
+		require.Empty(t, errs.String(), args)
+		require.NoError(t, w.Close())
+	}
+}
