@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +36,7 @@ to those that need it.`,
 			if err != nil {
 				return err
 			}
-			if err := graph.Write(a.stdout, f, p); err != nil && !errors.Is(err, syscall.EPIPE) {
+			if err := graph.Write(a.stdout, f, p); err != nil {
 				return fmt.Errorf("writing the graph: %w", err)
 			}
 			return nil

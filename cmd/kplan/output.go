@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -43,7 +44,7 @@ func (f format) check() error {
 	return usagef("there is no output format %q, only json and yaml", string(f))
 }
 
-// print writes v to stdout. A reader that went away is no error.
+// print writes v to stdout.
 func (a *app) print(f format, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -56,8 +57,20 @@ func (a *app) print(f format, v any) error {
 	} else {
 		b = ui.InertJSON(b)
 	}
-	if _, err = a.stdout.Write(b); err != nil && !errors.Is(err, syscall.EPIPE) {
+	if _, err = a.stdout.Write(b); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil
+}
+
+// patient is a stdout whose reader may go away, as in kplan … | head -1: what
+// it does not want to read any more is no fault of the command.
+type patient struct{ out io.Writer }
+
+func (p patient) Write(b []byte) (int, error) {
+	n, err := p.out.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		return len(b), nil
+	}
+	return n, err
 }

@@ -28,7 +28,7 @@ type app struct {
 }
 
 func newApp(arg0 string, stdin io.Reader, stdout, stderr io.Writer) *app {
-	a := &app{name: "kplan", stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{name: "kplan", stdin: stdin, stdout: patient{stdout}, stderr: stderr}
 	if base := filepath.Base(arg0); strings.HasPrefix(base, "kubectl-") {
 		a.name = "kubectl kplan"
 	}
