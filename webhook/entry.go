@@ -130,10 +130,11 @@ type Reading struct {
 
 // Look climbs the ladder from Trusted to Backed by reading objects.
 func Look(ctx context.Context, client kubernetes.Interface, e Entry) (Reading, error) {
-	if reason := distrust(e.Client.CABundle, time.Now()); reason != "" {
+	ref := e.Client.Service
+	// A URL may be certified by an authority that the API server's system trusts.
+	if reason := distrust(e.Client.CABundle, time.Now()); reason != "" && (ref != nil || len(e.Client.CABundle) > 0) {
 		return Reading{Rung: Trusted, Reason: reason}, nil
 	}
-	ref := e.Client.Service
 	if ref == nil {
 		return Reading{Rung: Trusted, Ready: true}, nil
 	}
@@ -174,9 +175,7 @@ func Look(ctx context.Context, client kubernetes.Interface, e Entry) (Reading, e
 	return Reading{Rung: Backed, Ready: true}, nil
 }
 
-// distrust says what is wrong with a CA bundle; "" when nothing is. An empty
-// one is wrong only for the usual case of a certificate of the cluster's own:
-// the API server falls back to the system's roots.
+// distrust says what is wrong with a CA bundle; "" when nothing is.
 func distrust(bundle []byte, now time.Time) string {
 	if len(bundle) == 0 {
 		return "the CA bundle is empty: its injector has not run yet"

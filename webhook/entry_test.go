@@ -59,11 +59,15 @@ func TestLook(t *testing.T) {
 		"an old and a new certificate": {
 			append(bytes.Clone(old), good...), nil, "https://example.org", nil, Reading{Rung: Trusted, Ready: true},
 		},
-		"no service":      {good, nil, "", nil, Reading{Rung: Routed, Reason: "Service ns/w does not exist"}},
-		"no such port":    {good, &port, "", []runtime.Object{service}, Reading{Rung: Routed, Reason: "Service ns/w has no port 9443"}},
-		"no endpoints":    {good, nil, "", []runtime.Object{service}, Reading{Rung: Backed, Reason: "endpoints of Service ns/w ready 0/0"}},
-		"not ready":       {good, nil, "", []runtime.Object{service, slice(false)}, Reading{Rung: Backed, Reason: "endpoints of Service ns/w ready 0/1"}},
-		"ready":           {good, nil, "", []runtime.Object{service, slice(true)}, Reading{Rung: Backed, Ready: true}},
+		"no service":   {good, nil, "", nil, Reading{Rung: Routed, Reason: "Service ns/w does not exist"}},
+		"no such port": {good, &port, "", []runtime.Object{service}, Reading{Rung: Routed, Reason: "Service ns/w has no port 9443"}},
+		"no endpoints": {good, nil, "", []runtime.Object{service}, Reading{Rung: Backed, Reason: "endpoints of Service ns/w ready 0/0"}},
+		"not ready":    {good, nil, "", []runtime.Object{service, slice(false)}, Reading{Rung: Backed, Reason: "endpoints of Service ns/w ready 0/1"}},
+		"ready":        {good, nil, "", []runtime.Object{service, slice(true)}, Reading{Rung: Backed, Ready: true}},
+		"a URL with an authority of the system's": {nil, nil, "https://example.org", nil, Reading{Rung: Trusted, Ready: true}},
+		"a URL with a broken bundle": {
+			[]byte("x"), nil, "https://example.org", nil, Reading{Rung: Trusted, Reason: "the CA bundle holds no certificate"},
+		},
 		"called by a URL": {good, nil, "https://example.org", nil, Reading{Rung: Trusted, Ready: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

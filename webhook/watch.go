@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"sync"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -14,10 +13,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
-
-// resync is how often everything that is watched is looked at again, in case
-// that an event was missed.
-const resync = 30 * time.Second
 
 // watch follows what one webhook depends on, and tells of every change. A kind
 // that may not be watched is left out: the pace is by backoff then.
@@ -58,7 +53,7 @@ func (w *watch) run(ctx context.Context) {
 func (w *watch) endpoints() cache.SharedInformer {
 	api := w.client.DiscoveryV1().EndpointSlices(w.fault.Namespace)
 	selector := discoveryv1.LabelServiceName + "=" + w.fault.Service
-	inf := cache.NewSharedInformer(&cache.ListWatch{
+	inf := w.informer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
 			return api.List(ctx, o)
@@ -67,13 +62,20 @@ func (w *watch) endpoints() cache.SharedInformer {
 			o.LabelSelector = selector
 			return api.Watch(ctx, o)
 		},
-	}, &discoveryv1.EndpointSlice{}, resync)
+	}, &discoveryv1.EndpointSlice{})
 	_, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { w.slice(o, false) },
 		UpdateFunc: func(_, o any) { w.slice(o, false) },
 		DeleteFunc: func(o any) { w.slice(o, true) },
 	})
 	return inf
+}
+
+// informer makes an informer of one kind. It never resyncs, which would only
+// repeat what its cache holds: a watch that ends is begun anew with a list, and
+// slow tries go on whatever the watches say.
+func (w *watch) informer(lw *cache.ListWatch, kind runtime.Object) cache.SharedInformer {
+	return cache.NewSharedInformer(cache.ToListWatcherWithWatchListSemantics(lw, w.client), kind, 0)
 }
 
 // sync tells of a Service that has no EndpointSlice at all, for which no event comes.
@@ -146,18 +148,18 @@ func readyAddresses(s *discoveryv1.EndpointSlice) int {
 func (w *watch) configurations() (validating, mutating cache.SharedInformer) {
 	api := w.client.AdmissionregistrationV1()
 	v, m := api.ValidatingWebhookConfigurations(), api.MutatingWebhookConfigurations()
-	validating = cache.NewSharedInformer(&cache.ListWatch{
+	validating = w.informer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return v.List(ctx, o) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 			return v.Watch(ctx, o)
 		},
-	}, &admissionv1.ValidatingWebhookConfiguration{}, resync)
-	mutating = cache.NewSharedInformer(&cache.ListWatch{
+	}, &admissionv1.ValidatingWebhookConfiguration{})
+	mutating = w.informer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return m.List(ctx, o) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 			return m.Watch(ctx, o)
 		},
-	}, &admissionv1.MutatingWebhookConfiguration{}, resync)
+	}, &admissionv1.MutatingWebhookConfiguration{})
 	h := cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(before, after any) {
 			if version(before) != version(after) {

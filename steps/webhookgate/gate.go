@@ -129,7 +129,8 @@ func (a *Action) entries(ctx context.Context, r runner.Reporter) ([]webhook.Entr
 			r.Report(runner.Report{Type: runner.TypeProgress, Message: what + ": not there yet"})
 		}
 		if err := pause(ctx, look); err != nil {
-			return nil, timedOut(err, what+" to be configured", "not there")
+			return nil, runner.WithHint(timedOut(err, what+" to be configured", "not there"),
+				"list what there is with: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations")
 		}
 	}
 }
@@ -180,7 +181,7 @@ func (g *gate) climb(ctx context.Context) error {
 		}
 		g.tell(reading.Rung, reading.Reason)
 		if err := pause(ctx, look); err != nil {
-			return timedOut(err, g.entry.String(), string(reading.Rung)+": "+reading.Reason)
+			return runner.WithHint(timedOut(err, g.entry.String(), string(reading.Rung)+": "+reading.Reason), climbHint(reading.Rung, g.entry))
 		}
 		if err := g.refresh(ctx); err != nil {
 			return err
@@ -188,7 +189,17 @@ func (g *gate) climb(ctx context.Context) error {
 	}
 }
 
-// refresh reads the entry anew: its CA bundle may have been filled in.
+// climbHint says where to look for a rung that is not reached.
+func climbHint(rung webhook.Rung, e webhook.Entry) string {
+	if rung == webhook.Trusted {
+		return "the operator, or cert-manager's cainjector, fills the CA bundle in: look at its log"
+	}
+	ns := e.Client.Service.Namespace
+	return fmt.Sprintf("look at the Service and its pods: kubectl get services,endpointslices,pods -n %s", ns)
+}
+
+// refresh reads the entry anew: its CA bundle may have been filled in, or the
+// entry be gone.
 func (g *gate) refresh(ctx context.Context) error {
 	all, err := webhook.Entries(ctx, g.session.Clientset)
 	if err != nil {
@@ -200,7 +211,7 @@ func (g *gate) refresh(ctx context.Context) error {
 			return nil
 		}
 	}
-	return nil
+	return fmt.Errorf("%s is gone: its configuration was changed or deleted meanwhile", g.entry)
 }
 
 // admitted waits for as many answers in a row as the step wants. The first is
