@@ -47,10 +47,9 @@ type Cluster struct {
 	config    *rest.Config
 	loader    clientcmd.ClientConfig
 	namespace string
-	version   *version.Info
 	discovery discovery.CachedDiscoveryInterface
 	deferred  *restmapper.DeferredDiscoveryRESTMapper
-	mapper    meta.RESTMapper
+	mapper    meta.RESTMapper // knows short names too
 
 	mu        sync.Mutex
 	refreshed time.Time // when the discovery cache was last dropped
@@ -73,7 +72,7 @@ func Connect(ctx context.Context, flags *genericclioptions.ConfigFlags, userAgen
 	config.QPS = -1    // the first requests decide
 	config.WarningHandler = rest.NoWarnings{}
 
-	info, fair, err := preflight(ctx, config)
+	fair, err := preflight(ctx, config)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +87,6 @@ func Connect(ctx context.Context, flags *genericclioptions.ConfigFlags, userAgen
 		config:    config,
 		loader:    flags.ToRawKubeConfigLoader(),
 		namespace: namespace,
-		version:   info,
 		discovery: memory.NewMemCacheClient(client),
 	}
 	c.deferred = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
@@ -97,9 +95,8 @@ func Connect(ctx context.Context, flags *genericclioptions.ConfigFlags, userAgen
 }
 
 // preflight asks for /version once: it proves address, TLS and credentials,
-// and tells whether the server has priority and fairness. The version is nil
-// where reading it is forbidden.
-func preflight(ctx context.Context, config *rest.Config) (*version.Info, bool, error) {
+// and tells whether the server has priority and fairness.
+func preflight(ctx context.Context, config *rest.Config) (fair bool, err error) {
 	bound := connectTimeout
 	if config.ExecProvider != nil || config.AuthProvider != nil {
 		bound = interactiveTimeout
@@ -109,69 +106,57 @@ func preflight(ctx context.Context, config *rest.Config) (*version.Info, bool, e
 
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, false, runner.WithHint(fmt.Errorf("kubeconfig cannot be used: %w", err),
+		return false, runner.WithHint(fmt.Errorf("kubeconfig cannot be used: %w", err),
 			"check the certificates and credentials in the kubeconfig")
 	}
 	url, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, false, runner.WithHint(fmt.Errorf("kubeconfig has a bad server address: %w", err),
+		return false, runner.WithHint(fmt.Errorf("kubeconfig has a bad server address: %w", err),
 			"check the cluster's server in the kubeconfig")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.JoinPath("version").String(), nil)
 	if err != nil {
-		return nil, false, fmt.Errorf("kubeconfig has a bad server address: %w", err)
+		return false, fmt.Errorf("kubeconfig has a bad server address: %w", err)
 	}
 	resp, err := client.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, false, unreachable(config.Host, err)
+		return false, unreachable(config.Host, err)
 	}
 	defer resp.Body.Close()
-	fair := resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) != ""
+	fair = resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) != ""
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxVersionBodyBytes))
 	if err != nil {
-		return nil, false, unreachable(config.Host, err)
+		return false, unreachable(config.Host, err)
 	}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized:
-		return nil, false, runner.WithHint(
+		return false, runner.WithHint(
 			runner.Permanent(fmt.Errorf("cluster %s does not accept the credentials in the kubeconfig", config.Host)),
 			"they may have expired: log in again, then check with kubectl auth whoami")
 	case resp.StatusCode == http.StatusForbidden, resp.StatusCode == http.StatusTooManyRequests:
-		return nil, fair, nil // it is there, and knows us
+		return fair, nil // it is there, and knows us
 	case resp.StatusCode != http.StatusOK:
-		return nil, false, runner.WithHint(
+		return false, runner.WithHint(
 			fmt.Errorf("cluster %s answered %q when asked for its version", config.Host, resp.Status),
 			"is this the address of a Kubernetes API server, and is it healthy? try kubectl get --raw /livez")
 	}
 	var info version.Info
 	if err := json.Unmarshal(body, &info); err != nil || info.GitVersion == "" {
-		return nil, false, runner.WithHint(
+		return false, runner.WithHint(
 			fmt.Errorf("cluster %s answered, but not as a Kubernetes API server does", config.Host),
 			"check the cluster's server in the kubeconfig")
 	}
-	return &info, fair, nil
+	return fair, nil
 }
-
-// Host is the address of the API server.
-func (c *Cluster) Host() string { return c.config.Host }
 
 // Namespace is the default namespace: that of --namespace, else of the context.
 func (c *Cluster) Namespace() string { return c.namespace }
 
-// Version is what the API server says of itself; nil where it may not be read.
-func (c *Cluster) Version() *version.Info { return c.version }
-
 // Config is a copy of the base configuration, whose transport holds nothing.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
-
-// Discovery is the cluster's one discovery cache.
-func (c *Cluster) Discovery() discovery.CachedDiscoveryInterface { return c.discovery }
-
-// Mapper is the cluster's one REST mapper; it knows short names too.
-func (c *Cluster) Mapper() meta.RESTMapper { return c.mapper }
 
 // Refresh drops what is known of the server's kinds; call it after a
 // CustomResourceDefinition was established.
