@@ -53,7 +53,8 @@ type Event struct {
 	// Attempt counts from 1; Attempts is the most that there can be.
 	Attempt  int `json:"attempt,omitempty"`
 	Attempts int `json:"attempts,omitempty"`
-	// Message is for people: one line, but for log.
+	// Message is for people: one line, but for log. In the first event it is
+	// what the plan is run on (Runner.About).
 	Message string `json:"message,omitempty"`
 	// Error and Hint are set when something failed.
 	Error string `json:"error,omitempty"`

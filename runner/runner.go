@@ -29,6 +29,9 @@ const (
 
 // Runner runs plans. Its fields are read when Run starts.
 type Runner struct {
+	// About says for people what the plan is run on, e.g. which cluster; it is
+	// the message of the first event.
+	About string
 	// Resolve makes the action of each step.
 	Resolve Resolver
 	// Parallel is how many steps run at once (default DefaultParallel). A step
@@ -60,7 +63,7 @@ func (r *Runner) Run(ctx context.Context, p *plan.Plan) (*Execution, error) {
 	}
 	// Nobody reads the inbox any more: senders that are left must not hang.
 	defer close(l.gone)
-	l.announce(p)
+	l.announce(p, r.About)
 	if l.resolve(r.Resolve) {
 		l.run(ctx)
 	}
@@ -151,7 +154,7 @@ func newLoop(r *Runner, p *plan.Plan) (*loop, error) {
 }
 
 // announce emits the first event, which lists all steps.
-func (l *loop) announce(p *plan.Plan) {
+func (l *loop) announce(p *plan.Plan, about string) {
 	infos := make([]StepInfo, len(l.tasks))
 	for i, t := range l.tasks {
 		infos[i] = StepInfo{
@@ -159,7 +162,7 @@ func (l *loop) announce(p *plan.Plan) {
 			TimeoutSeconds: t.timeout.Seconds(),
 		}
 	}
-	l.emit(Event{Type: TypePlan, Version: EventVersion, Plan: p.Metadata.Name, Steps: infos})
+	l.emit(Event{Type: TypePlan, Version: EventVersion, Plan: p.Metadata.Name, Message: about, Steps: infos})
 }
 
 // resolve makes every action before the first one starts. It reports whether

@@ -19,6 +19,7 @@ import (
 // scenario is a plan with scripted actions, read from a few lines:
 //
 //	parallel N               how many steps run at once
+//	about TEXT               what the plan is run on
 //	grace DURATION           how long an action may go on after its end
 //	cancel AT [CAUSE]        when the run is stopped: interrupt (default), terminate or any text
 //	abort AT                 when it is aborted
@@ -58,6 +59,8 @@ func (s *scenario) line(t *testing.T, f []string) {
 	switch f[0] {
 	case "parallel":
 		s.runner.Parallel, _ = strconv.Atoi(rest)
+	case "about":
+		s.runner.About = rest
 	case "grace":
 		s.runner.Grace = duration(t, rest)
 	case "cancel":

@@ -52,6 +52,10 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 	return &Steps{plan: c.Plan, cluster: cluster, gate: webhook.NewGate(client)}, nil
 }
 
+// Cluster says for people which cluster the steps work on: its context in the
+// kubeconfig, and its address without credentials.
+func (s *Steps) Cluster() string { return s.cluster.About() }
+
 // Close stops what the steps share. No action may run any more.
 func (s *Steps) Close() { s.gate.Close() }
 

@@ -47,6 +47,7 @@ type Cluster struct {
 	config    *rest.Config
 	loader    clientcmd.ClientConfig
 	namespace string
+	context   string
 	discovery discovery.CachedDiscoveryInterface
 	deferred  *restmapper.DeferredDiscoveryRESTMapper
 	mapper    meta.RESTMapper // knows short names too
@@ -63,10 +64,11 @@ type Cluster struct {
 // Fairness, which every server since Kubernetes 1.20 has unless it was turned
 // off; the server says so by a header on each answer.
 func Connect(ctx context.Context, flags *genericclioptions.ConfigFlags, userAgent string) (*Cluster, error) {
-	config, namespace, err := load(flags)
+	access, err := load(flags)
 	if err != nil {
 		return nil, configError{err}
 	}
+	config := access.config
 	config.UserAgent = userAgent
 	config.Timeout = 0 // watches last; contexts bound the rest
 	config.QPS = -1    // the first requests decide
@@ -86,7 +88,8 @@ func Connect(ctx context.Context, flags *genericclioptions.ConfigFlags, userAgen
 	c := &Cluster{
 		config:    config,
 		loader:    flags.ToRawKubeConfigLoader(),
-		namespace: namespace,
+		namespace: access.namespace,
+		context:   access.context,
 		discovery: memory.NewMemCacheClient(client),
 	}
 	c.deferred = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
@@ -150,6 +153,20 @@ func preflight(ctx context.Context, config *rest.Config) (fair bool, err error) 
 			"check the cluster's server in the kubeconfig")
 	}
 	return fair, nil
+}
+
+// About names the cluster for people: "context kind-x, https://127.0.0.1:6443".
+// What an address may hold of credentials is left out.
+func (c *Cluster) About() string {
+	server := c.config.Host
+	if u, _, err := rest.DefaultServerUrlFor(c.config); err == nil {
+		u.User, u.RawQuery, u.Fragment = nil, "", ""
+		server = strings.TrimSuffix(u.String(), "/")
+	}
+	if c.context == "" {
+		return server
+	}
+	return "context " + c.context + ", " + server
 }
 
 // Namespace is the default namespace: that of --namespace, else of the context.

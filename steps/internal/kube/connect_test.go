@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/runner"
@@ -116,6 +117,18 @@ func TestConnectTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestAbout(t *testing.T) {
+	for want, c := range map[string]*Cluster{
+		"context kind-x, https://127.0.0.1:6443": {context: "kind-x", config: &rest.Config{Host: "https://127.0.0.1:6443"}},
+		"context prod, https://api.example.io/k8s/clusters/c-1": {
+			context: "prod", config: &rest.Config{Host: "https://admin:secret@api.example.io/k8s/clusters/c-1?token=secret"},
+		},
+		"http://[2001:db8::1]:8080": {config: &rest.Config{Host: "[2001:db8::1]:8080"}},
+	} {
+		require.Equal(t, want, c.About())
+	}
+}
+
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -142,6 +155,7 @@ func TestConnect(t *testing.T) {
 	c, err := Connect(t.Context(), lab.Flags(), "kplan/test")
 	require.NoError(t, err)
 	require.Equal(t, "default", c.Namespace())
+	require.Contains(t, c.About(), c.Config().Host)
 	require.InDelta(t, -1, c.Config().QPS, 0, "the server has priority and fairness")
 
 	s, err := c.Session(Options{Wrap: func(rt http.RoundTripper) http.RoundTripper {

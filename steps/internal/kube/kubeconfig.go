@@ -27,41 +27,48 @@ func (e configError) Unwrap() error { return e.error }
 // Usage tells the command line that the user's input is at fault.
 func (e configError) Usage() bool { return true }
 
+// access is what the kubeconfig and the flags say together.
+type access struct {
+	config    *rest.Config
+	namespace string
+	context   string // its name; empty when none is used
+}
+
 // load reads the kubeconfig and tells faults in it apart.
-func load(flags *genericclioptions.ConfigFlags) (*rest.Config, string, error) {
+func load(flags *genericclioptions.ConfigFlags) (*access, error) {
 	loader := flags.ToRawKubeConfigLoader()
 	raw, err := loader.RawConfig()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, "", runner.WithHint(fmt.Errorf("kubeconfig cannot be read: %w", err),
+		return nil, runner.WithHint(fmt.Errorf("kubeconfig cannot be read: %w", err),
 			"give the path of an existing file by --kubeconfig or KUBECONFIG")
 	case err != nil:
-		return nil, "", runner.WithHint(fmt.Errorf("kubeconfig cannot be read: %w", err),
+		return nil, runner.WithHint(fmt.Errorf("kubeconfig cannot be read: %w", err),
 			"check the file that --kubeconfig or KUBECONFIG names; without them it is ~/.kube/config")
 	}
 	// Without any cluster kubectl goes to localhost:8080, where nobody is.
 	inCluster := os.Getenv("KUBERNETES_SERVICE_HOST") != ""
 	if len(raw.Clusters) == 0 && deref(flags.APIServer) == "" && !inCluster {
 		if missing := missingFiles(flags); len(missing) > 0 {
-			return nil, "", runner.WithHint(fmt.Errorf("no cluster is configured: KUBECONFIG names %s, which cannot be found", strings.Join(missing, " and ")),
+			return nil, runner.WithHint(fmt.Errorf("no cluster is configured: KUBECONFIG names %s, which cannot be found", strings.Join(missing, " and ")),
 				"correct KUBECONFIG, or give a kubeconfig by --kubeconfig")
 		}
-		return nil, "", runner.WithHint(errors.New("no cluster is configured"),
+		return nil, runner.WithHint(errors.New("no cluster is configured"),
 			"set KUBECONFIG or --kubeconfig to the kubeconfig of a cluster; kplan also reads ~/.kube/config")
 	}
 	if err := checkContext(flags, raw); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	config, err := flags.ToRESTConfig()
 	if err != nil {
-		return nil, "", runner.WithHint(fmt.Errorf("kubeconfig cannot be used: %w", err),
+		return nil, runner.WithHint(fmt.Errorf("kubeconfig cannot be used: %w", err),
 			"pick another context with --context, or mend the kubeconfig")
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return nil, "", fmt.Errorf("kubeconfig has no usable namespace: %w", err)
+		return nil, fmt.Errorf("kubeconfig has no usable namespace: %w", err)
 	}
-	return config, namespace, nil
+	return &access{config, namespace, contextOf(flags, raw)}, nil
 }
 
 // missingFiles are those that KUBECONFIG names and that are not there: client-go
@@ -76,9 +83,13 @@ func missingFiles(flags *genericclioptions.ConfigFlags) []string {
 	})
 }
 
+func contextOf(flags *genericclioptions.ConfigFlags, raw clientcmdapi.Config) string {
+	return cmp.Or(deref(flags.Context), raw.CurrentContext)
+}
+
 // checkContext refuses contexts that are not there, or whose cluster or user is not.
 func checkContext(flags *genericclioptions.ConfigFlags, raw clientcmdapi.Config) error {
-	name := cmp.Or(deref(flags.Context), raw.CurrentContext)
+	name := contextOf(flags, raw)
 	used := raw.Contexts[name]
 	switch {
 	case name == "" && deref(flags.ClusterName) == "" && deref(flags.APIServer) == "" && len(raw.Contexts) > 0:

@@ -118,7 +118,7 @@ func (p *plain) begin(e runner.Event) {
 		p.width = max(p.width, min(utf8.RuneCountInString(s.Name), widest))
 		p.said[s.Name] = &said{holds: map[string]*episode{}}
 	}
-	p.line(e.Time, "", "plan", "1", fmt.Sprintf("%s: %s", e.Plan, count(len(e.Steps), "step")))
+	p.line(e.Time, "", "plan", "1", joined(" on ", fmt.Sprintf("%s: %s", e.Plan, count(len(e.Steps), "step")), e.Message))
 }
 
 // state tells of a state that was entered. Holding and what follows it were

@@ -169,6 +169,7 @@ func TestRecord(t *testing.T) {
 				var out bytes.Buffer
 				record := NewJSON(&out)
 				r := runner.Runner{
+					About:    "context \x1b[2Jdemo, https://192.0.2.1:6443",
 					Parallel: 4, Observers: []runner.Observer{record},
 					Resolve: func(s plan.Step) (runner.Action, error) { return rec.do[s.Name], nil },
 				}
