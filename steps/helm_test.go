@@ -96,13 +96,6 @@ func TestHelmStepUpgradesOnlyWhatChanged(t *testing.T) {
 
 func TestHelmStepAfterAFailure(t *testing.T) {
 	t.Parallel()
-	// The API server refuses the second object, after the first was made.
-	broken := map[string]string{"service.yaml": `{{ if .Values.broken }}
-apiVersion: v1
-kind: Service
-metadata: {name: broken}
-spec: {ports: [{port: 80}], type: ClusterIP, clusterIP: "300.0.0.1"}
-{{ end }}`}
 	for name, tc := range map[string]struct {
 		onFailure string
 		deployed  bool // a good revision was there before
@@ -123,7 +116,7 @@ spec: {ports: [{port: 80}], type: ClusterIP, clusterIP: "300.0.0.1"}
 			t.Parallel()
 			lab := labtest.ControlPlane(t)
 			ns := lab.Namespace(t)
-			dir := chartOf(t, broken)
+			dir := chartOf(t, brokenService)
 			step := func(values string) error {
 				return runPlan(t, lab, ns, "\n- name: s\n  helm: {chart: "+dir+", release: NS, namespace: NS, on_failure: "+tc.onFailure+", values: "+values+"}\n").err
 			}
@@ -151,22 +144,6 @@ spec: {ports: [{port: 80}], type: ClusterIP, clusterIP: "300.0.0.1"}
 			require.Equal(t, tc.data, m.Data["is"])
 		})
 	}
-}
-
-// A release that another process works on, or died over, is left alone.
-func TestHelmStepRefusesAPendingRelease(t *testing.T) {
-	t.Parallel()
-	lab := labtest.ControlPlane(t)
-	ns := lab.Namespace(t)
-	config := helmOf(t, lab, ns)
-	pending := &release.Release{Name: ns, Namespace: ns, Version: 1, Info: &release.Info{Status: release.StatusPendingInstall}}
-	require.NoError(t, config.Releases.Create(pending))
-
-	out := runPlan(t, lab, ns, "\n- name: s\n  retry: {install_retries: 3}\n  helm: {chart: "+chartOf(t, nil)+", release: NS, namespace: NS}\n")
-
-	require.ErrorContains(t, out.err, "is pending-install since")
-	require.Contains(t, runner.HintOf(out.err), "helm uninstall "+ns)
-	require.Equal(t, 1, out.execution.Step("s").Attempt, "another attempt cannot mend it")
 }
 
 // Hooks run to their end on a real node, and a failed one fails the step with
@@ -221,4 +198,69 @@ func TestHelmStepCreatesItsNamespace(t *testing.T) {
 	got, err := lab.Clientset(t).CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, corev1.NamespaceActive, got.Status.Phase)
+}
+
+// Objects that were removed by hand come back as they were rendered, whatever
+// the step waits for; a release that is whole is left alone.
+func TestHelmStepBringsBackWhatIsGone(t *testing.T) {
+	t.Parallel()
+	for _, wait := range []string{"none", "ready"} {
+		t.Run("wait "+wait, func(t *testing.T) {
+			t.Parallel()
+			lab := labtest.ControlPlane(t)
+			ns := lab.Namespace(t)
+			dir := chartOf(t, map[string]string{
+				"random.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: random}\ndata: {id: {{ randAlphaNum 12 }}}\n",
+				"job.yaml": `{apiVersion: batch/v1, kind: Job, metadata: {name: once}, spec: {ttlSecondsAfterFinished: 0, suspend: true,
+  template: {spec: {restartPolicy: Never, containers: [{name: x, image: x}]}}}}`,
+			})
+			step := func() *run {
+				return runPlan(t, lab, ns, "\n- name: s\n  timeout: 30s\n  helm: {chart: "+dir+", release: NS, namespace: NS, wait: "+wait+"}\n")
+			}
+			require.NoError(t, step().err)
+			maps := lab.Clientset(t).CoreV1().ConfigMaps(ns)
+			made, err := maps.Get(t.Context(), "random", metav1.GetOptions{})
+			require.NoError(t, err)
+			require.NoError(t, maps.Delete(t.Context(), ns+"-settings", metav1.DeleteOptions{}))
+
+			again := step()
+
+			require.NoError(t, again.err)
+			require.Equal(t, runner.StateSucceeded, again.execution.Step("s").State)
+			require.Equal(t, 2, again.execution.Step("s").Revision)
+			require.Contains(t, again.of(runner.TypeLog)[0].Message, "ConfigMap/"+ns+"/"+ns+"-settings")
+			require.Equal(t, "chart", settings(t, lab, ns)["kept"])
+			kept, err := maps.Get(t.Context(), "random", metav1.GetOptions{})
+			require.NoError(t, err)
+			require.Equal(t, made.Data, kept.Data, "nothing was rendered anew")
+
+			now := metav1.DeletePropagationBackground
+			require.NoError(t, lab.Clientset(t).BatchV1().Jobs(ns).Delete(t.Context(), "once", metav1.DeleteOptions{PropagationPolicy: &now}))
+			require.Equal(t, runner.StateUnchanged, step().execution.Step("s").State, "a Job that removes itself is not missed")
+		})
+	}
+}
+
+// With wait none a step does not wait for hooks, with hooks it does.
+func TestHelmStepWaitsForHooksAsItSays(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t) // nobody runs its Jobs
+	hook := map[string]string{"hook.yaml": `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: hook, annotations: {helm.sh/hook: post-install}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: x, image: x}]}}}
+`}
+	step := func(ns, wait string) error {
+		return runPlan(t, lab, ns, "\n- name: s\n  timeout: 4s\n  helm: {chart: "+chartOf(t, hook)+", release: NS, namespace: NS, wait: "+wait+"}\n").err
+	}
+
+	none := lab.Namespace(t)
+	require.NoError(t, step(none, "none"))
+	_, err := lab.Clientset(t).BatchV1().Jobs(none).Get(t.Context(), "hook", metav1.GetOptions{})
+	require.NoError(t, err)
+
+	var timeout *runner.TimeoutError
+	require.ErrorAs(t, step(lab.Namespace(t), "hooks"), &timeout)
+	require.ErrorContains(t, timeout, "hook")
 }

@@ -1,0 +1,139 @@
+package steps_test
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/client-go/rest"
+
+	"github.com/kplan-dev/kplan/internal/labtest"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// faulty is the lab behind a proxy that answers for it where fault gives a
+// status other than 0.
+func faulty(t *testing.T, lab *labtest.Lab, fault func(*http.Request) int) *labtest.Lab {
+	t.Helper()
+	config := lab.Config(t)
+	transport, err := rest.TransportFor(config)
+	require.NoError(t, err)
+	target, err := url.Parse(config.Host)
+	require.NoError(t, err)
+	proxy := &httputil.ReverseProxy{Transport: transport, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if code := fault(req); code != 0 {
+			http.Error(w, "the test says so: secrets not found", code)
+			return
+		}
+		proxy.ServeHTTP(w, req)
+	}))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, os.WriteFile(file, []byte(`apiVersion: v1
+kind: Config
+current-context: lab
+contexts: [{name: lab, context: {cluster: lab}}]
+clusters: [{name: lab, cluster: {server: "`+server.URL+`"}}]
+`), 0o600))
+	return &labtest.Lab{Kubeconfig: file}
+}
+
+// brokenService is refused by the API server when the value broken is true,
+// after the chart's ConfigMap was made.
+var brokenService = map[string]string{"service.yaml": `{{ if .Values.broken }}
+apiVersion: v1
+kind: Service
+metadata: {name: broken}
+spec: {ports: [{port: 80}], type: ClusterIP, clusterIP: "300.0.0.1"}
+{{ end }}`}
+
+// A release that may have been deployed is not uninstalled: what the API server
+// fails to tell counts as nothing known.
+func TestHelmStepUninstallsOnlyWhatWasNeverDeployed(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	ns := lab.Namespace(t)
+	var recorded, failed atomic.Bool
+	behind := faulty(t, lab, func(req *http.Request) int {
+		secrets := strings.HasSuffix(req.URL.Path, "/"+ns+"/secrets")
+		switch {
+		case secrets && req.Method == http.MethodPost:
+			recorded.Store(true) // the next to ask for the history is the cleanup
+		case secrets && req.Method == http.MethodGet && recorded.Load() && failed.CompareAndSwap(false, true):
+			return http.StatusInternalServerError
+		}
+		return 0
+	})
+	dir := chartOf(t, brokenService)
+	step := func(lab *labtest.Lab, values string) error {
+		return runPlan(t, lab, ns, "\n- name: s\n  helm: {chart: "+dir+", release: NS, namespace: NS, on_failure: uninstall, values: "+values+"}\n").err
+	}
+	require.NoError(t, step(lab, "{data: {is: good}}"))
+
+	err := step(behind, "{broken: true, data: {is: bad}}")
+
+	require.True(t, failed.Load())
+	require.ErrorContains(t, err, "300.0.0.1", "the first failure is told")
+	require.ErrorContains(t, err, "the test says so", "and the cleanup's")
+	history, err := helmOf(t, lab, ns).Releases.History(ns)
+	require.NoError(t, err)
+	require.Len(t, history, 2)
+	settings(t, lab, ns)
+}
+
+// What a step did about its failure is in its error and in its log.
+func TestHelmStepTellsWhatItUndid(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	ns := lab.Namespace(t)
+	dir := chartOf(t, brokenService)
+
+	out := runPlan(t, lab, ns, "\n- name: s\n  helm: {chart: "+dir+", release: NS, namespace: NS, on_failure: uninstall, values: {broken: true}}\n")
+
+	require.ErrorContains(t, out.err, "300.0.0.1")
+	require.ErrorContains(t, out.err, "uninstalling the release, which was never deployed, succeeded")
+	logs := out.of(runner.TypeLog)
+	require.NotEmpty(t, logs)
+	require.Contains(t, logs[len(logs)-1].Message, "uninstalling the release, which was never deployed, succeeded")
+}
+
+// A release in the middle of anything is left alone, with a hint how to go on.
+func TestHelmStepRefusesABusyRelease(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		statuses []release.Status
+		hint     string
+	}{
+		"a rollback that was killed":      {[]release.Status{release.StatusDeployed, release.StatusFailed, release.StatusPendingRollback}, "helm rollback NS 1 -n NS"},
+		"an upgrade that was killed":      {[]release.Status{release.StatusDeployed, release.StatusPendingUpgrade}, "helm rollback NS 1 -n NS"},
+		"an uninstall that was killed":    {[]release.Status{release.StatusFailed, release.StatusUninstalling}, "helm uninstall NS -n NS"},
+		"an install that is not over yet": {[]release.Status{release.StatusPendingInstall}, "helm uninstall NS -n NS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lab := labtest.ControlPlane(t)
+			ns := lab.Namespace(t)
+			config := helmOf(t, lab, ns)
+			for i, s := range tc.statuses {
+				require.NoError(t, config.Releases.Create(&release.Release{Name: ns, Namespace: ns, Version: i + 1, Info: &release.Info{Status: s}}))
+			}
+
+			out := runPlan(t, lab, ns, "\n- name: s\n  retry: {install_retries: 3}\n  helm: {chart: "+chartOf(t, nil)+", release: NS, namespace: NS}\n")
+
+			require.ErrorContains(t, out.err, "is "+string(tc.statuses[len(tc.statuses)-1])+" since")
+			require.Contains(t, runner.HintOf(out.err), strings.ReplaceAll(tc.hint, "NS", ns))
+			require.Equal(t, 1, out.execution.Step("s").Attempt, "another attempt cannot mend it")
+		})
+	}
+}
