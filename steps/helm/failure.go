@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
 
-	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 )
@@ -40,10 +38,7 @@ func (o *operation) failed(rel *release.Release, err error) error {
 	if o.unchanged || rel == nil {
 		return out
 	}
-	if undone := o.undo(); undone != nil {
-		return errors.Join(out, undone)
-	}
-	return out
+	return o.undone(rel, out)
 }
 
 func isTimeout(err error) bool {
@@ -75,53 +70,22 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// pendingError says that a release is in the middle of something.
-func pendingError(r *release.Release) error {
+// busy tells whether a revision is in the middle of something.
+func busy(s release.Status) bool { return s.IsPending() || s == release.StatusUninstalling }
+
+// pendingError says that the newest of a release's revisions is in the middle
+// of something.
+func pendingError(r *release.Release, all []*release.Release) error {
 	err := fmt.Errorf("release %s/%s revision %d is %s since %s: another run works on it, or one was killed",
 		r.Namespace, r.Name, r.Version, r.Info.Status, r.Info.LastDeployed.Format("2006-01-02 15:04:05 MST"))
-	fix := fmt.Sprintf("helm rollback %s -n %s", r.Name, r.Namespace)
-	if r.Version == 1 {
-		fix = fmt.Sprintf("helm uninstall %s -n %s", r.Name, r.Namespace)
-	}
-	return runner.WithHint(runner.Permanent(err), "if nobody works on it any more: "+fix+", then run the plan again")
-}
-
-// undo rolls back or uninstalls after a failure, when the step asks for it. It
-// has time of its own, since the step's may be over.
-func (o *operation) undo() error {
-	if o.spec.OnFailure != plan.RollbackRelease && o.spec.OnFailure != plan.UninstallRelease {
-		return nil
-	}
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(o.ctx), cleanup,
-		&runner.TimeoutError{After: cleanup, For: "the release to be undone"})
-	defer cancel()
-	// The step's own line ends with the step; this goes past it, and is held for no webhook.
-	session, err := o.session.Cluster.Session(kube.Options{})
-	if err != nil {
-		return err
-	}
-	a := *o.Action
-	a.session = session
-	config, _, err := a.connect(ctx, o.reporter)
-	if err != nil {
-		return err
-	}
-	deployed, err := config.Releases.Deployed(o.release)
+	fix := "rollback " + r.Name
+	deployed, none := deployedOf(all)
 	switch {
-	case err == nil && o.spec.OnFailure == plan.RollbackRelease:
-		o.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: fmt.Sprintf("rolling back to revision %d", deployed.Version)})
-		r := action.NewRollback(config)
-		r.Version, r.Wait, r.Timeout, r.MaxHistory = deployed.Version, true, cleanup, history
-		if err := r.Run(o.release); err != nil {
-			return fmt.Errorf("rolling back to revision %d: %w", deployed.Version, err)
-		}
-	case err != nil && o.spec.OnFailure == plan.UninstallRelease:
-		o.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: "uninstalling the release, which was never deployed"})
-		u := action.NewUninstall(config)
-		u.Wait, u.Timeout = true, cleanup
-		if _, err := u.Run(o.release); err != nil {
-			return fmt.Errorf("uninstalling: %w", err)
-		}
+	case r.Info.Status == release.StatusUninstalling, r.Version == 1:
+		fix = "uninstall " + r.Name
+	case none == nil:
+		fix += fmt.Sprintf(" %d", deployed.Version)
 	}
-	return nil
+	return runner.WithHint(runner.Permanent(err),
+		fmt.Sprintf("if nobody works on it any more: helm %s -n %s, then run the plan again", fix, r.Namespace))
 }

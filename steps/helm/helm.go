@@ -36,8 +36,6 @@ const (
 	history = 10
 	// forever stands for Helm's timeouts, which the step's own bound replaces.
 	forever = 24 * time.Hour
-	// cleanup bounds a rollback or an uninstall after a failure.
-	cleanup = 5 * time.Minute
 	// inputsLabel holds a digest of what a revision was made from.
 	inputsLabel = "kplan.dev/inputs"
 )
@@ -125,14 +123,19 @@ func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *chart.Chart
 		Action: a, ctx: ctx, reporter: r, config: config, client: client,
 		chart: ch, values: values, inputs: digest(ch),
 	}
-	o.last, err = config.Releases.Last(a.release)
+	all, err := config.Releases.History(a.release)
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, kube.Explain(fmt.Errorf("reading release %s/%s: %w", a.namespace, a.release, cause(ctx, err)), kube.Op{
 			Verb: "list", Namespace: a.namespace,
 		})
 	}
-	if o.last != nil && o.last.Info.Status.IsPending() {
-		return nil, pendingError(o.last)
+	for _, r := range all {
+		if o.last == nil || r.Version > o.last.Version {
+			o.last = r
+		}
+	}
+	if o.last != nil && busy(o.last.Info.Status) {
+		return nil, pendingError(o.last, all)
 	}
 	return o, nil
 }

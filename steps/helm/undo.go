@@ -1,0 +1,139 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/kube"
+)
+
+const (
+	// cleanup bounds a rollback or an uninstall after a failure. It counts from
+	// the end of the attempt's context: the runner gives an action up that has
+	// not ended runner.DefaultGrace after that.
+	cleanup = 40 * time.Second
+	// record is how long writing down how that ended may take after cleanup.
+	record = 10 * time.Second
+)
+
+// undone adds to the error of a failed attempt what became of the release.
+func (o *operation) undone(rel *release.Release, err error) error {
+	what, failure := o.undo(rel)
+	switch {
+	case failure != nil:
+		return fmt.Errorf("%w; %s failed: %w", err, what, kube.Explain(failure, kube.Op{Namespace: o.namespace}))
+	case what == "":
+		return err
+	}
+	o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "after the failure, " + what + " succeeded"})
+	return fmt.Errorf("%w; %s succeeded", err, what)
+}
+
+// undo rolls back or uninstalls what this attempt made of the release, when the
+// step asks for it, and says what it did. It has time of its own, since the
+// step's may be over.
+func (o *operation) undo(rel *release.Release) (what string, err error) {
+	if o.spec.OnFailure != plan.RollbackRelease && o.spec.OnFailure != plan.UninstallRelease {
+		return "", nil
+	}
+	end := time.Now()
+	if deadline, ok := o.ctx.Deadline(); ok && deadline.Before(end) {
+		end = deadline
+	}
+	work, stop := o.until(end.Add(cleanup))
+	defer stop()
+	records, stopRecords := o.until(end.Add(cleanup + record))
+	defer stopRecords()
+	// The step's own line ends with the step; this goes past it, and is held for no webhook.
+	session, err := o.session.Cluster.Session(kube.Options{Wrap: func(next http.RoundTripper) http.RoundTripper {
+		return &bounded{next: next, ctx: work, records: records}
+	}})
+	if err != nil {
+		return "undoing it", err
+	}
+	a := *o.Action
+	a.session = session
+	config, _, err := a.connect(work, o.reporter)
+	if err != nil {
+		return "undoing it", err
+	}
+	deployed, err := newest(config, o.release, rel)
+	switch {
+	case errors.Is(err, driver.ErrReleaseNotFound):
+		return "", nil // the attempt recorded nothing
+	case errors.Is(err, driver.ErrNoDeployedReleases):
+		if o.spec.OnFailure == plan.UninstallRelease {
+			return o.uninstall(config)
+		}
+		return "", nil
+	case err != nil:
+		// Not knowing what was deployed is no leave to remove it.
+		return "undoing it", fmt.Errorf("reading the release's history: %w", cause(work, err))
+	case o.spec.OnFailure == plan.RollbackRelease:
+		return o.rollback(config, deployed.Version)
+	}
+	return "", nil
+}
+
+// until is a context for the cleanup, which the end of the attempt does not end.
+func (o *operation) until(end time.Time) (context.Context, context.CancelFunc) {
+	return context.WithDeadlineCause(context.WithoutCancel(o.ctx), end,
+		&runner.TimeoutError{After: time.Until(end).Round(time.Second), For: "the release to be undone"})
+}
+
+// newest is the newest deployed revision of a release. The error is
+// driver.ErrNoDeployedReleases when there is none, and
+// driver.ErrReleaseNotFound when the revision of the attempt was never written.
+//
+// Helm's own Storage.Deployed takes every error that says "not found" for the
+// lack of a deployed revision, and would let a release be removed for it.
+func newest(config *action.Configuration, name string, attempt *release.Release) (*release.Release, error) {
+	all, err := config.Releases.History(name)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(all, func(r *release.Release) bool { return r.Version == attempt.Version }) {
+		return nil, driver.ErrReleaseNotFound
+	}
+	return deployedOf(all)
+}
+
+func deployedOf(all []*release.Release) (*release.Release, error) {
+	var deployed *release.Release
+	for _, r := range all {
+		if r.Info.Status == release.StatusDeployed && (deployed == nil || r.Version > deployed.Version) {
+			deployed = r
+		}
+	}
+	if deployed == nil {
+		return nil, driver.ErrNoDeployedReleases
+	}
+	return deployed, nil
+}
+
+func (o *operation) rollback(config *action.Configuration, revision int) (string, error) {
+	what := fmt.Sprintf("rolling back to revision %d", revision)
+	o.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: what})
+	r := action.NewRollback(config)
+	r.Version, r.Wait, r.Timeout, r.MaxHistory = revision, o.waits(), forever, history
+	return what, r.Run(o.release)
+}
+
+func (o *operation) uninstall(config *action.Configuration) (string, error) {
+	const what = "uninstalling the release, which was never deployed,"
+	o.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: what[:len(what)-1]})
+	u := action.NewUninstall(config)
+	u.Wait, u.Timeout = o.waits(), forever
+	_, err := u.Run(o.release)
+	return what, err
+}

@@ -1,0 +1,81 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/kplan-dev/kplan/internal/labtest"
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/kube"
+)
+
+// log is a reporter that keeps nothing.
+type log struct{}
+
+func (log) Report(runner.Report) {}
+
+// The cleanup ends before the runner gives the action up, whatever it waits
+// for, and leaves a release that can be worked on.
+func TestUndoIsBounded(t *testing.T) {
+	require.Less(t, cleanup+record, runner.DefaultGrace-5*time.Second)
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	ns := lab.Namespace(t)
+	cluster, err := kube.Connect(t.Context(), lab.Flags(), "kplan-test")
+	require.NoError(t, err)
+	session, err := cluster.Session(kube.Options{})
+	require.NoError(t, err)
+	// Nobody runs the pods of this lab: a rollback to it waits for ever.
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: never\nversion: 0.1.0\n",
+		"templates/d.yaml": `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 1, selector: {matchLabels: {a: b}},
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: x, image: "x:{{ .Values.tag | default 1 }}"}]}}}}`,
+	} {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	stepOf := func(wait plan.WaitFor, values map[string]any) *Action {
+		a, err := New(&plan.Plan{}, plan.Step{Name: "never", Helm: &plan.Helm{
+			Chart: dir, Namespace: ns, Wait: wait, OnFailure: plan.RollbackRelease, Values: values,
+		}}, session)
+		require.NoError(t, err)
+		return a
+	}
+	require.NoError(t, stepOf(plan.WaitNone, nil).Run(t.Context(), log{}))
+
+	// The step's time was over long ago: there are two seconds left.
+	timeout := &runner.TimeoutError{After: time.Minute}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, timeout)
+	defer cancel()
+	began := time.Now()
+	a := stepOf(plan.WaitReady, map[string]any{"tag": 2})
+	ch, err := a.source.load()
+	require.NoError(t, err)
+	o, err := a.prepare(ctx, log{}, ch, a.spec.Values)
+	require.NoError(t, err)
+	rel, failure := o.install()
+	require.Error(t, failure)
+	o.ctx, cancel = context.WithDeadlineCause(t.Context(), time.Now().Add(2*time.Second-cleanup), timeout)
+	defer cancel()
+
+	err = o.failed(rel, failure)
+
+	require.Less(t, time.Since(began), 20*time.Second)
+	require.ErrorContains(t, err, "waiting for deployment/d")
+	require.ErrorContains(t, err, "rolling back to revision 1 failed")
+	require.True(t, errors.Is(err, failure), "the first failure is not lost")
+	last, err := o.config.Releases.Last("never")
+	require.NoError(t, err)
+	require.Equal(t, 3, last.Version)
+	require.Equal(t, release.StatusFailed, last.Info.Status, "not pending: the next run can go on")
+}
