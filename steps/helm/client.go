@@ -28,6 +28,8 @@ type client struct {
 	ctx      context.Context
 	session  *kube.Session
 	reporter runner.Reporter
+	// ignoreHooks says that hooks are created and not waited for.
+	ignoreHooks bool
 
 	mu sync.Mutex
 	// failure is the last error: Helm keeps only the text of a hook's
@@ -102,8 +104,12 @@ func (c *client) ready(resources helmkube.ResourceList, ts []kube.Target) error 
 }
 
 // WatchUntilReady waits until a hook's Jobs and Pods have run to their end;
-// other kinds are done when they are created.
+// other kinds are done when they are created. It does not wait when the step
+// waits for nothing.
 func (c *client) WatchUntilReady(resources helmkube.ResourceList, _ time.Duration) error {
+	if c.ignoreHooks {
+		return nil
+	}
 	ts := targets(resources, func(kind string) bool { return kind == "Job" || kind == "Pod" })
 	for _, t := range ts {
 		c.progress("hook %s", t.Object())

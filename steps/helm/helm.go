@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -111,6 +112,8 @@ type operation struct {
 	last *release.Release
 	// unchanged says that there was nothing to send.
 	unchanged bool
+	// resend says that the newest revision is sent again as it was rendered.
+	resend bool
 }
 
 // prepare connects Helm to the session, and finds what is there.
@@ -152,7 +155,7 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*action.Config
 	if !ok {
 		return nil, nil, fmt.Errorf("unexpected Helm client %T", config.KubeClient)
 	}
-	c := &client{Client: base, ctx: ctx, session: a.session, reporter: r}
+	c := &client{Client: base, ctx: ctx, session: a.session, reporter: r, ignoreHooks: a.spec.Wait == plan.WaitNone}
 	config.KubeClient = c
 	return config, c, nil
 }
@@ -190,17 +193,37 @@ func sameValues(a, b map[string]any) bool {
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
-// again waits for what is there.
+// again waits for what is there. When objects of the release are gone it sends
+// all of them again, as they were rendered.
 func (o *operation) again() (*release.Release, error) {
 	o.unchanged = true
-	if !o.waits() {
-		return o.last, nil
-	}
 	resources, err := o.config.KubeClient.Build(manifestOf(o.last), false)
 	if err != nil {
 		return o.last, fmt.Errorf("reading the release's objects: %w", err)
 	}
+	gone, err := o.gone(resources)
+	if err != nil {
+		return o.last, err
+	}
+	if len(gone) > 0 {
+		o.unchanged, o.resend = false, true
+		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: sentAgain(gone)})
+		return o.upgrade()
+	}
+	if !o.waits() {
+		return o.last, nil
+	}
 	return o.last, o.client.Wait(resources, forever)
+}
+
+// sentAgain says which objects are gone, and that the release is sent for it.
+func sentAgain(gone []string) string {
+	const most = 3
+	names := strings.Join(gone[:min(len(gone), most)], ", ")
+	if more := len(gone) - most; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return "gone from the cluster: " + names + "; the release is sent again as it was rendered"
 }
 
 func (o *operation) first() (*release.Release, error) {
@@ -224,13 +247,13 @@ func (o *operation) upgrade() (*release.Release, error) {
 	u.MaxHistory = history
 	u.ResetValues = true // the plan says all of the values
 	u.Labels = map[string]string{inputsLabel: o.inputs}
-	if o.last.Info.Status == release.StatusFailed && o.same() {
+	if o.resend || o.last.Info.Status == release.StatusFailed && o.same() {
 		u.PostRenderer = rendered(o.last.Manifest)
 	}
 	return u.Run(o.release, o.chart, o.values)
 }
 
-// waits tells whether the objects are waited for; hooks always are.
+// waits tells whether the objects are waited for.
 func (o *operation) waits() bool { return o.spec.Wait == "" || o.spec.Wait == plan.WaitReady }
 
 // rendered stands for what a chart renders to: the manifest of a revision. It
