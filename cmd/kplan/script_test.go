@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,7 +60,7 @@ func params(dir string) testscript.Params {
 			env.Setenv("KUBECONFIG", "")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "unfold": unfold},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "unfold": unfold, "mode": mode},
 	}
 }
 
@@ -93,5 +94,17 @@ func unfold(ts *testscript.TestScript, _ bool, files []string) {
 			return "$" + name
 		})
 		ts.Check(os.WriteFile(ts.MkAbs(f), []byte(text), 0o600))
+	}
+}
+
+// mode checks who may read and write a file: mode 600 FILE
+func mode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: mode BITS FILE")
+	}
+	info, err := os.Stat(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if got := fmt.Sprintf("%o", info.Mode().Perm()); runtime.GOOS != "windows" && got != args[0] {
+		ts.Fatalf("%s has mode %s, not %s", args[1], got, args[0])
 	}
 }
