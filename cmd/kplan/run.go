@@ -67,8 +67,28 @@ func (o *runOptions) check() error {
 	return o.output.check()
 }
 
+// spare refuses to record over what the run reads.
+func (o *runOptions) spare(planFile string) error {
+	record, err := os.Stat(o.record)
+	if err != nil {
+		return nil //nolint:nilerr // nothing is there to overwrite; other faults show when it is opened
+	}
+	if info, err := os.Stat(planFile); err == nil && os.SameFile(info, record) {
+		return &usageError{err: fmt.Errorf("--record %s would overwrite the plan", o.record), hint: "name another file"}
+	}
+	for _, file := range o.inputs.VarFiles {
+		if info, err := os.Stat(file); err == nil && os.SameFile(info, record) {
+			return &usageError{err: fmt.Errorf("--record %s would overwrite the var file %s", o.record, file), hint: "name another file"}
+		}
+	}
+	return nil
+}
+
 func (o *runOptions) run(ctx context.Context, path string) error {
 	if err := o.check(); err != nil {
+		return err
+	}
+	if err := o.spare(path); err != nil {
 		return err
 	}
 	p, err := plan.Load(path, *o.inputs)
@@ -107,7 +127,8 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 	mode := ui.Mode(o.progress)
 	renderers := []ui.Renderer{ui.New(o.stderr, mode, o.options(o.stderr))}
 	if o.record != "" {
-		f, err := os.Create(o.record)
+		// For the user alone: events tell what is in the cluster.
+		f, err := os.OpenFile(o.record, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err != nil {
 			return nil, &usageError{err: fmt.Errorf("--record: %w", err)}
 		}
