@@ -44,6 +44,9 @@ func newRoot(a *app) *cobra.Command {
 		Short: "Run install plans that do not lose races with admission webhooks",
 		Long: `kplan runs an install plan: a file that lists steps (helm, apply, wait, webhook) and what each of them needs.
 A request that an admission webhook cannot judge yet is held and sent again when it can, instead of failing the step.`,
+		Example: `  kplan validate plan.yaml
+  kplan graph plan.yaml
+  kplan run plan.yaml --var-file production.yaml`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: a.name},
 		SilenceErrors: true,
 		SilenceUsage:  true,

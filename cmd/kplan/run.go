@@ -39,6 +39,10 @@ The first ^C or SIGTERM starts nothing new and lets requests in flight end; the 
 
 Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting for a webhook or a condition,
 130 and 143 stopped by SIGINT and SIGTERM.`,
+		Example: `  kplan run plan.yaml
+  kplan run plan.yaml --context staging --var-file staging.yaml --set eso_version=0.11.0
+  kplan run plan.yaml --progress json --record events.jsonl
+  kplan run plan.yaml --progress quiet -o json | jq .state`,
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },

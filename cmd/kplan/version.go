@@ -26,7 +26,9 @@ func newVersion(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Say which kplan this is",
-		Args:  cobra.NoArgs,
+		Example: `  kplan version
+  kplan version -o json | jq -r .version`,
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := output.check(); err != nil {
 				return err
