@@ -3,9 +3,7 @@ package webhook
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 
@@ -141,11 +139,4 @@ func decodeStatus(b []byte) *metav1.Status {
 type readCloser struct {
 	io.Reader
 	io.Closer
-}
-
-// neverSent tells whether err proves that no byte of a request left: the
-// connection could not be opened.
-func neverSent(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
 }

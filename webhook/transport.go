@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 )
 
@@ -33,8 +35,8 @@ const (
 //     create answers that the object exists then.);
 //   - "not yet ready to handle request": the API server's admission has not
 //     synchronised and refuses before storage;
-//   - while a request is held, a connection to the API server that could not be
-//     opened: nothing was sent.
+//   - while a request is held, no connection to the API server, which includes
+//     the TLS handshake: nothing was sent.
 //
 // Everything else, a denial above all, goes back to the client untouched.
 type Transport struct {
@@ -177,12 +179,17 @@ type hold struct {
 	// be held for the fault's webhook.
 	began  time.Time
 	before int
+	// left says that the last send had a connection: bytes may have left.
+	left bool
 }
 
 // send sends the request once. A fault that can be waited for comes back with
 // the response closed; everything else with the response as it came.
 func (h *hold) send() (*http.Response, Fault, error) {
-	out := h.req.Clone(h.req.Context())
+	var left atomic.Bool
+	out := h.req.Clone(httptrace.WithClientTrace(h.req.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { left.Store(true) },
+	}))
 	if h.body != nil {
 		b, err := h.body()
 		if err != nil {
@@ -196,6 +203,7 @@ func (h *hold) send() (*http.Response, Fault, error) {
 	}
 	h.sends++
 	resp, err := base.RoundTrip(out)
+	h.left = left.Load()
 	if err != nil {
 		return nil, Fault{}, err
 	}
@@ -215,7 +223,7 @@ func (h *hold) run(f Fault) (*http.Response, error) {
 		}
 		resp, f, err := h.send()
 		switch {
-		case err != nil && neverSent(err):
+		case err != nil && !h.left:
 			// The API server is away; the next try may find it.
 			if !turn.failed() {
 				turn = h.transport.Gate.join(h.fault)

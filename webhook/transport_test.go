@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,12 +32,19 @@ type apiServer struct {
 	sends    atomic.Int32
 	inFlight atomic.Int32
 	most     atomic.Int32
+	away     func() bool // nil: never
 }
 
 func (s *apiServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.sends.Add(1)
 	s.most.Store(max(s.most.Load(), s.inFlight.Add(1)))
 	defer s.inFlight.Add(-1)
+	if s.away != nil && s.away() {
+		return nil, errors.New("read: connection reset by peer")
+	}
+	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil {
+		trace.GotConn(httptrace.GotConnInfo{})
+	}
 	body, _ := io.ReadAll(req.Body)
 	time.Sleep(time.Millisecond) // in the bubble's time: a request takes a while
 	status, err := s.answer(string(body))
@@ -230,16 +238,11 @@ func TestTransportBounds(t *testing.T) {
 func TestTransportSurvivesAnAPIServerThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		server := &apiServer{answer: func(string) (*metav1.Status, error) {
-			switch d := time.Since(start); {
-			case d < 2*time.Second:
-				return internalError(refused), nil
-			case d < 4*time.Second:
-				return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
-			default:
-				return nil, nil
-			}
-		}}
+		server := &apiServer{
+			answer: readyAfter(3*time.Second, refused),
+			// It accepts no connection, or breaks it in the TLS handshake.
+			away: func() bool { d := time.Since(start); return d > time.Second && d < 4*time.Second },
+		}
 		tr := &Transport{Base: server, Gate: NewGate(nil)}
 
 		resp, err := tr.RoundTrip(create(t.Context(), t, "w1"))
