@@ -4,6 +4,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,16 +34,19 @@ func TestScript(t *testing.T) {
 }
 
 // TestClusterScript runs those that need an API server, each with a namespace
-// of its own in $NS.
+// of its own in $NS. At $REGISTRY answers a registry and a chart repository
+// which have no charts.
 func TestClusterScript(t *testing.T) {
 	lab := labtest.ControlPlane(t)
 	namespaces := lab.Clientset(t).CoreV1().Namespaces()
+	registry := emptyRegistry(t)
 	p := params("testdata/cluster")
 	p.Setup = func(env *testscript.Env) error {
 		script := filepath.Base(env.WorkDir)
 		ns := fmt.Sprintf("%s-%d", strings.ReplaceAll(script, "_", "-"), os.Getpid())
 		env.Setenv("NS", ns)
 		env.Setenv("KUBECONFIG", lab.Kubeconfig)
+		env.Setenv("REGISTRY", registry)
 		env.Defer(func() {
 			// It may be gone, or was never made: then there is nothing to take away.
 			_ = namespaces.Delete(t.Context(), ns, metav1.DeleteOptions{})
@@ -48,6 +54,21 @@ func TestClusterScript(t *testing.T) {
 		return nil
 	}
 	testscript.Run(t, p)
+}
+
+// emptyRegistry is the address of an OCI registry that has no charts, and of a
+// chart repository at /repository that has none either.
+func emptyRegistry(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/repository/index.yaml" {
+			_, _ = io.WriteString(w, "apiVersion: v1\nentries: {}\n")
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
 }
 
 func params(dir string) testscript.Params {
