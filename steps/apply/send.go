@@ -293,7 +293,7 @@ func (r *run) explain(ctx context.Context, it *item, verb string, err error) err
 		return context.Cause(ctx)
 	}
 	op := kube.Op{Verb: verb, Resource: it.mapping.Resource.GroupResource(), Namespace: it.object.GetNamespace()}
-	return kube.Explain(redact(err, it.object), op)
+	return kube.Explain(kube.Redact(err, it.object), op)
 }
 
 // established waits until the API server serves the step's new kinds.

@@ -1,4 +1,4 @@
-package apply
+package kube
 
 import (
 	"encoding/base64"
@@ -16,9 +16,9 @@ import (
 
 const redacted = "[redacted]"
 
-// redact takes a Secret's values out of an error about it: the API server
+// Redact takes a Secret's values out of an error about it: the API server
 // repeats what it finds invalid. Errors about other kinds are left as they are.
-func redact(err error, u *unstructured.Unstructured) error {
+func Redact(err error, u *unstructured.Unstructured) error {
 	if err == nil || u.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Secret"}) {
 		return err
 	}
