@@ -2,6 +2,7 @@ package helm
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,28 +10,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/cli"
-	"helm.sh/helm/v3/pkg/downloader"
-	"helm.sh/helm/v3/pkg/getter"
-	"helm.sh/helm/v3/pkg/registry"
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/repo"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 )
-
-// download bounds one request for a chart.
-const download = time.Minute
 
 // source is where a chart comes from. A chart from afar is fetched once and
 // kept in memory for the step's other attempts.
@@ -41,8 +32,8 @@ type source struct {
 }
 
 // load reads the chart, always anew: Helm changes the one that it renders.
-func (s *source) load() (*chart.Chart, error) {
-	ch, err := s.open()
+func (s *source) load(ctx context.Context) (*chart.Chart, error) {
+	ch, err := s.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +43,7 @@ func (s *source) load() (*chart.Chart, error) {
 	return ch, nil
 }
 
-func (s *source) open() (*chart.Chart, error) {
+func (s *source) open(ctx context.Context) (*chart.Chart, error) {
 	if s.spec.IsLocal() {
 		ch, err := loader.Load(s.path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -65,15 +56,19 @@ func (s *source) open() (*chart.Chart, error) {
 		return ch, nil
 	}
 	if s.archive == nil {
-		b, err := fetch(s.spec)
+		b, err := fetch(ctx, s.spec)
 		if err != nil {
-			return nil, runner.WithHint(fmt.Errorf("fetching chart %s: %w", s.spec.Chart, err), fetchHint(s.spec))
+			err = fmt.Errorf("fetching chart %s: %w", s.spec.Chart, err)
+			if ctx.Err() == nil && runner.HintOf(err) == "" {
+				err = runner.WithHint(err, fetchHint(s.spec))
+			}
+			return nil, withoutPasswords(err, s.spec.Chart, s.spec.Repo)
 		}
 		s.archive = b
 	}
 	ch, err := loader.LoadArchive(bytes.NewReader(s.archive))
 	if err != nil {
-		return nil, runner.Permanent(fmt.Errorf("reading chart %s: %w", s.spec.Chart, err))
+		return nil, runner.Permanent(fmt.Errorf("reading chart %s: %w", public(s.spec.Chart), err))
 	}
 	return ch, nil
 }
@@ -83,52 +78,6 @@ func fetchHint(spec plan.Helm) string {
 		return "check the address and the version with: helm show chart " + spec.Chart + "; log in to a private registry with: helm registry login"
 	}
 	return "check the repository with: helm show chart " + spec.Chart + " --repo " + spec.Repo
-}
-
-// fetch downloads a chart into a folder of its own, which it removes.
-func fetch(spec plan.Helm) (_ []byte, err error) {
-	dir, err := os.MkdirTemp("", "kplan-chart-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-
-	settings := cli.New()
-	options := []registry.ClientOption{
-		registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true),
-		registry.ClientOptCredentialsFile(settings.RegistryConfig),
-	}
-	if spec.PlainHTTP {
-		options = append(options, registry.ClientOptPlainHTTP())
-	}
-	client, err := registry.NewClient(options...)
-	if err != nil {
-		return nil, err
-	}
-	// Helm's own list would add downloaders that are plugins, which run programs.
-	providers := getter.Providers{
-		{Schemes: []string{"http", "https"}, New: getter.NewHTTPGetter},
-		{Schemes: []string{registry.OCIScheme}, New: getter.NewOCIGetter},
-	}
-	ref := spec.Chart
-	if !spec.IsOCI() {
-		ref, err = repo.FindChartInAuthAndTLSAndPassRepoURL(spec.Repo, "", "", spec.Chart, spec.Version, "", "", "", false, false, providers)
-		if err != nil {
-			return nil, err
-		}
-	}
-	d := downloader.ChartDownloader{
-		Out: io.Discard, Getters: providers, RegistryClient: client,
-		RepositoryConfig: settings.RepositoryConfig, RepositoryCache: dir,
-		Options: []getter.Option{
-			getter.WithTimeout(download), getter.WithPlainHTTP(spec.PlainHTTP), getter.WithRegistryClient(client),
-		},
-	}
-	file, _, err := d.DownloadTo(ref, spec.Version, dir)
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(file)
 }
 
 // usable tells what is wrong with a chart that cannot be installed.

@@ -48,15 +48,17 @@ func (c *client) IsReachable() error { return nil }
 // Create sends new objects.
 func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, error) {
 	c.progress("creating %d objects", len(resources))
+	secrets := secretsOf(resources)
 	res, err := c.Client.Create(resources)
-	return res, c.note(err)
+	return res, c.note(withoutSecrets(err, secrets))
 }
 
 // Update brings objects from one revision to another.
 func (c *client) Update(original, target helmkube.ResourceList, force bool) (*helmkube.Result, error) {
 	c.progress("updating %d objects", len(target))
+	secrets := append(secretsOf(original), secretsOf(target)...)
 	res, err := c.Client.Update(original, target, force)
-	return res, c.note(err)
+	return res, c.note(withoutSecrets(err, secrets))
 }
 
 // Build reads objects. Kinds that are not known are looked up with fresh

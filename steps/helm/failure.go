@@ -12,6 +12,9 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 )
 
+// schemaFault is how Helm begins what a chart's schema says of its values.
+const schemaFault = "values don't meet the specifications of the schema"
+
 // releaseError is what Helm says, with the error that it kept only the text of.
 type releaseError struct {
 	text   string
@@ -27,7 +30,7 @@ func (o *operation) failed(rel *release.Release, err error) error {
 		// What Helm makes of its ended requests helps nobody.
 		return fmt.Errorf("release %s/%s is recorded as it is and may be run again: %w", o.namespace, o.release, stop)
 	}
-	wrapped := &releaseError{text: kube.Plain(err.Error()), causes: []error{err}}
+	wrapped := &releaseError{text: kube.Plain(withoutValues(err.Error())), causes: []error{err}}
 	if f := o.client.failure; f != nil && !errors.Is(err, f) && strings.Contains(err.Error(), f.Error()) {
 		wrapped.causes = append(wrapped.causes, f)
 	}
@@ -52,7 +55,7 @@ func explain(err error, namespace string) error {
 	switch {
 	case strings.Contains(text, "cannot be imported into the current release"):
 		return runner.WithHint(runner.Permanent(err), "the object exists and belongs to something else: delete it, or label and annotate it as the release's")
-	case strings.Contains(text, "values don't meet the specifications of the schema"),
+	case strings.Contains(text, schemaFault),
 		strings.Contains(text, "execution error at ("), strings.Contains(text, "parse error at ("),
 		strings.Contains(text, "error converting YAML to JSON"), strings.Contains(text, "nil pointer evaluating"):
 		return runner.WithHint(runner.Permanent(err), "check the step's values against the chart's: helm show values")

@@ -78,8 +78,8 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 	if err != nil {
 		return runner.Permanent(err)
 	}
-	r.Report(runner.Report{Type: runner.TypeProgress, Message: "loading chart " + a.spec.Chart})
-	ch, err := a.source.load()
+	r.Report(runner.Report{Type: runner.TypeProgress, Message: "loading chart " + public(a.spec.Chart)})
+	ch, err := a.source.load(ctx)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func TestUndoIsBounded(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	a := stepOf(plan.WaitReady, map[string]any{"tag": 2})
-	ch, err := a.source.load()
+	ch, err := a.source.load(ctx)
 	require.NoError(t, err)
 	o, err := a.prepare(ctx, log{}, ch, a.spec.Values)
 	require.NoError(t, err)
