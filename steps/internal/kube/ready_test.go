@@ -78,6 +78,23 @@ apiVersion: apps/v1
 kind: Deployment
 metadata: {name: x, generation: 1}
 spec: {replicas: 1, paused: true}`, reached("paused")},
+		"a Service without a load balancer yet": {
+			`{apiVersion: v1, kind: Service, metadata: {name: x}, spec: {type: LoadBalancer, clusterIP: 10.0.0.1}, status: {loadBalancer: {}}}`,
+			waiting("no load balancer has given it an address"),
+		},
+		"a Service whose load balancer has an address": {`
+apiVersion: v1
+kind: Service
+metadata: {name: x}
+spec: {type: LoadBalancer, clusterIP: 10.0.0.1}
+status: {loadBalancer: {ingress: [{ip: 192.0.2.1}]}}`, reached("Service is ready")},
+		"a Service with addresses of its own": {
+			`{apiVersion: v1, kind: Service, metadata: {name: x}, spec: {type: LoadBalancer, clusterIP: 10.0.0.1, externalIPs: [192.0.2.1]}}`,
+			reached("Service is ready"),
+		},
+		"a Service that wants no load balancer": {
+			`{apiVersion: v1, kind: Service, metadata: {name: x}, spec: {type: ClusterIP, clusterIP: 10.0.0.1}}`, reached("Service is ready"),
+		},
 		"a Job that nobody has started": {`{apiVersion: batch/v1, kind: Job, metadata: {name: x}}`, waiting("not started")},
 		"a Job that runs": {`
 apiVersion: batch/v1
