@@ -46,11 +46,12 @@ func failed(reason string) Reading  { return Reading{State: Failed, Reason: reas
 // It follows kstatus, with these differences: a Job is ready when it is
 // complete, not when it runs; a Pod that ended in failure for good has failed;
 // crash loops and unschedulable Pods are waited for, since operators come up
-// crashing; a paused Deployment is ready, as in Helm; a custom resource whose
-// Available condition is not true is waited for; and a status in an unknown
-// form is read as far as possible rather than refused. As in kstatus, an object
-// without any known condition is ready: nothing tells it from one whose
-// controller never sets conditions.
+// crashing; a paused Deployment is ready, and a Service is not before its load
+// balancer has an address, both as in Helm; a custom resource whose Available
+// condition is not true is waited for; and a status in an unknown form is read
+// as far as possible rather than refused. As in kstatus, an object without any
+// known condition is ready: nothing tells it from one whose controller never
+// sets conditions.
 func Ready(u *unstructured.Unstructured) Reading {
 	if u == nil {
 		return waiting("not found")
@@ -63,6 +64,10 @@ func Ready(u *unstructured.Unstructured) Reading {
 		return jobReady(u)
 	case schema.GroupKind{Kind: "Pod"}:
 		return podReady(u)
+	case schema.GroupKind{Kind: "Service"}:
+		if !hasAddress(u) {
+			return waiting("no load balancer has given it an address")
+		}
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
 		if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
 			return reached("paused")
@@ -113,6 +118,19 @@ func jobReady(u *unstructured.Unstructured) Reading {
 	completions := number(u, 1, "spec", "completions")
 	return waiting(fmt.Sprintf("succeeded: %d/%d, active: %d, failed: %d", number(u, 0, "status", "succeeded"),
 		completions, number(u, 0, "status", "active"), number(u, 0, "status", "failed")))
+}
+
+// hasAddress tells whether a Service that wants a load balancer has one, or
+// addresses of its own (helm.sh/helm/v3 pkg/kube/ready.go, serviceReady).
+func hasAddress(u *unstructured.Unstructured) bool {
+	if kind, _, _ := unstructured.NestedString(u.Object, "spec", "type"); kind != "LoadBalancer" {
+		return true
+	}
+	ingress, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "loadBalancer", "ingress")
+	own, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "externalIPs")
+	given, _ := ingress.([]any)
+	external, _ := own.([]any)
+	return len(given) > 0 || len(external) > 0
 }
 
 func podReady(u *unstructured.Unstructured) Reading {
