@@ -1,6 +1,8 @@
 package labtest
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,6 +24,47 @@ func (l *Lab) Operator(t testing.TB) {
 		t.Fatalf("loading the stand-in operator: %v", err)
 	}
 }
+
+// Registry is the address, as host:port, of the registry that serves the lab's
+// charts as oci://ADDRESS/charts/NAME without TLS. The test is skipped with a
+// cluster of KPLAN_TEST_KUBECONFIG, which has none.
+func Registry(t testing.TB) string {
+	t.Helper()
+	ControlPlane(t)
+	if os.Getenv(KubeconfigEnv) != "" {
+		t.Skip("the lab's registry is not there; " + KubeconfigEnv + " is set")
+	}
+	address, err := registry()
+	if err != nil {
+		unavailable(t, err)
+	}
+	return address
+}
+
+var registry = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(os.TempDir(), "kplan-labtest")
+	unlock, err := lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	command, err := build(dir)
+	if err != nil {
+		return "", err
+	}
+	out, err := run("", command, "status", "--name", controlPlaneName, "-o", "json")
+	if err != nil {
+		return "", err
+	}
+	var status struct{ Registry string }
+	if err := json.Unmarshal([]byte(out), &status); err != nil {
+		return "", err
+	}
+	if status.Registry == "" {
+		return "", errors.New("the lab has no registry")
+	}
+	return status.Registry, nil
+})
 
 // Charts is the folder of the lab's charts.
 func Charts() string { return filepath.Join(source(), "charts") }
