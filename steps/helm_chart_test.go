@@ -111,6 +111,28 @@ func TestHelmStepSaysWhyThereIsNoChart(t *testing.T) {
 	}
 }
 
+// The lab's registry serves its charts, without TLS.
+func TestHelmStepTakesAChartOfARegistry(t *testing.T) {
+	t.Parallel()
+	lab, registry := labtest.ControlPlane(t), labtest.Registry(t)
+	step := func(ns, version string) *run {
+		// Nothing guarded and nothing to wait for: this lab has no node for the operator.
+		return runPlan(t, lab, ns, "\n- name: s\n  timeout: 1m\n  helm: {chart: 'oci://"+registry+"/charts/guarded', version: '"+version+
+			"', plain_http: true, release: NS, namespace: NS, wait: none, values: {gadgets: 0, widgets: 0}}\n")
+	}
+
+	ns := lab.Namespace(t)
+	require.NoError(t, step(ns, ">=0.1.0").err)
+	last, err := helmOf(t, lab, ns).Releases.Last(ns)
+	require.NoError(t, err)
+	require.Equal(t, "guarded", last.Chart.Metadata.Name)
+
+	absent := step(lab.Namespace(t), "9.9.9").err
+	require.ErrorContains(t, absent, "there is no version 9.9.9")
+	require.Contains(t, runner.HintOf(absent), "there are: "+last.Chart.Metadata.Version)
+	require.True(t, runner.IsPermanent(absent))
+}
+
 // A repository that accepts and never answers ends with the step, and leaves
 // nothing behind.
 func TestHelmStepGivesUpOnASilentRepository(t *testing.T) {

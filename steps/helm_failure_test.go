@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/runner"
@@ -136,4 +137,23 @@ func TestHelmStepRefusesABusyRelease(t *testing.T) {
 			require.Equal(t, 1, out.execution.Step("s").Attempt, "another attempt cannot mend it")
 		})
 	}
+}
+
+// What the user may not do is not tried again, and how to check it is told.
+func TestHelmStepMayNotDoIt(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	ns := lab.Namespace(t)
+	config, err := clientcmd.LoadFromFile(lab.Kubeconfig)
+	require.NoError(t, err)
+	config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo].Impersonate = "system:serviceaccount:" + ns + ":default"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*config, file))
+
+	out := runPlan(t, &labtest.Lab{Kubeconfig: file}, ns, "\n- name: s\n  retry: {install_retries: 3}\n  helm: {chart: "+chartOf(t, nil)+", release: NS, namespace: NS}\n")
+
+	require.ErrorContains(t, out.err, "cannot list resource \"secrets\"")
+	require.Equal(t, "check with: kubectl auth can-i list secrets -n "+ns, runner.HintOf(out.err))
+	require.True(t, runner.IsPermanent(out.err))
+	require.Equal(t, 1, out.execution.Step("s").Attempt)
 }
