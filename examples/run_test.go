@@ -29,7 +29,8 @@ func TestPlansRun(t *testing.T) {
 		namespaces []string // that the plan makes
 	}{
 		{
-			"eso/plan.yaml", plan.Inputs{VarFiles: []string{"../lab/eso.yaml"}},
+			"eso/plan.yaml",
+			plan.Inputs{VarFiles: []string{"../lab/eso.yaml"}},
 			[]string{"external-secrets", "registry-credentials", "hello-world", "nodejs-demo", "storage-validator"},
 		},
 		{"kof/plan.yaml", plan.Inputs{VarFiles: []string{"../lab/kof.yaml"}}, []string{"kof"}},
