@@ -286,6 +286,20 @@ func (l *Lab) startNode(ctx context.Context, launch *launcher, client *api.Clien
 	}); err != nil {
 		return err
 	}
+	// kube-proxy brings a ready pod to its Service within a second.
+	dial, err := netns.Dialer(netns.Path(l.node().Namespace()), net.JoinHostPort(node.ServiceDNS, "53"))
+	if err != nil {
+		return err
+	}
+	if err := await(ctx, "the Service of cluster DNS", func(ctx context.Context) error {
+		conn, err := dial(ctx)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}); err != nil {
+		return err
+	}
 	say("cluster DNS is ready")
 	return nil
 }
