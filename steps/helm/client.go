@@ -47,7 +47,7 @@ func (c *client) IsReachable() error { return nil }
 
 // Create sends new objects.
 func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, error) {
-	c.progress("creating %d objects", len(resources))
+	c.progress("creating %s", count(len(resources)))
 	secrets := secretsOf(resources)
 	res, err := c.Client.Create(resources)
 	return res, c.note(withoutSecrets(err, secrets))
@@ -55,7 +55,7 @@ func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, erro
 
 // Update brings objects from one revision to another.
 func (c *client) Update(original, target helmkube.ResourceList, force bool) (*helmkube.Result, error) {
-	c.progress("updating %d objects", len(target))
+	c.progress("updating %s", count(len(target)))
 	secrets := append(secretsOf(original), secretsOf(target)...)
 	res, err := c.Client.Update(original, target, force)
 	return res, c.note(withoutSecrets(err, secrets))
@@ -218,4 +218,12 @@ func podPhase(u *unstructured.Unstructured) corev1.PodPhase {
 	}
 	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
 	return corev1.PodPhase(phase)
+}
+
+// count is a number of objects in words.
+func count(n int) string {
+	if n == 1 {
+		return "1 object"
+	}
+	return fmt.Sprintf("%d objects", n)
 }
