@@ -120,3 +120,29 @@ func authority(t *testing.T) []byte {
 	require.NoError(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
+
+// Without the hold the step asks again by itself.
+func TestWebhookStepWithoutHold(t *testing.T) {
+	t.Parallel()
+	lab := labtest.Node(t)
+	lab.Operator(t)
+	ns := lab.Namespace(t)
+
+	out := runPlan(t, lab, ns, `
+- name: operator
+  helm:
+    chart: CHARTS/race
+    release: NS
+    namespace: NS
+    values: {listenDelay: 4s, operator: {lyingHealth: true}, guarded: {gadgets: 0, widgets: 0}}
+- name: gate
+  needs: [operator]
+  timeout: 1m
+  webhooks: {hold: false}
+  webhook: {release: NS}
+`)
+
+	require.NoError(t, out.err)
+	require.Empty(t, out.of(runner.TypeHeld))
+	require.Equal(t, "2 of 2 webhooks admit", out.execution.Step("gate").Message)
+}
