@@ -222,7 +222,7 @@ func (g *gate) admitted(ctx context.Context, p *probe) (unproven string, err err
 		return "", err
 	}
 	for {
-		if unproven, err = p.send(ctx, g.session); err != nil || unproven != "" {
+		if unproven, err = g.first(ctx, p); err != nil || unproven != "" {
 			return unproven, err
 		}
 		n := 1
@@ -240,6 +240,23 @@ func (g *gate) admitted(ctx context.Context, p *probe) (unproven string, err err
 		}
 		if n >= g.spec.Stable {
 			return "", nil
+		}
+	}
+}
+
+// first waits for one answer. With the hold that is one request, which comes
+// back as an error only when it was given up; without, the step asks again itself.
+func (g *gate) first(ctx context.Context, p *probe) (unproven string, err error) {
+	for {
+		unproven, err = p.send(ctx, g.session)
+		held := (*webhook.HoldError)(nil)
+		if err == nil || ctx.Err() != nil || !isFault(err) || errors.As(err, &held) {
+			return unproven, err
+		}
+		cause := faultOf(err).Cause
+		g.tell(webhook.Admitting, cause)
+		if err := pause(ctx, look); err != nil {
+			return "", timedOut(err, g.entry.String()+" to admit", cause)
 		}
 	}
 }
