@@ -36,7 +36,7 @@ type Reporter interface {
 
 // Report is one fact that an action tells; the runner turns it into an Event.
 type Report struct {
-	// Type is TypeProgress, TypeHeld, TypeReleased, TypeLog or TypeResult.
+	// Type is TypeProgress, TypeHeld, TypeReleased, TypeWebhook, TypeLog or TypeResult.
 	Type Type
 	// Message is for people: one line.
 	Message string
@@ -46,7 +46,8 @@ type Report struct {
 	Done, Total int
 	// Revision is the Helm release's revision, in a result.
 	Revision int
-	// Webhook says which webhook holds a request, in held and released.
+	// Webhook says which webhook holds a request, in held and released, and how
+	// one stands, in webhook.
 	Webhook *Webhook
 	// Error is why a held request was given up, in released.
 	Error string
@@ -54,14 +55,25 @@ type Report struct {
 	Unchanged bool
 }
 
-// Webhook is the webhook that a request was held for.
+// Webhook is the webhook that a request was held for, or that a step waits for.
 type Webhook struct {
 	// Name is the webhook's name as the API server gives it, e.g. "vmalert.victoriametrics.com".
 	Name string `json:"name"`
 	// Service is the Service behind it, as namespace/name; empty when it is not known.
 	Service string `json:"service,omitempty"`
-	// Cause is why the webhook could not answer, in the API server's words.
+	// Cause is why the webhook could not answer, in the API server's words; in
+	// webhook events why it stands at Rung.
 	Cause string `json:"cause,omitempty"`
+	// Configuration and Owner say what configures the webhook and who brought
+	// that, in webhook events.
+	Configuration string `json:"configuration,omitempty"`
+	Owner         string `json:"owner,omitempty"`
+	// Rung is the lowest rung of its ladder that the webhook has not reached,
+	// the highest one when it has reached all, in webhook events: configured,
+	// trusted, routed, backed, serving or admitting.
+	Rung string `json:"rung,omitempty"`
+	// State says how Rung stands: waiting, ready, failed or unknown.
+	State string `json:"state,omitempty"`
 	// HeldSeconds is how long the request was held, in released events.
 	HeldSeconds float64 `json:"held_seconds,omitempty"`
 	// Sends counts how often the request was sent, the last one included, in released events.

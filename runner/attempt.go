@@ -124,7 +124,7 @@ func (l *loop) handle(m message) {
 // to hold requests.
 func (l *loop) report(t *task, r Report) {
 	switch r.Type {
-	case TypeProgress, TypeHeld, TypeReleased, TypeLog, TypeResult:
+	case TypeProgress, TypeHeld, TypeReleased, TypeWebhook, TypeLog, TypeResult:
 	default: // only the loop may say that a state changed or the run ended
 		r.Type = TypeLog
 	}

@@ -17,6 +17,8 @@ const (
 	TypeHeld Type = "held"
 	// TypeReleased says that a held request was answered, or given up (then Error is set).
 	TypeReleased Type = "released"
+	// TypeWebhook tells how a webhook stands that the step waits for.
+	TypeWebhook Type = "webhook"
 	// TypeLog is a line of a step's log.
 	TypeLog Type = "log"
 	// TypeResult is what a step's action achieved, just before the step succeeds.

@@ -44,6 +44,9 @@ type Step struct {
 	Revision int
 	// Holds are the webhooks that held requests, in the order they were met.
 	Holds []*Hold
+	// Webhooks are those that the step waits for, or waited for, as they were
+	// last told to stand, in the order they were first told of.
+	Webhooks []*Standing
 
 	open      []openHold
 	holding   time.Duration // complete times with at least one held request
@@ -63,6 +66,13 @@ type Hold struct {
 	Sends int
 	// Total is the sum of all hold times, Longest the longest one.
 	Total, Longest time.Duration
+}
+
+// Standing is how a webhook stands.
+type Standing struct {
+	Webhook
+	// Since is when it was first told to stand at its rung and state.
+	Since time.Time
 }
 
 // openHold is a request that is held now.
@@ -99,6 +109,8 @@ func (s *Step) apply(e Event) {
 		s.hold(e)
 	case TypeReleased:
 		s.release(e)
+	case TypeWebhook:
+		s.stand(e)
 	case TypeProgress, TypeResult:
 		s.Message, s.Object = e.Message, e.Object
 		// Counts belong to what is told with them: without, those of an earlier
@@ -203,6 +215,24 @@ func (s *Step) release(e Event) {
 		}
 		return
 	}
+}
+
+// stand notes how a webhook stands.
+func (s *Step) stand(e Event) {
+	if e.Webhook == nil {
+		return
+	}
+	i := slices.IndexFunc(s.Webhooks, func(w *Standing) bool {
+		return w.Name == e.Webhook.Name && w.Configuration == e.Webhook.Configuration
+	})
+	if i < 0 {
+		s.Webhooks, i = append(s.Webhooks, &Standing{Since: e.Time}), len(s.Webhooks)
+	}
+	w := s.Webhooks[i]
+	if w.Rung != e.Webhook.Rung || w.State != e.Webhook.State {
+		w.Since = e.Time
+	}
+	w.Webhook = *e.Webhook
 }
 
 func (s *Step) close(i int, held time.Duration, now time.Time) *Hold {

@@ -3,7 +3,7 @@ package steps
 import (
 	"strings"
 
-	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
 // denial is an object that a webhook refused.
@@ -12,7 +12,7 @@ type denial struct {
 	message string
 }
 
-func (a *attempt) deny(n webhook.Notice) {
+func (a *attempt) deny(n hold.Notice) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.denials = append(a.denials, denial{n.Request.String(), n.Fault.Message})

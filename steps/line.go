@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/hold"
+	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 const (
@@ -29,8 +30,8 @@ const (
 // Libraries below a step (Helm's above all, helm/helm#12086) send requests that
 // no context ends; the line ends them with the context of the attempt.
 type line struct {
-	gate *webhook.Gate
-	hold webhook.Transport
+	gate *hold.Gate
+	hold hold.Transport
 	// attempt is the running one; nil between attempts.
 	attempt atomic.Pointer[attempt]
 }
@@ -147,23 +148,43 @@ func (b *body) Close() error {
 }
 
 // notify tells the attempt's reporter what the hold tells, and keeps denials.
-func (l *line) notify(n webhook.Notice) {
+func (l *line) notify(n hold.Notice) {
 	a := l.attempt.Load()
 	if a == nil {
 		return
 	}
-	if n.Event == webhook.Refused {
+	switch n.Event {
+	case hold.Refused:
 		a.deny(n)
 		return
+	case hold.Stands:
+		a.reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: standing(n.Standing)})
+		return
+	case hold.Held, hold.Released:
 	}
 	w := &runner.Webhook{Name: n.Fault.Webhook, Service: n.Fault.ServiceKey(), Cause: n.Fault.Cause}
 	report := runner.Report{Type: runner.TypeHeld, Object: n.Request.String(), Webhook: w}
-	if n.Event == webhook.Released {
+	if n.Event == hold.Released {
 		report.Type = runner.TypeReleased
 		w.HeldSeconds, w.Sends = n.Held.Seconds(), n.Sends
 		report.Error = givenUp(n.Err)
 	}
 	a.reporter.Report(report)
+}
+
+// standing says for an event how a webhook stands: at the lowest rung that it
+// has not reached.
+func standing(s survey.Standing) *runner.Webhook {
+	w := &runner.Webhook{
+		Name: s.Name, Service: s.Service(), Configuration: s.Configuration, Owner: s.Owner.String(),
+		Rung: "admitting", State: "ready",
+	}
+	if r, missing := s.Ladder.Missing(); missing {
+		w.Rung, w.State, w.Cause = string(r.Rung), string(r.State), r.Reason
+	} else if r, ok := s.Ladder.Unknown(); ok {
+		w.Rung, w.State, w.Cause = string(r.Rung), string(r.State), r.Reason
+	}
+	return w
 }
 
 // warn hands the API server's warnings to the attempt's log.
@@ -176,7 +197,7 @@ func (l *line) warn(message string) {
 // givenUp says why a request is held no longer; the rest of a HoldError is in
 // the report already.
 func givenUp(err error) string {
-	var held *webhook.HoldError
+	var held *hold.Error
 	switch {
 	case err == nil:
 		return ""

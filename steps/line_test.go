@@ -12,8 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
 // discard is a reporter that nobody listens to.
@@ -97,12 +99,12 @@ func TestLineTellsOfHolds(t *testing.T) {
 	out := &reports{}
 	l.open(t.Context(), out)
 	fault := webhook.Fault{Kind: webhook.Admission, Webhook: "v.example.io", Service: "w", Namespace: "ns", Cause: "EOF"}
-	notice := webhook.Notice{Event: webhook.Held, Request: webhook.Request{Kind: "Widget", Namespace: "demo", Name: "w1"}, Fault: fault}
+	notice := hold.Notice{Event: hold.Held, Request: hold.Request{Kind: "Widget", Namespace: "demo", Name: "w1"}, Fault: fault}
 
 	l.notify(notice)
-	notice.Event, notice.Held, notice.Sends = webhook.Released, 1500*time.Millisecond, 7
+	notice.Event, notice.Held, notice.Sends = hold.Released, 1500*time.Millisecond, 7
 	l.notify(notice)
-	notice.Err = &webhook.HoldError{Limit: 5 * time.Minute}
+	notice.Err = &hold.Error{Limit: 5 * time.Minute}
 	l.notify(notice)
 
 	w := runner.Webhook{Name: "v.example.io", Service: "ns/w", Cause: "EOF"}
@@ -119,7 +121,7 @@ func TestExplainHold(t *testing.T) {
 	fault := webhook.Fault{
 		Kind: webhook.Admission, Class: webhook.Race, Webhook: "v.example.io", Service: "w", Namespace: "ns", Cause: "connection refused",
 	}
-	request := webhook.Request{Kind: "Widget", Namespace: "demo", Name: "w1"}
+	request := hold.Request{Kind: "Widget", Namespace: "demo", Name: "w1"}
 	bound := &runner.TimeoutError{After: time.Minute}
 	for name, tc := range map[string]struct {
 		err  error
@@ -128,27 +130,27 @@ func TestExplainHold(t *testing.T) {
 	}{
 		"not about a hold": {errors.New("x"), "x", ""},
 		"the hold's own bound": {
-			&webhook.HoldError{Request: request, Fault: fault, Limit: 5 * time.Minute},
+			&hold.Error{Request: request, Fault: fault, Limit: 5 * time.Minute},
 			`timed out after 5m waiting for webhook "v.example.io" (Service ns/w) to judge Widget/demo/w1: connection refused`,
 			"kubectl get endpointslices,pods -n ns",
 		},
 		"the step's bound": {
-			&webhook.HoldError{Request: request, Fault: fault, Cause: bound},
+			&hold.Error{Request: request, Fault: fault, Cause: bound},
 			`timed out after 1m waiting for webhook "v.example.io" (Service ns/w) to judge Widget/demo/w1: connection refused`,
 			"kubectl get endpointslices,pods -n ns",
 		},
 		"a misconfigured webhook": {
-			&webhook.HoldError{Request: request, Fault: webhook.Fault{Class: webhook.Misconfigured, Webhook: "v", Cause: "x509: wrong"}, Limit: 30 * time.Second},
+			&hold.Error{Request: request, Fault: webhook.Fault{Class: webhook.Misconfigured, Webhook: "v", Cause: "x509: wrong"}, Limit: 30 * time.Second},
 			`timed out after 30s waiting for webhook "v" to judge Widget/demo/w1: x509: wrong`,
 			"does not heal by waiting",
 		},
 		"an interrupted run": {
-			&webhook.HoldError{Request: request, Fault: fault, Cause: errors.New("interrupted")},
+			&hold.Error{Request: request, Fault: fault, Cause: errors.New("interrupted")},
 			`Widget/demo/w1 was held 0s for webhook "v.example.io" (Service ns/w), which never answered: connection refused: interrupted`, "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := explainHold(tc.err)
+			err := (&explainer{plan: &plan.Plan{}, gate: hold.NewGate(nil)}).explain(tc.err)
 			require.EqualError(t, err, tc.want)
 			require.Contains(t, runner.HintOf(err), tc.hint)
 			require.ErrorIs(t, err, tc.err, "the client's own error stays in the chain")
@@ -162,8 +164,8 @@ func TestDeniedObjectsAreNamed(t *testing.T) {
 	a := l.open(t.Context(), discard{})
 	message := `admission webhook "v.example.io" denied the request: no`
 	for _, name := range []string{"w1", "w2"} {
-		l.notify(webhook.Notice{
-			Event: webhook.Refused, Request: webhook.Request{Kind: "Widget", Namespace: "demo", Name: name},
+		l.notify(hold.Notice{
+			Event: hold.Refused, Request: hold.Request{Kind: "Widget", Namespace: "demo", Name: name},
 			Fault: webhook.Fault{Class: webhook.Denied, Message: message},
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"fmt"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -20,7 +20,8 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 	"github.com/kplan-dev/kplan/steps/wait"
 	"github.com/kplan-dev/kplan/steps/webhookgate"
-	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/hold"
+	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 // Config says which plan is run and against which cluster.
@@ -36,7 +37,8 @@ type Config struct {
 type Steps struct {
 	plan    *plan.Plan
 	cluster *kube.Cluster
-	gate    *webhook.Gate
+	survey  *survey.Survey
+	gate    *hold.Gate
 }
 
 // New connects to the cluster; it fails when that cannot be used.
@@ -45,11 +47,12 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(cluster.Config())
+	client, err := dynamic.NewForConfig(cluster.Config())
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	return &Steps{plan: c.Plan, cluster: cluster, gate: webhook.NewGate(client)}, nil
+	view := survey.New(client)
+	return &Steps{plan: c.Plan, cluster: cluster, survey: view, gate: hold.NewGate(view)}, nil
 }
 
 // Cluster says for people which cluster the steps work on: its context in the
@@ -57,14 +60,14 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 func (s *Steps) Cluster() string { return s.cluster.About() }
 
 // Close stops what the steps share. No action may run any more.
-func (s *Steps) Close() { s.gate.Close() }
+func (s *Steps) Close() { s.survey.Close() }
 
 // Resolve makes the action of a step; it is a runner.Resolver.
 func (s *Steps) Resolve(step plan.Step) (runner.Action, error) {
 	l := &line{}
-	if hold := s.plan.StepWebhooks(step); hold.Hold {
+	if webhooks := s.plan.StepWebhooks(step); webhooks.Hold {
 		l.gate = s.gate
-		l.hold.HoldTimeout = hold.HoldTimeout
+		l.hold.Timeout = webhooks.HoldTimeout
 	}
 	session, err := s.cluster.Session(kube.Options{Wrap: l.wrap, Warn: l.warn})
 	if err != nil {
@@ -74,7 +77,7 @@ func (s *Steps) Resolve(step plan.Step) (runner.Action, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connected{action, l}, nil
+	return &connected{action, l, &explainer{s.plan, s.cluster.Namespace(), s.gate}}, nil
 }
 
 func (s *Steps) action(step plan.Step, session *kube.Session) (runner.Action, error) {
@@ -86,20 +89,21 @@ func (s *Steps) action(step plan.Step, session *kube.Session) (runner.Action, er
 	case plan.KindWait:
 		return wait.New(*step.Wait, session)
 	case plan.KindWebhook:
-		return webhookgate.New(s.plan, *step.Webhook, session)
+		return webhookgate.New(s.plan, *step.Webhook, session, s.survey)
 	}
 	return nil, errors.New("the step has no kind")
 }
 
 // connected is an action whose requests go over its line.
 type connected struct {
-	action runner.Action
-	line   *line
+	action    runner.Action
+	line      *line
+	explainer *explainer
 }
 
 // Run runs the action, and makes its error say more of webhooks.
 func (c *connected) Run(ctx context.Context, r runner.Reporter) error {
 	attempt := c.line.open(ctx, r)
 	defer c.line.close()
-	return attempt.nameDenied(explainHold(c.action.Run(ctx, r)))
+	return attempt.nameDenied(c.explainer.explain(c.action.Run(ctx, r)))
 }

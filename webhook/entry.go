@@ -1,44 +1,60 @@
 package webhook
 
 import (
-	"context"
-	"crypto/x509"
-	"encoding/pem"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Entry is one webhook of a webhook configuration.
+// Entry is one webhook that an API server calls: one of a validating or
+// mutating webhook configuration, or the conversion webhook of a
+// CustomResourceDefinition. What the API server would default is filled in, so
+// that an entry of a manifest reads like one of a cluster.
 type Entry struct {
-	// Mutating tells which of the two kinds of configurations it is in.
-	Mutating bool
-	// Configuration is the name of the configuration.
+	// Kind is Validating, Mutating or Conversion.
+	Kind Kind
+	// Configuration is the name of the webhook configuration, or of the CRD.
 	Configuration string
-	// Name is the webhook's own name.
-	Name string
-	// Release is the Helm release that the configuration belongs to, as
-	// namespace/name; "" when it is none's.
-	Release string
+	// Name is the webhook's own name; a conversion webhook has that of its CRD.
+	Name  string
+	Owner Owner
+	// Created is when the configuration was; zero for one of a manifest.
+	Created time.Time
+	// Client says how it is called. For Conversion it is the CRD's
+	// spec.conversion.webhook.clientConfig, which has the same fields.
+	Client admissionv1.WebhookClientConfig
 
-	Client            admissionv1.WebhookClientConfig
-	Rules             []admissionv1.RuleWithOperations
-	FailurePolicy     admissionv1.FailurePolicyType
-	SideEffects       admissionv1.SideEffectClass
-	NamespaceSelector *metav1.LabelSelector
-	ObjectSelector    *metav1.LabelSelector
-	MatchConditions   []admissionv1.MatchCondition
+	// The rest is empty for Conversion.
+	Rules              []admissionv1.RuleWithOperations
+	MatchPolicy        admissionv1.MatchPolicyType
+	FailurePolicy      admissionv1.FailurePolicyType
+	SideEffects        admissionv1.SideEffectClass
+	ReinvocationPolicy admissionv1.ReinvocationPolicyType
+	NamespaceSelector  *metav1.LabelSelector
+	ObjectSelector     *metav1.LabelSelector
+	MatchConditions    []admissionv1.MatchCondition
+	// Timeout is how long the API server waits for an answer.
+	Timeout time.Duration
+
+	// Converts is what a conversion webhook converts; empty for the others.
+	Converts schema.GroupKind
 }
 
 // String names the entry for people.
-func (e Entry) String() string { return fmt.Sprintf("webhook %q of %s", e.Name, e.Configuration) }
+func (e Entry) String() string {
+	if e.Kind == Conversion {
+		return "conversion webhook of " + e.Configuration
+	}
+	return fmt.Sprintf("webhook %q of %s", e.Name, e.Configuration)
+}
 
 // Service is namespace/name of the Service that is called; "" for a URL.
 func (e Entry) Service() string {
@@ -48,162 +64,200 @@ func (e Entry) Service() string {
 	return e.Client.Service.Namespace + "/" + e.Client.Service.Name
 }
 
-// Entries lists all webhooks of a cluster, in the order of their configurations' names.
-func Entries(ctx context.Context, client kubernetes.Interface) ([]Entry, error) {
-	api := client.AdmissionregistrationV1()
-	mutating, err := api.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing mutating webhook configurations: %w", err)
+// Port is the port of the Service that is called.
+func (e Entry) Port() int32 {
+	if e.Client.Service == nil || e.Client.Service.Port == nil {
+		return 443 // the API's default
 	}
-	validating, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing validating webhook configurations: %w", err)
+	return *e.Client.Service.Port
+}
+
+// Source is the object that configures the entry.
+func (e Entry) Source() Object {
+	kind := map[Kind]string{
+		Validating: "ValidatingWebhookConfiguration",
+		Mutating:   "MutatingWebhookConfiguration",
+		Conversion: "CustomResourceDefinition",
+	}[e.Kind]
+	return Object{Kind: kind, Name: e.Configuration}
+}
+
+// Is tells whether both are the same webhook, perhaps at different times.
+func (e Entry) Is(o Entry) bool {
+	return e.Kind == o.Kind && e.Configuration == o.Configuration && e.Name == o.Name
+}
+
+// Met tells whether a fault is one of this webhook, as far as its text goes.
+func (e Entry) Met(f Fault) bool {
+	switch f.Kind {
+	case Conversion:
+		// "GROUP/VERSION, Kind=KIND", as schema.GroupVersionKind prints it.
+		gv, kind, _ := strings.Cut(f.Webhook, ", Kind=")
+		group, _, _ := strings.Cut(gv, "/")
+		return e.Kind == Conversion && e.Converts == schema.GroupKind{Group: group, Kind: kind}
+	case Admission:
+		if e.Kind == Conversion || e.Name != f.Webhook {
+			return false
+		}
+		key := f.ServiceKey()
+		return key == "" || key == e.Service()
 	}
+	return false
+}
+
+// Object names an object of the API server.
+type Object struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// String gives Kind/namespace/name.
+func (o Object) String() string {
+	parts := slices.DeleteFunc([]string{o.Kind, o.Namespace, o.Name}, func(s string) bool { return s == "" })
+	return strings.Join(parts, "/")
+}
+
+// EntriesOf reads the webhooks that an object configures: a
+// ValidatingWebhookConfiguration, a MutatingWebhookConfiguration or a
+// CustomResourceDefinition, all of version v1. Any other object has none. The
+// error says that the object is not what its kind demands.
+func EntriesOf(u *unstructured.Unstructured) ([]Entry, error) {
+	gvk := u.GroupVersionKind()
 	var entries []Entry
-	for _, c := range mutating.Items {
+	var err error
+	switch {
+	case gvk.Version != "v1":
+	case gvk.Group == admissionv1.GroupName && gvk.Kind == "ValidatingWebhookConfiguration":
+		c := &admissionv1.ValidatingWebhookConfiguration{}
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, c)
 		for _, w := range c.Webhooks {
-			entries = append(entries, Entry{
-				Mutating: true, Configuration: c.Name, Name: w.Name, Release: releaseOf(&c.ObjectMeta),
-				Client: w.ClientConfig, Rules: w.Rules, FailurePolicy: deref(w.FailurePolicy), SideEffects: deref(w.SideEffects),
-				NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, MatchConditions: w.MatchConditions,
-			})
+			e := Entry{Kind: Validating, Name: w.Name, Client: w.ClientConfig, Rules: w.Rules}
+			e.defaults(w.MatchPolicy, w.FailurePolicy, w.SideEffects, w.TimeoutSeconds)
+			e.NamespaceSelector, e.ObjectSelector, e.MatchConditions = w.NamespaceSelector, w.ObjectSelector, w.MatchConditions
+			entries = append(entries, e)
 		}
-	}
-	for _, c := range validating.Items {
+	case gvk.Group == admissionv1.GroupName && gvk.Kind == "MutatingWebhookConfiguration":
+		c := &admissionv1.MutatingWebhookConfiguration{}
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, c)
 		for _, w := range c.Webhooks {
-			entries = append(entries, Entry{
-				Configuration: c.Name, Name: w.Name, Release: releaseOf(&c.ObjectMeta),
-				Client: w.ClientConfig, Rules: w.Rules, FailurePolicy: deref(w.FailurePolicy), SideEffects: deref(w.SideEffects),
-				NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, MatchConditions: w.MatchConditions,
-			})
+			e := Entry{Kind: Mutating, Name: w.Name, Client: w.ClientConfig, Rules: w.Rules}
+			e.defaults(w.MatchPolicy, w.FailurePolicy, w.SideEffects, w.TimeoutSeconds)
+			e.NamespaceSelector, e.ObjectSelector, e.MatchConditions = w.NamespaceSelector, w.ObjectSelector, w.MatchConditions
+			e.ReinvocationPolicy = or(w.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+			entries = append(entries, e)
 		}
+	case gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition":
+		entries, err = conversionOf(u)
 	}
-	slices.SortStableFunc(entries, func(a, b Entry) int { return strings.Compare(a.Configuration, b.Configuration) })
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", gvk.Kind, u.GetName(), err)
+	}
+	for i := range entries {
+		entries[i].Configuration, entries[i].Owner = u.GetName(), OwnerOf(u)
+		entries[i].Created = u.GetCreationTimestamp().Time
+	}
 	return entries, nil
 }
 
-// releaseOf reads the annotations that Helm puts on every object of a release
-// (helm.sh/helm/v3 pkg/action/validate.go).
-func releaseOf(m *metav1.ObjectMeta) string {
-	if name := m.Annotations["meta.helm.sh/release-name"]; name != "" {
-		return m.Annotations["meta.helm.sh/release-namespace"] + "/" + name
+// defaults fills in what the API server would (kubernetes/kubernetes
+// pkg/apis/admissionregistration/v1/defaults.go).
+func (e *Entry) defaults(match *admissionv1.MatchPolicyType, policy *admissionv1.FailurePolicyType, effects *admissionv1.SideEffectClass, seconds *int32) {
+	e.MatchPolicy, e.FailurePolicy = or(match, admissionv1.Equivalent), or(policy, admissionv1.Fail)
+	e.SideEffects, e.Timeout = or(effects, admissionv1.SideEffectClassUnknown), time.Duration(or(seconds, 10))*time.Second
+}
+
+func or[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+// conversionOf reads the conversion webhook of a CRD, if it has one.
+func conversionOf(u *unstructured.Unstructured) ([]Entry, error) {
+	strategy, _, _ := unstructured.NestedString(u.Object, "spec", "conversion", "strategy")
+	config, found, err := unstructured.NestedMap(u.Object, "spec", "conversion", "webhook", "clientConfig")
+	if strategy != "Webhook" || !found {
+		return nil, err
+	}
+	e := Entry{Kind: Conversion, Name: u.GetName(), Timeout: 30 * time.Second}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(config, &e.Client); err != nil {
+		return nil, err
+	}
+	e.Converts.Group, _, _ = unstructured.NestedString(u.Object, "spec", "group")
+	e.Converts.Kind, _, _ = unstructured.NestedString(u.Object, "spec", "names", "kind")
+	return []Entry{e}, nil
+}
+
+// Owner says who brought an object, as far as the object tells.
+type Owner struct {
+	// Release is the Helm release that the object belongs to, as
+	// namespace/name; "" when it is none's.
+	Release string `json:"release,omitempty"`
+	// Controller is the object that owns it, as Kind/name.
+	Controller string `json:"controller,omitempty"`
+	// Manager is the field manager that wrote it first.
+	Manager string `json:"manager,omitempty"`
+	// Labels are those of the recommended labels that name an owner.
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// ownerLabels are the recommended labels that say whose an object is
+// (https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/).
+var ownerLabels = []string{
+	"app.kubernetes.io/instance", "app.kubernetes.io/part-of", "app.kubernetes.io/name", "app.kubernetes.io/managed-by",
+}
+
+// OwnerOf reads who brought an object. The release comes from the annotations
+// that Helm puts on every object of one (helm.sh/helm/v3 pkg/action/validate.go).
+func OwnerOf(u *unstructured.Unstructured) Owner {
+	var o Owner
+	if name := u.GetAnnotations()["meta.helm.sh/release-name"]; name != "" {
+		o.Release = u.GetAnnotations()["meta.helm.sh/release-namespace"] + "/" + name
+	}
+	if c := metav1.GetControllerOfNoCopy(u); c != nil {
+		o.Controller = c.Kind + "/" + c.Name
+	}
+	for _, l := range ownerLabels {
+		if v := u.GetLabels()[l]; v != "" {
+			if o.Labels == nil {
+				o.Labels = map[string]string{}
+			}
+			o.Labels[l] = v
+		}
+	}
+	if managers := u.GetManagedFields(); len(managers) > 0 {
+		first := slices.MinFunc(managers, func(a, b metav1.ManagedFieldsEntry) int {
+			return cmp.Compare(timeOf(a).UnixNano(), timeOf(b).UnixNano())
+		})
+		o.Manager = first.Manager
+	}
+	return o
+}
+
+func timeOf(m metav1.ManagedFieldsEntry) time.Time {
+	if m.Time == nil {
+		return time.Time{}
+	}
+	return m.Time.Time
+}
+
+// String names the owner for people, "" when nothing is known of it.
+func (o Owner) String() string {
+	switch {
+	case o.Release != "":
+		return "Helm release " + o.Release
+	case o.Controller != "":
+		return o.Controller
+	}
+	for _, l := range ownerLabels[:3] {
+		if v := o.Labels[l]; v != "" {
+			return v
+		}
+	}
+	if o.Manager != "" {
+		return "field manager " + o.Manager
 	}
 	return ""
-}
-
-func deref[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
-}
-
-// Rung is a step of the ladder that a webhook climbs until it admits objects.
-type Rung string
-
-// The rungs, lowest first. None proves the ones above it.
-const (
-	// Configured: the webhook's entry exists.
-	Configured Rung = "configured"
-	// Trusted: its CA bundle parses and is in force. It does not prove that the
-	// server's certificate was issued by it.
-	Trusted Rung = "trusted"
-	// Routed: its Service exists and has the port. It does not prove that
-	// anything is behind it.
-	Routed Rung = "routed"
-	// Backed: the Service has a ready endpoint. It does not prove that the API
-	// server's node routes to it already, nor that the endpoint listens.
-	Backed Rung = "backed"
-	// Admitting: a request through the API server got the webhook's answer. It
-	// does not prove that another API server or replica would give one too.
-	Admitting Rung = "admitting"
-)
-
-// Reading says up to where a webhook stands.
-type Reading struct {
-	// Rung is the highest one that was reached, or the one that failed.
-	Rung Rung
-	// Ready says that Rung was reached; else Reason says why it was not.
-	Ready  bool
-	Reason string
-}
-
-// Look climbs the ladder from Trusted to Backed by reading objects.
-func Look(ctx context.Context, client kubernetes.Interface, e Entry) (Reading, error) {
-	ref := e.Client.Service
-	// A URL may be certified by an authority that the API server's system trusts.
-	if reason := distrust(e.Client.CABundle, time.Now()); reason != "" && (ref != nil || len(e.Client.CABundle) > 0) {
-		return Reading{Rung: Trusted, Reason: reason}, nil
-	}
-	if ref == nil {
-		return Reading{Rung: Trusted, Ready: true}, nil
-	}
-	svc, err := client.CoreV1().Services(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return Reading{Rung: Routed, Reason: fmt.Sprintf("Service %s does not exist", e.Service())}, nil
-	}
-	if err != nil {
-		return Reading{}, fmt.Errorf("reading Service %s: %w", e.Service(), err)
-	}
-	port := int32(443) // the API's default
-	if ref.Port != nil {
-		port = *ref.Port
-	}
-	routed := false
-	for _, p := range svc.Spec.Ports {
-		routed = routed || p.Port == port
-	}
-	if !routed {
-		return Reading{Rung: Routed, Reason: fmt.Sprintf("Service %s has no port %d", e.Service(), port)}, nil
-	}
-	list, err := client.DiscoveryV1().EndpointSlices(ref.Namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: discoveryv1.LabelServiceName + "=" + ref.Name,
-	})
-	if err != nil {
-		return Reading{}, fmt.Errorf("listing EndpointSlices of Service %s: %w", e.Service(), err)
-	}
-	ready, all := 0, 0
-	for _, s := range list.Items {
-		ready += readyAddresses(&s)
-		for _, ep := range s.Endpoints {
-			all += len(ep.Addresses)
-		}
-	}
-	if ready == 0 {
-		return Reading{Rung: Backed, Reason: fmt.Sprintf("endpoints of Service %s ready 0/%d", e.Service(), all)}, nil
-	}
-	return Reading{Rung: Backed, Ready: true}, nil
-}
-
-// distrust says what is wrong with a CA bundle; "" when nothing is.
-func distrust(bundle []byte, now time.Time) string {
-	if len(bundle) == 0 {
-		return "the CA bundle is empty: its injector has not run yet"
-	}
-	found := false
-	expired := time.Time{}
-	for rest := bundle; ; {
-		var block *pem.Block
-		block, rest = pem.Decode(rest)
-		if block == nil {
-			break
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			continue
-		}
-		if now.Before(cert.NotAfter) {
-			found = true
-		} else {
-			expired = cert.NotAfter
-		}
-	}
-	switch {
-	case found:
-		return ""
-	case !expired.IsZero():
-		return "the CA bundle expired at " + expired.UTC().Format(time.RFC3339)
-	default:
-		return "the CA bundle holds no certificate"
-	}
 }

@@ -20,11 +20,12 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/hold"
+	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 const (
-	// look is the distance of two readings of a ladder. Above Backed the
-	// transport's watches set the pace.
+	// look is the distance of tries where requests are not held.
 	look = 250 * time.Millisecond
 	// steady is the distance of two admissions that prove stability.
 	steady = 100 * time.Millisecond
@@ -35,13 +36,14 @@ type Action struct {
 	spec    plan.Webhook
 	release string // namespace/name
 	session *kube.Session
+	survey  *survey.Survey
 }
 
 var _ runner.Action = (*Action)(nil)
 
 // New makes the action of a webhook step of p.
-func New(p *plan.Plan, spec plan.Webhook, session *kube.Session) (*Action, error) {
-	a := &Action{spec: spec, session: session}
+func New(p *plan.Plan, spec plan.Webhook, session *kube.Session, view *survey.Survey) (*Action, error) {
+	a := &Action{spec: spec, session: session, survey: view}
 	if spec.Release != "" {
 		ns := spec.Namespace
 		if ns == "" {
@@ -67,7 +69,9 @@ func namespaceOf(p *plan.Plan, release string) string {
 
 // Run waits until all of the webhooks answer.
 func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
-	entries, err := a.entries(ctx, r)
+	v := a.follow()
+	defer v.Close()
+	entries, err := a.entries(ctx, v, r)
 	if err != nil {
 		return err
 	}
@@ -75,7 +79,7 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 	results := make([]string, len(entries))
 	for i, e := range entries {
 		group.Go(func() error {
-			g := &gate{Action: a, entry: e, reporter: r}
+			g := &gate{Action: a, view: v, entry: e, reporter: r}
 			unproven, err := g.wait(ctx)
 			results[i] = unproven
 			return err
@@ -103,34 +107,37 @@ func summary(entries []webhook.Entry, unproven []string) string {
 	return s
 }
 
+// wants tells whether an entry is one of the step's.
+func (a *Action) wants(e webhook.Entry) bool {
+	return (a.release != "" && e.Owner.Release == a.release) || (a.spec.Configuration != "" && e.Configuration == a.spec.Configuration)
+}
+
 // entries waits until the webhooks that are meant exist.
-func (a *Action) entries(ctx context.Context, r runner.Reporter) ([]webhook.Entry, error) {
+func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]webhook.Entry, error) {
 	what := "the webhooks of release " + a.release
 	if a.release == "" {
 		what = "webhook configuration " + a.spec.Configuration
 	}
 	told := false
 	for {
-		all, err := webhook.Entries(ctx, a.session.Clientset)
-		if err != nil {
-			return nil, kube.Explain(ended(ctx, err), kube.Op{Verb: "list"})
-		}
+		changed := v.next()
 		var mine []webhook.Entry
-		for _, e := range all {
-			if (a.release != "" && e.Release == a.release) || (a.spec.Configuration != "" && e.Configuration == a.spec.Configuration) {
-				mine = append(mine, e)
-			}
+		for _, st := range v.Standings() {
+			mine = append(mine, st.Entry)
 		}
-		if len(mine) > 0 {
+		if len(mine) > 0 && v.Synced() {
 			return mine, nil
+		}
+		last := "not there"
+		if unread := a.survey.Unread(); len(unread) > 0 {
+			last = strings.Join(unread, ", ")
 		}
 		if !told {
 			told = true
 			r.Report(runner.Report{Type: runner.TypeProgress, Message: what + ": not there yet"})
 		}
-		if err := pause(ctx, look); err != nil {
-			return nil, runner.WithHint(timedOut(err, what+" to be configured", "not there"),
-				"list what there is with: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations")
+		if err := changed(ctx); err != nil {
+			return nil, runner.WithHint(timedOut(err, what+" to be configured", last), "list what there is with: kplan webhooks")
 		}
 	}
 }
@@ -138,6 +145,7 @@ func (a *Action) entries(ctx context.Context, r runner.Reporter) ([]webhook.Entr
 // gate waits for one webhook.
 type gate struct {
 	*Action
+	view     *view
 	entry    webhook.Entry
 	reporter runner.Reporter
 	told     string
@@ -172,21 +180,31 @@ func (g *gate) wait(ctx context.Context) (unproven string, err error) {
 // climb waits for the rungs that can be read.
 func (g *gate) climb(ctx context.Context) error {
 	for {
-		reading, err := webhook.Look(ctx, g.session.Clientset, g.entry)
-		if err != nil {
-			return kube.Explain(ended(ctx, err), kube.Op{Verb: "get", Namespace: g.entry.Client.Service.Namespace})
+		changed := g.view.next()
+		st, ok := g.standing()
+		if !ok {
+			return fmt.Errorf("%s is gone: its configuration was changed or deleted meanwhile", g.entry)
 		}
-		if reading.Ready {
+		g.entry = st.Entry
+		if st.Ladder.Callable() {
 			return nil
 		}
-		g.tell(reading.Rung, reading.Reason)
-		if err := pause(ctx, look); err != nil {
-			return runner.WithHint(timedOut(err, g.entry.String(), string(reading.Rung)+": "+reading.Reason), climbHint(reading.Rung, g.entry))
-		}
-		if err := g.refresh(ctx); err != nil {
-			return err
+		r, _ := st.Ladder.Missing()
+		g.tell(r.Rung, r.Reason)
+		if err := changed(ctx); err != nil {
+			return runner.WithHint(timedOut(err, g.entry.String(), r.String()), climbHint(r.Rung, g.entry))
 		}
 	}
+}
+
+// standing is how the webhook stands now; false when it is gone.
+func (g *gate) standing() (survey.Standing, bool) {
+	for _, st := range g.view.Standings() {
+		if st.Is(g.entry) {
+			return st, true
+		}
+	}
+	return survey.Standing{}, false
 }
 
 // climbHint says where to look for a rung that is not reached.
@@ -196,22 +214,6 @@ func climbHint(rung webhook.Rung, e webhook.Entry) string {
 	}
 	ns := e.Client.Service.Namespace
 	return fmt.Sprintf("look at the Service and its pods: kubectl get services,endpointslices,pods -n %s", ns)
-}
-
-// refresh reads the entry anew: its CA bundle may have been filled in, or the
-// entry be gone.
-func (g *gate) refresh(ctx context.Context) error {
-	all, err := webhook.Entries(ctx, g.session.Clientset)
-	if err != nil {
-		return kube.Explain(ended(ctx, err), kube.Op{Verb: "list"})
-	}
-	for _, e := range all {
-		if e.Mutating == g.entry.Mutating && e.Configuration == g.entry.Configuration && e.Name == g.entry.Name {
-			g.entry = e
-			return nil
-		}
-	}
-	return fmt.Errorf("%s is gone: its configuration was changed or deleted meanwhile", g.entry)
 }
 
 // admitted waits for as many answers in a row as the step wants. The first is
@@ -249,7 +251,7 @@ func (g *gate) admitted(ctx context.Context, p *probe) (unproven string, err err
 func (g *gate) first(ctx context.Context, p *probe) (unproven string, err error) {
 	for {
 		unproven, err = p.send(ctx, g.session)
-		held := (*webhook.HoldError)(nil)
+		held := (*hold.Error)(nil)
 		if err == nil || ctx.Err() != nil || !isFault(err) || errors.As(err, &held) {
 			return unproven, err
 		}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/hold"
+	probing "github.com/kplan-dev/kplan/webhook/probe"
 )
 
 // unserved is how long a webhook's kinds may be unknown to the API server until
@@ -45,11 +47,11 @@ func newProbe(ctx context.Context, s *kube.Session, e webhook.Entry) (*probe, er
 	case len(e.MatchConditions) > 0:
 		return nil, &unprovable{"its matchConditions may leave a made-up object out"}
 	}
-	labels, err := webhook.Labels(e.ObjectSelector)
+	labels, err := probing.Labels(e.ObjectSelector)
 	if err != nil {
 		return nil, &unprovable{err.Error()}
 	}
-	targets := e.Targets()
+	targets := probing.Targets(e)
 	if len(targets) == 0 {
 		return nil, &unprovable{"it is called for no creation of a kind that can be made up"}
 	}
@@ -98,7 +100,7 @@ func sample(ctx context.Context, s *kube.Session, m *meta.RESTMapping, r schema.
 	def, err := s.Dynamic.Resource(crd).Get(ctx, r.Resource+"."+r.Group, metav1.GetOptions{})
 	switch {
 	case err == nil:
-		if o, ok := webhook.Sample(schemaOf(def, r.Version)).(map[string]any); ok {
+		if o, ok := probing.Sample(schemaOf(def, r.Version)).(map[string]any); ok {
 			u.Object = o
 		}
 	case !apierrors.IsNotFound(err):
@@ -188,7 +190,7 @@ func (p *probe) send(ctx context.Context, s *kube.Session) (unproven string, err
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		// Mutating webhooks are called before the object is validated,
 		// validating ones after (k8s.io/apiserver pkg/endpoints/handlers/create.go).
-		if p.entry.Mutating {
+		if p.entry.Kind == webhook.Mutating {
 			return "", nil
 		}
 		return "the made-up object is not valid: " + kube.Plain(strings.TrimSpace(err.Error())), nil
@@ -198,7 +200,7 @@ func (p *probe) send(ctx context.Context, s *kube.Session) (unproven string, err
 
 // faultOf reads what an error of a client says about a webhook.
 func faultOf(err error) webhook.Fault {
-	if held := (*webhook.HoldError)(nil); errors.As(err, &held) {
+	if held := (*hold.Error)(nil); errors.As(err, &held) {
 		return held.Fault
 	}
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {

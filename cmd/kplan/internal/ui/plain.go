@@ -107,6 +107,8 @@ func (p *plain) step(e runner.Event, s *runner.Step, before runner.State) {
 		p.held(e, s)
 	case runner.TypeReleased:
 		p.released(e, s)
+	case runner.TypeWebhook:
+		p.stands(e, s)
 	case runner.TypeLog:
 		p.tell(e.Time, s, "log", "2", e.Message)
 	case runner.TypeResult, runner.TypePlan, runner.TypeCancel, runner.TypeDone:
@@ -205,6 +207,23 @@ func (p *plain) held(e runner.Event, s *runner.Step) {
 	h.cause, h.causeAt = e.Webhook.Cause, e.Time
 	text := joined(": ", e.Object, webhookText(e.Webhook.Name, e.Webhook.Service), e.Webhook.Cause)
 	p.tell(e.Time, s, string(runner.StateHolding), colours[runner.StateHolding], text)
+}
+
+// stands tells how a webhook stands that the step waits for: what it lacks, or
+// that it lacks nothing that can be read.
+func (p *plain) stands(e runner.Event, s *runner.Step) {
+	w := e.Webhook
+	if w == nil {
+		return
+	}
+	text := joined(": ", webhookText(w.Name, w.Service), w.Rung, w.Cause)
+	if w.Cause == "" {
+		text += ": " + w.State
+	}
+	if w.Owner != "" {
+		text += " (of " + w.Owner + ")"
+	}
+	p.tell(e.Time, s, "webhook", "2", text)
 }
 
 func webhookText(name, service string) string {

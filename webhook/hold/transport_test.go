@@ -1,4 +1,4 @@
-package webhook
+package hold
 
 import (
 	"bytes"
@@ -186,7 +186,7 @@ func TestTransportLeaderGoesAndTheNextOneLeads(t *testing.T) {
 		wg.Go(func() {
 			_, err := tr.RoundTrip(create(ctx, t, "leader"))
 			require.ErrorIs(t, err, stop)
-			var held *HoldError
+			var held *Error
 			require.ErrorAs(t, err, &held)
 			require.Equal(t, "Widget/demo/leader", held.Request.String())
 		})
@@ -215,14 +215,14 @@ func TestTransportBounds(t *testing.T) {
 				server := &apiServer{answer: readyAfter(time.Hour, tc.text)}
 				var last Notice
 				tr := &Transport{
-					Base: server, Gate: NewGate(nil), HoldTimeout: 20 * time.Second, Grace: 5 * time.Second,
+					Base: server, Gate: NewGate(nil), Timeout: 20 * time.Second, Grace: 5 * time.Second,
 					Notify: func(n Notice) { last = n },
 				}
 				start := time.Now()
 
 				_, err := tr.RoundTrip(create(t.Context(), t, "w1"))
 
-				var held *HoldError
+				var held *Error
 				require.ErrorAs(t, err, &held)
 				require.Equal(t, tc.limit, held.Limit)
 				require.WithinRange(t, time.Now(), start.Add(tc.limit), start.Add(tc.limit+100*time.Millisecond))
@@ -272,30 +272,6 @@ func TestTransportDoesNotRepeatWhatMayHaveBeenWritten(t *testing.T) {
 	})
 }
 
-func TestPace(t *testing.T) {
-	now := time.Now()
-	p := newPace(now)
-	require.Equal(t, fast, p.next.Sub(now), "the first try comes soon")
-
-	p.changed(now, change{backed: unbacked})
-	p.failed(now)
-	require.Equal(t, slow, p.next.Sub(now), "nobody can answer: slow")
-
-	p.changed(now, change{backed: unbacked, configuration: true})
-	require.Equal(t, now, p.next, "a changed configuration is tried at once, whoever answers")
-
-	p.changed(now, change{backed: backed})
-	require.Equal(t, now, p.next, "an endpoint is ready: at once")
-	p.failed(now)
-	require.Equal(t, fast, p.next.Sub(now), "just after a change: fast")
-
-	later := now.Add(hurry)
-	for range 20 {
-		p.failed(later)
-	}
-	require.InDelta(t, time.Second, p.next.Sub(later), float64(100*time.Millisecond), "long after a change: once a second")
-}
-
 // A request that passes one webhook and then meets another is held by each in turn.
 func TestTransportTellsWhichWebhookHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -337,7 +313,7 @@ func TestTransportKnowsAWebhookWithoutItsAddress(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			server := &apiServer{}
 			server.answer = func(string) (*metav1.Status, error) { return internalError(answer(server.sends.Load())), nil }
-			tr := &Transport{Base: server, Gate: NewGate(nil), HoldTimeout: time.Minute}
+			tr := &Transport{Base: server, Gate: NewGate(nil), Timeout: time.Minute}
 			_, err := tr.RoundTrip(create(t.Context(), t, "w1"))
 			require.Error(t, err)
 			n = server.sends.Load()
@@ -376,4 +352,10 @@ func TestTransportLetsOthersGoInGrowingNumbers(t *testing.T) {
 		require.Less(t, server.most.Load(), int32(180), "not all at once")
 		require.Less(t, time.Since(ready), 1200*time.Millisecond)
 	})
+}
+
+func internalError(message string) *metav1.Status {
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: message,
+	}
 }

@@ -1,4 +1,4 @@
-package webhook
+package hold
 
 import (
 	"context"
@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
+	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 // Gate lets held requests go when their webhook answers. All transports to one
@@ -14,44 +15,27 @@ import (
 // and is sent again and again, the others follow in growing numbers once it
 // was answered.
 //
-// The leader is not sent blindly: the gate watches the webhook's
-// EndpointSlices and the webhook configurations, hurries when they change and
-// is slow while there is nobody to answer.
+// The leader is not sent blindly: the gate follows the webhook's ladder,
+// hurries when it changes and is slow while there is nobody to answer.
 type Gate struct {
-	client kubernetes.Interface
+	survey *survey.Survey
 
 	mu    sync.Mutex
 	doors map[string]*door
 	// services remembers which Service a webhook was called at: an HTTP status
 	// of a webhook comes without an address.
-	services map[string]Fault
-	// watches counts the running watches; Close waits for them.
-	watches sync.WaitGroup
-	closed  bool
+	services map[string]webhook.Fault
 }
 
-// NewGate makes a gate. client is used for watches only and must not hold
-// requests itself. With a nil client the gate is paced by backoff alone.
-// Close the gate when no request is held any more.
-func NewGate(client kubernetes.Interface) *Gate {
-	return &Gate{client: client, doors: map[string]*door{}, services: map[string]Fault{}}
-}
-
-// Close stops the gate's watches and waits for them. Requests that are still
-// held go on, paced by backoff.
-func (g *Gate) Close() {
-	g.mu.Lock()
-	g.closed = true
-	for _, d := range g.doors {
-		d.unwatch()
-	}
-	g.mu.Unlock()
-	g.watches.Wait()
+// NewGate makes a gate. With a nil survey it is paced by time alone. The survey
+// must outlive the requests, or be closed: a gate is paced by time then.
+func NewGate(s *survey.Survey) *Gate {
+	return &Gate{survey: s, doors: map[string]*door{}, services: map[string]webhook.Fault{}}
 }
 
 // locate adds the Service to a fault that does not name it, if an earlier one
 // of the same webhook did.
-func (g *Gate) locate(f Fault) Fault {
+func (g *Gate) locate(f webhook.Fault) webhook.Fault {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	name := string(f.Kind) + " " + f.Webhook
@@ -64,52 +48,27 @@ func (g *Gate) locate(f Fault) Fault {
 }
 
 // join puts a request into the row of those that wait for the fault's webhook.
-func (g *Gate) join(f Fault) *turn {
+func (g *Gate) join(f webhook.Fault) *turn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	key := f.key()
+	key := f.Key()
 	d := g.doors[key]
 	if d == nil {
 		d = &door{gate: g, key: key, pace: newPace(time.Now())}
 		g.doors[key] = d
-		d.watch(f)
+		if g.survey != nil && f.Kind != webhook.Server {
+			d.following = g.survey.Follow(survey.Target{Fault: &f}, d.changed)
+		}
 	}
 	t := &turn{door: d, signal: make(chan struct{}, 1)}
 	d.row = append(d.row, t)
 	return t
 }
 
-// door is the row of requests that wait for one webhook. The gate's mutex
-// guards it.
-type door struct {
-	gate *Gate
-	key  string
-	// row are those that wait; the first one leads.
-	row  []*turn
-	pace *pace
-	// unwatch stops the watch; never nil once the door is in the gate.
-	unwatch func()
-}
-
-// watch starts to watch what the webhook depends on.
-func (d *door) watch(f Fault) {
-	d.unwatch = func() {}
-	if d.gate.client == nil || d.gate.closed {
-		return
-	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	d.unwatch = func() { cancel(context.Canceled) }
-	w := &watch{client: d.gate.client, fault: f, changed: d.changed}
-	d.gate.watches.Go(func() { w.run(ctx) })
-}
-
-// changed takes a new reading and lets the leader look when it is due.
-func (d *door) changed(c change) {
-	d.gate.mu.Lock()
-	defer d.gate.mu.Unlock()
-	d.pace.changed(time.Now(), c)
-	if len(d.row) > 0 {
-		d.row[0].wake()
+// called tells the survey what a call showed.
+func (g *Gate) called(f webhook.Fault, answered bool) {
+	if g.survey != nil {
+		g.survey.Called(f, answered)
 	}
 }
 
@@ -122,6 +81,8 @@ type turn struct {
 	signal chan struct{}
 	// free says that the webhook answered another request; guarded by the gate's mutex.
 	free bool
+	// told is the version of the door's standing that was told last.
+	told int
 }
 
 func (t *turn) wake() {
@@ -132,9 +93,13 @@ func (t *turn) wake() {
 }
 
 // wait blocks until the request should be sent again: the turn leads and its
-// time has come, or the webhook has answered another request.
-func (t *turn) wait(ctx context.Context) error {
+// time has come, or the webhook has answered another request. While it leads,
+// tell is called with every change of the webhook's standing.
+func (t *turn) wait(ctx context.Context, tell func(survey.Standing)) error {
 	for {
+		if st, news := t.news(); news {
+			tell(st)
+		}
 		due, ok := t.due()
 		if ok && due <= 0 {
 			return context.Cause(ctx)
@@ -150,6 +115,35 @@ func (t *turn) wait(ctx context.Context) error {
 		case <-timer:
 		}
 	}
+}
+
+// news gives the standing of the webhook, if this turn leads and it is new.
+func (t *turn) news() (survey.Standing, bool) {
+	t.door.gate.mu.Lock()
+	defer t.door.gate.mu.Unlock()
+	d := t.door
+	if t.told == d.version || t.free || d.row[0] != t {
+		return survey.Standing{}, false
+	}
+	t.told = d.version
+	return d.standing, true
+}
+
+// standing gives how the webhook stands, if that was read.
+func (t *turn) standing() (survey.Standing, bool) {
+	t.door.gate.mu.Lock()
+	defer t.door.gate.mu.Unlock()
+	return t.door.standing, t.door.version > 0
+}
+
+// judge decides the class of a fault by how the webhook stands, where the text
+// of the fault can mislead.
+func (t *turn) judge(f webhook.Fault) webhook.Class {
+	st, ok := t.standing()
+	if !ok || st.Configuration == "" {
+		return f.Class
+	}
+	return webhook.Judge(f, &st.Entry, st.Backing, time.Now())
 }
 
 // due tells how long the turn has to wait; false when it must be woken.
@@ -168,13 +162,13 @@ func (t *turn) due() (time.Duration, bool) {
 // failed says that the request was sent and the webhook still cannot answer. It
 // tells whether the turn is still in the row: one that was let go, too early
 // with one of several replicas or API servers perhaps, has to join anew.
-func (t *turn) failed() bool {
+func (t *turn) failed(cost time.Duration) bool {
 	t.door.gate.mu.Lock()
 	defer t.door.gate.mu.Unlock()
 	if t.free {
 		return false
 	}
-	t.door.pace.failed(time.Now())
+	t.door.pace.failed(time.Now(), cost)
 	return true
 }
 
@@ -222,13 +216,5 @@ func (t *turn) leave() {
 		d.remove()
 	case i == 0:
 		d.row[0].wake()
-	}
-}
-
-// remove takes the door down when nobody waits at it.
-func (d *door) remove() {
-	d.unwatch()
-	if d.gate.doors[d.key] == d {
-		delete(d.gate.doors, d.key)
 	}
 }

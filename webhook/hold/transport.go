@@ -1,4 +1,4 @@
-package webhook
+package hold
 
 import (
 	"bytes"
@@ -10,12 +10,15 @@ import (
 	"net/http/httptrace"
 	"sync/atomic"
 	"time"
+
+	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 // Defaults of a Transport.
 const (
-	// DefaultHoldTimeout bounds how long one request is held.
-	DefaultHoldTimeout = 5 * time.Minute
+	// DefaultTimeout bounds how long one request is held.
+	DefaultTimeout = 5 * time.Minute
 	// DefaultGrace bounds how long a request is held for a webhook that is
 	// misconfigured rather than late.
 	DefaultGrace = 30 * time.Second
@@ -45,8 +48,8 @@ type Transport struct {
 	// Gate is shared by all transports of one cluster, so that one request of
 	// many leads. Required.
 	Gate *Gate
-	// HoldTimeout bounds how long one request is held; DefaultHoldTimeout when 0.
-	HoldTimeout time.Duration
+	// Timeout bounds how long one request is held; DefaultTimeout when 0.
+	Timeout time.Duration
 	// Grace bounds how long a request is held for a webhook that is
 	// misconfigured; DefaultGrace when 0.
 	Grace time.Duration
@@ -66,6 +69,9 @@ const (
 	Released Event = "released"
 	// Refused: a webhook denied it.
 	Refused Event = "refused"
+	// Stands: the webhook that it is held for stands otherwise than before. Of
+	// all requests that wait for one webhook, the leader's transport tells.
+	Stands Event = "stands"
 )
 
 // Notice is what a Transport tells about one request.
@@ -73,20 +79,22 @@ type Notice struct {
 	Event   Event
 	Request Request
 	// Fault is why the request is, or was last, held; or the denial.
-	Fault Fault
+	Fault webhook.Fault
 	// Held is how long the request has been held for this webhook, and Sends
 	// how often it was sent for it.
 	Held  time.Duration
 	Sends int
+	// Standing is how the webhook stands, in Stands; it was read from the cluster.
+	Standing survey.Standing
 	// Err is set when the request was given up.
 	Err error
 }
 
-// HoldError says that a held request was given up.
-type HoldError struct {
+// Error says that a held request was given up.
+type Error struct {
 	Request Request
 	// Fault is the last answer.
-	Fault Fault
+	Fault webhook.Fault
 	// Held is how long the request was held, and Sends how often it was sent.
 	Held  time.Duration
 	Sends int
@@ -94,14 +102,17 @@ type HoldError struct {
 	Limit time.Duration
 	// Cause is what ended the hold when no bound did: a cancelled context.
 	Cause error
+	// Standing is how the webhook stood at the end, with its owner; its ladder
+	// is empty when nothing could be read.
+	Standing survey.Standing
 }
 
-func (e *HoldError) Error() string {
+func (e *Error) Error() string {
 	what := "webhook"
-	if e.Fault.Kind == Conversion {
+	if e.Fault.Kind == webhook.Conversion {
 		what = "conversion webhook"
 	}
-	if e.Fault.Kind == Server {
+	if e.Fault.Kind == webhook.Server {
 		return fmt.Sprintf("%s was held %s for the API server: %s", e.Request, round(e.Held), e.Fault.Message)
 	}
 	s := fmt.Sprintf("%s was held %s for %s %q", e.Request, round(e.Held), what, e.Fault.Webhook)
@@ -116,7 +127,7 @@ func (e *HoldError) Error() string {
 }
 
 // Unwrap gives the cause that ended the hold, if it was not a bound.
-func (e *HoldError) Unwrap() error { return e.Cause }
+func (e *Error) Unwrap() error { return e.Cause }
 
 func round(d time.Duration) time.Duration {
 	if d < 10*time.Second {
@@ -131,7 +142,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hold{transport: t, req: req, body: body}
+	h := &holding{transport: t, req: req, body: body}
 	resp, fault, err := h.send()
 	if err != nil {
 		return nil, err
@@ -164,14 +175,14 @@ func replayable(req *http.Request) (func() (io.ReadCloser, error), error) {
 }
 
 // hold is one request on its way through a Transport; one goroutine uses it.
-type hold struct {
+type holding struct {
 	transport *Transport
 	req       *http.Request
 	body      func() (io.ReadCloser, error)
 	request   Request
 	// fault is the last answer, since the first one's time, bad the start of
 	// an unbroken row of misconfigured ones.
-	fault Fault
+	fault webhook.Fault
 	since time.Time
 	bad   time.Time
 	sends int
@@ -185,7 +196,7 @@ type hold struct {
 
 // send sends the request once. A fault that can be waited for comes back with
 // the response closed; everything else with the response as it came.
-func (h *hold) send() (*http.Response, Fault, error) {
+func (h *holding) send() (*http.Response, webhook.Fault, error) {
 	var left atomic.Bool
 	out := h.req.Clone(httptrace.WithClientTrace(h.req.Context(), &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { left.Store(true) },
@@ -193,7 +204,7 @@ func (h *hold) send() (*http.Response, Fault, error) {
 	if h.body != nil {
 		b, err := h.body()
 		if err != nil {
-			return nil, Fault{}, fmt.Errorf("replay request body: %w", err)
+			return nil, webhook.Fault{}, fmt.Errorf("replay request body: %w", err)
 		}
 		out.Body = b
 	}
@@ -205,13 +216,13 @@ func (h *hold) send() (*http.Response, Fault, error) {
 	resp, err := base.RoundTrip(out)
 	h.left = left.Load()
 	if err != nil {
-		return nil, Fault{}, err
+		return nil, webhook.Fault{}, err
 	}
 	return readFault(resp)
 }
 
 // run holds the request until it is answered or given up.
-func (h *hold) run(f Fault) (*http.Response, error) {
+func (h *holding) run(f webhook.Fault) (*http.Response, error) {
 	h.request = describe(h.req, h.body)
 	h.since = time.Now()
 	h.met(h.transport.Gate.locate(f))
@@ -219,29 +230,33 @@ func (h *hold) run(f Fault) (*http.Response, error) {
 	defer func() { turn.leave() }()
 	for {
 		if err := h.wait(turn); err != nil {
-			return nil, h.giveUp(err)
+			return nil, h.giveUp(err, turn)
 		}
+		began := time.Now()
 		resp, f, err := h.send()
+		cost := time.Since(began)
 		switch {
 		case err != nil && !h.left:
 			// The API server is away; the next try may find it.
-			if !turn.failed() {
+			if !turn.failed(cost) {
 				turn = h.transport.Gate.join(h.fault)
 			}
 		case err != nil:
-			return nil, h.giveUp(err)
+			return nil, h.giveUp(err, turn)
 		case f.Waitable():
 			f = h.transport.Gate.locate(f)
-			if f.key() != h.fault.key() || !turn.failed() {
+			if f.Key() != h.fault.Key() || !turn.failed(cost) {
 				turn.leave()
 				turn = h.transport.Gate.join(f)
 			}
+			f.Class = turn.judge(f)
 			h.met(f)
 		default:
-			if f.Class == Denied || (resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests) {
+			if f.Class == webhook.Denied || (resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests) {
+				h.transport.Gate.called(h.fault, true)
 				turn.answered()
 			}
-			h.notify(Released, nil)
+			h.notify(Notice{Event: Released})
 			h.refused(f)
 			return resp, nil
 		}
@@ -249,39 +264,40 @@ func (h *hold) run(f Fault) (*http.Response, error) {
 }
 
 // met takes note of an answer, and tells of it when it is news.
-func (h *hold) met(f Fault) {
+func (h *holding) met(f webhook.Fault) {
 	moved := f.Kind != h.fault.Kind || f.Webhook != h.fault.Webhook
 	news := moved || f.Cause != h.fault.Cause
 	if moved {
 		if h.fault.Kind != "" { // the webhook before answered, and now another one does not
-			h.notify(Released, nil)
+			h.notify(Notice{Event: Released})
 		}
 		h.began, h.before = time.Now(), h.sends-1
 	}
-	if f.Class != Misconfigured {
+	if f.Class != webhook.Misconfigured {
 		h.bad = time.Time{}
 	} else if h.bad.IsZero() {
 		h.bad = time.Now()
 	}
 	h.fault = f
+	h.transport.Gate.called(f, false)
 	if news {
-		h.notify(Held, nil)
+		h.notify(Notice{Event: Held})
 	}
 }
 
 // wait blocks until it is this request's turn to be sent again.
-func (h *hold) wait(t *turn) error {
+func (h *holding) wait(t *turn) error {
 	limit, ends := h.bound()
 	ctx, cancel := context.WithDeadlineCause(h.req.Context(), ends, &boundError{limit})
 	defer cancel()
-	return t.wait(ctx)
+	return t.wait(ctx, func(st survey.Standing) { h.notify(Notice{Event: Stands, Standing: st}) })
 }
 
 // bound gives the bound that will be reached first.
-func (h *hold) bound() (time.Duration, time.Time) {
-	limit := h.transport.HoldTimeout
+func (h *holding) bound() (time.Duration, time.Time) {
+	limit := h.transport.Timeout
 	if limit <= 0 {
-		limit = DefaultHoldTimeout
+		limit = DefaultTimeout
 	}
 	ends := h.since.Add(limit)
 	if h.bad.IsZero() {
@@ -303,30 +319,30 @@ type boundError struct{ limit time.Duration }
 func (e *boundError) Error() string { return "held for " + e.limit.String() }
 
 // giveUp makes the error of a request that is no longer held.
-func (h *hold) giveUp(err error) error {
-	e := &HoldError{Request: h.request, Fault: h.fault, Held: time.Since(h.since), Sends: h.sends}
+func (h *holding) giveUp(err error, t *turn) error {
+	e := &Error{Request: h.request, Fault: h.fault, Held: time.Since(h.since), Sends: h.sends}
+	e.Standing, _ = t.standing()
 	if b := (*boundError)(nil); errors.As(err, &b) {
 		e.Limit = b.limit
 	} else {
 		e.Cause = err
 	}
-	h.notify(Released, e)
+	h.notify(Notice{Event: Released, Err: e})
 	return e
 }
 
-func (h *hold) notify(e Event, err error) {
+// notify completes a notice and tells it.
+func (h *holding) notify(n Notice) {
 	if h.transport.Notify == nil {
 		return
 	}
-	h.transport.Notify(Notice{
-		Event: e, Request: h.request, Fault: h.fault,
-		Held: time.Since(h.began), Sends: h.sends - h.before, Err: err,
-	})
+	n.Request, n.Fault, n.Held, n.Sends = h.request, h.fault, time.Since(h.began), h.sends-h.before
+	h.transport.Notify(n)
 }
 
 // refused tells of a denial.
-func (h *hold) refused(f Fault) {
-	if f.Class == Denied && h.transport.Notify != nil {
+func (h *holding) refused(f webhook.Fault) {
+	if f.Class == webhook.Denied && h.transport.Notify != nil {
 		h.transport.Notify(Notice{Event: Refused, Request: describe(h.req, h.body), Fault: f, Sends: h.sends})
 	}
 }

@@ -1,4 +1,4 @@
-package webhook
+package hold
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/kplan-dev/kplan/webhook"
 )
 
 // maxStatus bounds how much of an error's body is read, in bytes. A Status is
@@ -103,22 +105,22 @@ func routeOf(req *http.Request) route {
 
 // readFault looks whether a response is about a webhook. The response of a
 // fault that can be waited for is closed; any other can be read as if nobody had.
-func readFault(resp *http.Response) (*http.Response, Fault, error) {
+func readFault(resp *http.Response) (*http.Response, webhook.Fault, error) {
 	// A fault is a server error, or the Forbidden of an API server that starts.
 	if resp.StatusCode < 500 && resp.StatusCode != http.StatusForbidden {
-		return resp, Fault{Class: None}, nil
+		return resp, webhook.Fault{Class: webhook.None}, nil
 	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus+1))
 	if err != nil {
 		resp.Body.Close()
-		return nil, Fault{}, err
+		return nil, webhook.Fault{}, err
 	}
 	rest := resp.Body
 	resp.Body = &readCloser{io.MultiReader(bytes.NewReader(b), rest), rest}
 	if len(b) > maxStatus {
-		return resp, Fault{Class: None}, nil
+		return resp, webhook.Fault{Class: webhook.None}, nil
 	}
-	f := Classify(decodeStatus(b))
+	f := webhook.Classify(decodeStatus(b))
 	if f.Waitable() {
 		rest.Close()
 		return nil, f, nil

@@ -1,4 +1,8 @@
-package webhook
+// Package probe shows by dry runs that a webhook answers: it makes up objects
+// that the webhook is called for.
+//
+// It persists nothing.
+package probe
 
 import (
 	"fmt"
@@ -8,11 +12,13 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kplan-dev/kplan/webhook"
 )
 
 // Targets lists the resources for whose creation the webhook is called by
 // name. Rules with wildcards or for subresources name none.
-func (e Entry) Targets() []schema.GroupVersionResource {
+func Targets(e webhook.Entry) []schema.GroupVersionResource {
 	var ts []schema.GroupVersionResource
 	for _, r := range e.Rules {
 		if !slices.Contains(r.Operations, admissionv1.Create) && !slices.Contains(r.Operations, admissionv1.OperationAll) {

@@ -1,0 +1,44 @@
+package webhookgate
+
+import (
+	"context"
+	"sync"
+
+	"github.com/kplan-dev/kplan/webhook/survey"
+)
+
+// view is what a step follows of the survey, for many goroutines that wait.
+type view struct {
+	*survey.Following
+	mu sync.Mutex
+	// changes is closed, and made anew, with every change.
+	changes chan struct{}
+}
+
+func (a *Action) follow() *view {
+	v := &view{changes: make(chan struct{})}
+	v.Following = a.survey.Follow(survey.Target{Match: a.wants}, v.changed)
+	return v
+}
+
+func (v *view) changed() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	close(v.changes)
+	v.changes = make(chan struct{})
+}
+
+// next gives a function that waits for the first change after now.
+func (v *view) next() func(context.Context) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	changes := v.changes
+	return func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changes:
+			return nil
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package webhook
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"time"
+)
+
+// Certificate is a chain that a webhook's pods mount, leaf first.
+type Certificate struct {
+	// Source is the Secret that it was read from.
+	Source Object
+	Chain  []*x509.Certificate
+}
+
+// judgeBundle says what is wrong with a CA bundle. One that holds nothing but
+// white space is a placeholder; charts ship "Cg==", which is a line feed.
+func judgeBundle(bundle []byte, now time.Time) (State, string) {
+	if len(bytes.TrimSpace(bundle)) == 0 {
+		return Waiting, "the CA bundle is empty: its injector has not run yet"
+	}
+	var last *x509.Certificate
+	for _, c := range ParseCertificates(bundle) {
+		if !now.Before(c.NotBefore) && !now.After(c.NotAfter) {
+			return Ready, ""
+		}
+		last = c
+	}
+	switch {
+	case last == nil:
+		return Failed, "the CA bundle holds no certificate"
+	case now.Before(last.NotBefore):
+		return Waiting, "the CA bundle is not valid before " + last.NotBefore.UTC().Format(time.RFC3339)
+	default:
+		return Failed, "the CA bundle expired at " + last.NotAfter.UTC().Format(time.RFC3339)
+	}
+}
+
+// ParseCertificates reads all certificates of a PEM text, and leaves out what
+// is none, as crypto/x509's CertPool does.
+func ParseCertificates(text []byte) []*x509.Certificate {
+	var certs []*x509.Certificate
+	for {
+		var block *pem.Block
+		block, text = pem.Decode(text)
+		if block == nil {
+			return certs
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" {
+			certs = append(certs, c)
+		}
+	}
+}
+
+// certificate judges the mounted certificates as the API server would. Its
+// State is Unknown when one fits, when there is none, and when none is for the
+// webhook's name: that one may be elsewhere.
+func (b *Backing) certificate(e *Entry, now time.Time) Reading {
+	ref := e.Client.Service
+	name := ref.Name + "." + ref.Namespace + ".svc" // what the API server asks for
+	roots := x509.NewCertPool()
+	for _, c := range ParseCertificates(e.Client.CABundle) {
+		roots.AddCert(c)
+	}
+	r := Reading{Rung: Serving, State: Unknown}
+	for _, c := range b.Certificates {
+		if len(c.Chain) == 0 {
+			continue
+		}
+		err := c.verify(name, roots, now)
+		switch {
+		case err == nil:
+			return Reading{Rung: Serving, State: Unknown, Reason: "its certificate fits; it was not called yet", Source: c.Source}
+		case errors.As(err, new(x509.HostnameError)):
+			if r.Reason == "" {
+				r.Reason, r.Source = "no mounted certificate is for its name: "+err.Error(), c.Source
+			}
+		default:
+			r.State, r.Reason, r.Source = Waiting, "its certificate is not accepted: "+err.Error(), c.Source
+			if now.After(c.Chain[0].NotAfter) {
+				r.State = Failed
+			}
+		}
+	}
+	return r
+}
+
+// verify checks the chain as a TLS client does, the name first: an error about
+// the name says most.
+func (c Certificate) verify(name string, roots *x509.CertPool, now time.Time) error {
+	if err := c.Chain[0].VerifyHostname(name); err != nil {
+		return err
+	}
+	between := x509.NewCertPool()
+	for _, i := range c.Chain[1:] {
+		between.AddCert(i)
+	}
+	_, err := c.Chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now})
+	return err
+}

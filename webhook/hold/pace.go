@@ -1,0 +1,75 @@
+package hold
+
+import "time"
+
+// prospect tells whether somebody could answer for a webhook.
+type prospect int
+
+const (
+	// unknown: what stands behind the webhook cannot be read.
+	unknown prospect = iota
+	// hopeless: a rung below an answer is missing, a ready endpoint for example.
+	hopeless
+	// callable: every rung that can be read was reached.
+	callable
+)
+
+const (
+	// slow is the distance of tries while nobody can answer. Such a try costs
+	// the API server up to the webhook's timeoutSeconds, and is made only in
+	// case that the readings mislead.
+	slow = 2 * time.Second
+	// fast is the distance of tries just after a change. Between a ready
+	// endpoint and an answer lies little more than kube-proxy's
+	// minSyncPeriod (1 s by default, kubernetes/kubernetes
+	// pkg/proxy/apis/config/v1alpha1/defaults.go); a try costs some 4 ms.
+	fast = 25 * time.Millisecond
+	// hurry is how long tries stay fast after a change.
+	hurry = 5 * time.Second
+	// share and patience bound the distance after that: a tenth of the time
+	// goes to tries, and a webhook that took long is met late by at most a
+	// hundredth of that.
+	share    = 10
+	patience = 100
+	// rare is the longest distance of tries while somebody could answer.
+	rare = time.Second
+)
+
+// pace decides when a leader is sent again.
+type pace struct {
+	next     time.Time
+	since    time.Time // of the last change
+	prospect prospect
+}
+
+func newPace(now time.Time) *pace {
+	return &pace{next: now.Add(fast), since: now}
+}
+
+// changed takes news: the next try is due now, unless nobody could answer it.
+// A configuration that changed can let a request pass all the same.
+func (p *pace) changed(now time.Time, to prospect, configuration bool) {
+	p.prospect, p.since = to, now
+	if to != hopeless || configuration {
+		p.next = now
+	}
+}
+
+// failed sets the time of the next try after one that failed and took cost.
+func (p *pace) failed(now time.Time, cost time.Duration) {
+	waited := now.Sub(p.since)
+	switch {
+	case p.prospect == hopeless:
+		p.next = now.Add(slow)
+	case waited < hurry:
+		p.next = now.Add(min(max(fast, cost), rare))
+	default:
+		p.next = now.Add(min(max(2*fast, share*cost, waited/patience), rare))
+	}
+}
+
+// answered makes the next leader wait for those that were let go: they tell
+// sooner than a try of its own.
+func (p *pace) answered(now time.Time) {
+	p.since, p.next = now, now.Add(fast)
+}
