@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,9 @@ type Backing struct {
 	Pods []*corev1.Pod
 	// Certificates are those that the pods mount.
 	Certificates []Certificate
+	// Absent are the names of Secrets that the pods mount and that do not
+	// exist: a pod's containers are not created without them.
+	Absent []string
 	// Unread says why a resource could not be read, e.g. because it is
 	// forbidden; the keys are Services, EndpointSlices, Pods and Secrets.
 	Unread map[string]string
@@ -34,8 +38,20 @@ const (
 	Secrets        = "secrets"
 )
 
-// count counts addresses behind a Service.
-type count struct{ ready, serving, all int }
+// unread says why a resource could not be read. Nothing is known of a nil Backing.
+func (b *Backing) unread(resource string) string {
+	if b == nil {
+		return ""
+	}
+	return b.Unread[resource]
+}
+
+// count counts the addresses behind one port of a Service.
+type count struct {
+	ready, serving, all int
+	// elsewhere are those that have other ports only.
+	elsewhere int
+}
 
 // String gives for example "1 of 2 endpoints ready".
 func (c count) String() string {
@@ -43,17 +59,23 @@ func (c count) String() string {
 	case c.all == 0:
 		return "no endpoints"
 	case c.serving > c.ready: // some are about to go and still answer
-		return fmt.Sprintf("%d of %d endpoints ready, %d serving", c.ready, c.all, c.serving)
+		return fmt.Sprintf("%d of %d endpoints ready, %d ending and still serving", c.ready, c.all, c.serving-c.ready)
 	}
 	return fmt.Sprintf("%d of %d endpoints ready", c.ready, c.all)
 }
 
 // endpoints counts the addresses. No condition counts as true, and serving
-// without one as ready (k8s.io/api discovery/v1, EndpointConditions).
-func (b *Backing) endpoints() count {
+// without one as ready (k8s.io/api discovery/v1, EndpointConditions). The ports
+// of a slice are joined with those of the Service by their names: a slice lacks
+// a port whose targetPort no container has.
+func (b *Backing) endpoints(port int32) count {
 	var n count
 	for _, s := range b.Slices {
 		for _, e := range s.Endpoints {
+			if !b.leads(port, s) {
+				n.elsewhere += len(e.Addresses)
+				continue
+			}
 			ready := e.Conditions.Ready == nil || *e.Conditions.Ready
 			serving := ready
 			if e.Conditions.Serving != nil {
@@ -63,12 +85,41 @@ func (b *Backing) endpoints() count {
 			if ready {
 				n.ready += len(e.Addresses)
 			}
-			if serving {
+			if serving || ready { // a Service may publish addresses that are not ready
 				n.serving += len(e.Addresses)
 			}
 		}
 	}
 	return n
+}
+
+// leads tells whether a port of the Service leads to the endpoints of a slice.
+// Nothing speaks against it when the Service is not known to have that port.
+func (b *Backing) leads(port int32, s *discoveryv1.EndpointSlice) bool {
+	p := b.port(port)
+	return p == nil || slices.ContainsFunc(s.Ports, func(q discoveryv1.EndpointPort) bool { return or(q.Name, "") == p.Name })
+}
+
+// port is the Service's port of a number, nil when there is none.
+func (b *Backing) port(number int32) *corev1.ServicePort {
+	if b.Service == nil {
+		return nil
+	}
+	for i, p := range b.Service.Spec.Ports {
+		if p.Port == number {
+			return &b.Service.Spec.Ports[i]
+		}
+	}
+	return nil
+}
+
+// ports are the numbers of the Service's ports, for people.
+func (b *Backing) ports() string {
+	var numbers []string
+	for _, p := range b.Service.Spec.Ports {
+		numbers = append(numbers, strconv.Itoa(int(p.Port)))
+	}
+	return strings.Join(numbers, " and ")
 }
 
 // moving tells whether pods behind the Service come or go.
@@ -82,8 +133,8 @@ func (b *Backing) moving() bool {
 // the gravest one.
 func (b *Backing) explain() (string, *corev1.Pod) {
 	switch {
-	case b.Unread[Pods] != "":
-		return b.Unread[Pods], nil
+	case b.unread(Pods) != "":
+		return b.unread(Pods), nil
 	case b.Service == nil:
 		return "", nil
 	case len(b.Service.Spec.Selector) == 0:
@@ -92,69 +143,7 @@ func (b *Backing) explain() (string, *corev1.Pod) {
 		return "no pod has the labels that the Service selects", nil
 	}
 	pod := slices.MaxFunc(b.Pods, func(p, q *corev1.Pod) int {
-		return cmp.Compare(troubleOf(p).grave, troubleOf(q).grave)
+		return cmp.Compare(b.troubleOf(p).grave, b.troubleOf(q).grave)
 	})
-	return "pod " + pod.Name + " " + troubleOf(pod).text, pod
-}
-
-// trouble is why a pod is not ready.
-type trouble struct {
-	text string
-	// grave orders troubles: the gravest explains most.
-	grave int
-}
-
-// troubleOf reads a pod's status as kubectl get pods does (kubernetes/kubernetes
-// pkg/printers/internalversion/printers.go, printPod), and adds what the
-// container or the scheduler says.
-func troubleOf(p *corev1.Pod) trouble {
-	if p.DeletionTimestamp != nil {
-		return trouble{"is being deleted", 1}
-	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return trouble{because("is "+strings.ToLower(cmp.Or(c.Reason, corev1.PodReasonUnschedulable)), c.Message), 3}
-		}
-	}
-	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" {
-			t := trouble{because("is in "+w.Reason, w.Message), 4}
-			if w.Reason == "ContainerCreating" {
-				t = trouble{"is being created", 2}
-			}
-			if last := c.LastTerminationState.Terminated; last != nil {
-				t.text += fmt.Sprintf(" (container %s %s)", c.Name, ended(last))
-			}
-			return t
-		}
-	}
-	for _, c := range p.Status.ContainerStatuses {
-		if t := c.State.Terminated; t != nil {
-			return trouble{fmt.Sprintf("has a container %s that %s", c.Name, ended(t)), 4}
-		}
-		if !c.Ready && c.RestartCount > 0 {
-			return trouble{fmt.Sprintf("is not ready, after %d restarts", c.RestartCount), 3}
-		}
-	}
-	if !podReady(p) {
-		return trouble{"is not ready", 2}
-	}
-	return trouble{"is ready, but not yet an endpoint", 0}
-}
-
-func ended(t *corev1.ContainerStateTerminated) string {
-	return because(fmt.Sprintf("ended with %d", t.ExitCode), cmp.Or(strings.TrimSpace(t.Message), t.Reason))
-}
-
-func because(what, why string) string {
-	if why == "" {
-		return what
-	}
-	return what + ": " + why
-}
-
-func podReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return "pod " + pod.Name + " " + b.troubleOf(pod).text, pod
 }

@@ -19,9 +19,10 @@ type door struct {
 	pace *pace
 	// following is nil without a survey; the door ends it.
 	following *survey.Following
-	// standing is how the webhook stands as of the latest of version changes.
-	standing survey.Standing
-	version  int
+	// standing is how the webhook stands as of the latest of version changes,
+	// told the version that a leader told of last.
+	standing      survey.Standing
+	version, told int
 }
 
 // changed reads how the webhook stands, and lets the leader look when it is

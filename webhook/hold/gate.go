@@ -81,8 +81,6 @@ type turn struct {
 	signal chan struct{}
 	// free says that the webhook answered another request; guarded by the gate's mutex.
 	free bool
-	// told is the version of the door's standing that was told last.
-	told int
 }
 
 func (t *turn) wake() {
@@ -122,10 +120,10 @@ func (t *turn) news() (survey.Standing, bool) {
 	t.door.gate.mu.Lock()
 	defer t.door.gate.mu.Unlock()
 	d := t.door
-	if t.told == d.version || t.free || d.row[0] != t {
+	if d.told == d.version || t.free || d.row[0] != t {
 		return survey.Standing{}, false
 	}
-	t.told = d.version
+	d.told = d.version
 	return d.standing, true
 }
 
