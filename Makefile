@@ -31,7 +31,7 @@ endif
 	@$(say) 'one chart with an operator, its webhooks and ten objects that they guard'
 	$(demo-env) $(KPLAN) run lab/race/plan.yaml
 ifeq ($(OWN),)
-	@$(say) 'look around: $(LAB) kubectl --name demo get pods -A; take it down: $(LAB) down --name demo'
+	@$(say) 'look around: $(LAB) --name demo kubectl get pods -A; take it down: $(LAB) down --name demo'
 endif
 demo-env = KUBECONFIG=$(if $(OWN),$(OWN),$$($(LAB) kubeconfig --name demo --path))
 

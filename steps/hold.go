@@ -103,6 +103,8 @@ func (x *explainer) hintFor(e *hold.Error) string {
 	case foreign && (missing.Rung == webhook.Routed || missing.Rung == webhook.Backed):
 		return fmt.Sprintf("mend what should answer at Service %s, or, if nothing should any more, the webhook is stale: kubectl delete %s %s",
 			cmp.Or(st.Service(), f.ServiceKey()), resourceOf(st.Kind), st.Configuration)
+	case missing.Source.Kind == "Pod":
+		return fmt.Sprintf("look at the pod: kubectl describe pod -n %s %s", missing.Source.Namespace, missing.Source.Name)
 	case f.Class == webhook.Misconfigured:
 		return "this does not heal by waiting: look at the webhook's configuration, certificate and Service"
 	case f.Service != "":
