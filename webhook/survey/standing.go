@@ -69,7 +69,7 @@ func (s *Survey) unconfigured(f webhook.Fault, now time.Time) Standing {
 func (s *Survey) call(e webhook.Entry) webhook.Call {
 	var last webhook.Call
 	for _, c := range s.calls {
-		if e.Met(c.fault) && c.call.At.After(last.At) {
+		if c.of(e) && c.call.At.After(last.At) {
 			last = c.call
 		}
 	}

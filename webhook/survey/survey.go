@@ -54,8 +54,8 @@ type process struct {
 
 // called is what calls to a webhook showed.
 type called struct {
-	fault webhook.Fault // names the webhook
-	call  webhook.Call
+	of   func(webhook.Entry) bool // tells the webhook
+	call webhook.Call
 }
 
 // New makes a survey. client must not hold requests itself, and wants no rate
@@ -245,17 +245,37 @@ func (s *Survey) Called(f webhook.Fault, answered bool) {
 		return
 	}
 	key := string(f.Kind) + " " + f.Webhook + " " + f.ServiceKey()
-	s.mu.Lock()
-	c := s.calls[key].call
-	c.At, c.Fault = time.Now(), f
-	c.Answers++
+	fault := f
 	if answered {
-		c.Fault = webhook.Fault{}
-	} else {
+		fault = webhook.Fault{}
+	}
+	s.note(key, func(e webhook.Entry) bool { return e.Met(f) }, fault)
+}
+
+// Answered tells the survey that a call showed that the webhook answers.
+func (s *Survey) Answered(e webhook.Entry) {
+	s.note(strings.Join([]string{string(e.Kind), e.Configuration, e.Name}, "/"), e.Is, webhook.Fault{})
+}
+
+// note takes down what a call to a webhook showed; a fault without Kind is none.
+func (s *Survey) note(key string, of func(webhook.Entry) bool, fault webhook.Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.calls[key].call
+	c.At, c.Fault = time.Now(), fault
+	c.Answers++
+	if fault.Kind != "" {
 		c.Answers = 0
 	}
-	s.calls[key] = called{f, c}
-	s.mu.Unlock()
+	s.calls[key] = called{of, c}
+}
+
+// Entries are all webhooks that are configured, as far as they were read while
+// somebody follows; conversion webhooks only if somebody wants any.
+func (s *Survey) Entries() []webhook.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entries()
 }
 
 // Unread says which kinds of configurations cannot be read, or are polled, one
