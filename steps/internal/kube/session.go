@@ -34,11 +34,19 @@ type Options struct {
 	// as of deprecated versions; they are dropped without it. It is called from
 	// many goroutines.
 	Warn func(message string)
+	// Fresh makes a connection for every request. A kept one leads to the same
+	// API server of several for ever.
+	Fresh bool
 }
 
 // Session makes the clients of one step.
 func (c *Cluster) Session(o Options) (*Session, error) {
 	config := rest.CopyConfig(c.config)
+	if o.Fresh {
+		// HTTP/2 would share one connection among requests.
+		config.NextProtos = []string{"http/1.1"}
+		config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return closing{rt} })
+	}
 	if o.Wrap != nil {
 		config.Wrap(o.Wrap)
 	}
@@ -58,6 +66,16 @@ func (c *Cluster) Session(o Options) (*Session, error) {
 		return nil, fmt.Errorf("making the step's clientset: %w", err)
 	}
 	return &Session{Cluster: c, Config: config, Dynamic: dyn, Clientset: set}, nil
+}
+
+// closing sends every request over a connection that is closed afterwards, so
+// that none is there to be used again.
+type closing struct{ base http.RoundTripper }
+
+func (c closing) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Close = true
+	return c.base.RoundTrip(req)
 }
 
 // warnings hands on what the API server warns of; 299 is the only code that it
