@@ -89,7 +89,12 @@ type TimeoutError struct {
 	For string
 	// Last is the last reading, e.g. "endpoints 0/1, connection refused".
 	Last string
+	// Cause is what told of the bound, such as the cause of a context; it may be nil.
+	Cause error
 }
+
+// Unwrap gives Cause.
+func (e *TimeoutError) Unwrap() error { return e.Cause }
 
 func (e *TimeoutError) Error() string {
 	s := "timed out after " + brief(e.After)

@@ -117,7 +117,7 @@ func (r *run) mappingOf(ctx context.Context, gvk schema.GroupVersionKind, fresh 
 		if err == nil || !fresh || !meta.IsNoMatchError(err) || time.Now().After(deadline) {
 			return m, err
 		}
-		if err := pause(ctx, wait.NextBackOff()); err != nil {
+		if err := kube.Pause(ctx, wait.NextBackOff()); err != nil {
 			return nil, err
 		}
 	}
@@ -205,7 +205,7 @@ func (r *run) send(ctx context.Context, it *item) (outcome, error) {
 		case ctx.Err() != nil || time.Since(began) > patience || !transient(err, it):
 			return 0, r.explain(ctx, it, "patch", err)
 		default:
-			if err := pause(ctx, wait.NextBackOff()); err != nil {
+			if err := kube.Pause(ctx, wait.NextBackOff()); err != nil {
 				return 0, err
 			}
 		}
@@ -265,7 +265,7 @@ func (r *run) ask(ctx context.Context, it *item) error {
 		case ctx.Err() != nil || time.Since(began) > patience || !transient(err, it):
 			return err
 		}
-		if err := pause(ctx, wait.NextBackOff()); err != nil {
+		if err := kube.Pause(ctx, wait.NextBackOff()); err != nil {
 			return err
 		}
 	}
@@ -355,16 +355,4 @@ func details(err error) []string {
 
 func newBackOff(from, to time.Duration) backoff.BackOff {
 	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(from), backoff.WithMaxInterval(to), backoff.WithMaxElapsedTime(0))
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

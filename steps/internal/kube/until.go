@@ -48,14 +48,6 @@ type FailedError struct {
 
 func (e *FailedError) Error() string { return e.Target.String() + ": " + e.Reason }
 
-// timeoutError is a runner.TimeoutError that still is what ended the context.
-type timeoutError struct {
-	*runner.TimeoutError
-	cause error
-}
-
-func (e *timeoutError) Unwrap() []error { return []error{e.TimeoutError, e.cause} }
-
 // Until waits until every target is ready by its judge, at the same time; one
 // that was ready and is gone (a finished Job that was cleaned up) stays ready.
 // It returns a *FailedError as soon as one failed. When ctx runs out of time
@@ -133,10 +125,10 @@ func (s *Session) lastCheck(ctx context.Context, b *board, began time.Time) erro
 	if done, err := b.verdict(); done {
 		return err
 	}
-	bound := &runner.TimeoutError{After: time.Since(began).Round(100 * time.Millisecond)}
+	bound := &runner.TimeoutError{After: time.Since(began).Round(100 * time.Millisecond), Cause: cause}
 	if timeout != nil {
 		bound.After = timeout.After
 	}
 	bound.For, bound.Last = b.waitsFor(), b.pendingText()
-	return runner.WithHint(&timeoutError{bound, cause}, "look with: "+b.pending()[0].target.describe())
+	return runner.WithHint(bound, "look with: "+b.pending()[0].target.describe())
 }
