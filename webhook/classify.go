@@ -29,10 +29,14 @@ const (
 // Kind is the way by which a webhook is called.
 type Kind string
 
-// The kinds of calls.
+// The kinds of calls. An error tells Admission only, an [Entry] which of the two.
 const (
 	// Admission is a call to a validating or mutating webhook.
 	Admission Kind = "admission"
+	// Validating is a call to a webhook that may refuse an object.
+	Validating Kind = "validating"
+	// Mutating is a call to a webhook that may change an object as well.
+	Mutating Kind = "mutating"
 	// Conversion is a call to a CRD's conversion webhook; reads meet it too.
 	Conversion Kind = "conversion"
 	// Server is the API server itself, which is not ready to admit anything.
@@ -65,8 +69,8 @@ func (f Fault) ServiceKey() string {
 	return f.Namespace + "/" + f.Service
 }
 
-// key names what a request waits for: requests with the same key wait together.
-func (f Fault) key() string {
+// Key names what a request waits for: requests with the same key wait together.
+func (f Fault) Key() string {
 	if k := f.ServiceKey(); k != "" {
 		return "service " + k
 	}

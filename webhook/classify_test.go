@@ -164,6 +164,28 @@ func TestClassifyStatus(t *testing.T) {
 			},
 			Fault{Class: None},
 		},
+		"a webhook that cannot reach something else": {
+			internalError(`Internal error occurred: failed calling webhook "v": failed to call webhook: an error on the server ("dial tcp 10.1.1.1:443: connect: connection refused") has prevented the request from succeeding`),
+			Fault{
+				Kind: Admission, Class: Overloaded, Webhook: "v",
+				Cause:   `an error on the server ("dial tcp 10.1.1.1:443: connect: connection refused") has prevented the request from succeeding`,
+				Message: `Internal error occurred: failed calling webhook "v": failed to call webhook: an error on the server ("dial tcp 10.1.1.1:443: connect: connection refused") has prevented the request from succeeding`,
+			},
+		},
+		"a conversion that returns too little": {
+			internalError(`Internal error occurred: conversion webhook for example.io/v1, Kind=Widget returned 0 objects, expected 1`),
+			Fault{
+				Kind: Conversion, Class: Misconfigured, Webhook: "example.io/v1, Kind=Widget", Cause: "returned 0 objects, expected 1",
+				Message: `Internal error occurred: conversion webhook for example.io/v1, Kind=Widget returned 0 objects, expected 1`,
+			},
+		},
+		"a denial that another server's error quotes": {
+			internalError(`Internal error occurred: mirror: admission webhook "v.example.io" denied the request: no`),
+			Fault{
+				Kind: Admission, Class: Denied, Webhook: "v.example.io", Cause: "no",
+				Message: `Internal error occurred: mirror: admission webhook "v.example.io" denied the request: no`,
+			},
+		},
 		"Cilium refuses in its own words": {
 			internalError(`Internal error occurred: failed calling webhook "v": failed to call webhook: Post "https://s.n.svc:443/p?timeout=10s": dial tcp 10.1.1.1:443: connect: operation not permitted`),
 			Fault{
