@@ -195,6 +195,10 @@ func (a *scripted) op(verb string, args []string, r runner.Reporter) (bool, erro
 		r.Report(runner.Report{Type: runner.TypeHeld, Object: args[1], Webhook: &runner.Webhook{
 			Name: args[0], Service: "demo/" + args[0], Cause: strings.Join(args[2:], " "),
 		}})
+	case "stands": // WEBHOOK RUNG STATE CAUSE
+		r.Report(runner.Report{Type: runner.TypeWebhook, Webhook: &runner.Webhook{
+			Name: args[0], Rung: args[1], State: args[2], Cause: strings.Join(args[3:], " "),
+		}})
 	case "released": // WEBHOOK OBJECT SECONDS SENDS [ERROR]
 		held, _ := strconv.ParseFloat(args[2], 64)
 		sends, _ := strconv.Atoi(args[3])
@@ -277,7 +281,11 @@ func (tr *trace) Observe(e runner.Event) {
 		what += fmt.Sprintf(" for %gs", e.DelaySeconds)
 	}
 	if w := e.Webhook; w != nil {
-		what += fmt.Sprintf(" %s by %s", e.Object, w.Name)
+		if w.Rung != "" {
+			what += fmt.Sprintf(" %s %s %s", w.Name, w.Rung, w.State)
+		} else {
+			what += fmt.Sprintf(" %s by %s", e.Object, w.Name)
+		}
 		if w.Sends > 0 {
 			what += fmt.Sprintf(" %gs %d sends", w.HeldSeconds, w.Sends)
 		}

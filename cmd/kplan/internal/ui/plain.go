@@ -41,6 +41,13 @@ type said struct {
 	progress string    // the last line of progress
 	paced    time.Time // when that was
 	holds    map[string]*episode
+	stands   map[string]stand // of webhooks, by name
+}
+
+// stand is what was last said of how a webhook stands.
+type stand struct {
+	at   time.Time
+	rung string // and state
 }
 
 // episode is the time during which one webhook holds requests of one step.
@@ -118,7 +125,7 @@ func (p *plain) step(e runner.Event, s *runner.Step, before runner.State) {
 func (p *plain) begin(e runner.Event) {
 	for _, s := range e.Steps {
 		p.width = max(p.width, min(utf8.RuneCountInString(s.Name), widest))
-		p.said[s.Name] = &said{holds: map[string]*episode{}}
+		p.said[s.Name] = &said{holds: map[string]*episode{}, stands: map[string]stand{}}
 	}
 	p.line(e.Time, "", "plan", "1", joined(" on ", fmt.Sprintf("%s: %s", e.Plan, count(len(e.Steps), "step")), e.Message))
 }
@@ -210,20 +217,27 @@ func (p *plain) held(e runner.Event, s *runner.Step) {
 }
 
 // stands tells how a webhook stands that the step waits for: what it lacks, or
-// that it lacks nothing that can be read.
+// that it lacks nothing. News of the same rung are thinned out.
 func (p *plain) stands(e runner.Event, s *runner.Step) {
 	w := e.Webhook
 	if w == nil {
 		return
 	}
-	text := joined(": ", webhookText(w.Name, w.Service), w.Rung, w.Cause)
-	if w.Cause == "" {
-		text += ": " + w.State
+	last, told := p.said[s.Name].stands[w.Name]
+	now := stand{e.Time, w.Rung + " " + w.State}
+	if told && last.rung == now.rung && e.Time.Sub(last.at) < pace {
+		return
 	}
-	if w.Owner != "" {
+	p.said[s.Name].stands[w.Name] = now
+	cause := w.Cause
+	if cause == "" {
+		cause = w.State
+	}
+	text := joined(": ", w.Name, w.Rung, cause)
+	if w.Owner != "" && !told {
 		text += " (of " + w.Owner + ")"
 	}
-	p.tell(e.Time, s, "webhook", "2", text)
+	p.tell(e.Time, s, string(e.Type), "2", text)
 }
 
 func webhookText(name, service string) string {

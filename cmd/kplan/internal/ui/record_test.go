@@ -45,6 +45,14 @@ func guarded(n int) do {
 			w := hook
 			r.Report(runner.Report{Type: runner.TypeHeld, Object: fmt.Sprintf("Gadget/demo/g%d", i+1), Webhook: &w})
 		}
+		stands := func(rung, cause string) {
+			r.Report(runner.Report{Type: runner.TypeWebhook, Webhook: &runner.Webhook{
+				Name: hook.Name, Service: hook.Service, Configuration: "race", Owner: "Helm release demo/race",
+				Rung: rung, State: "waiting", Cause: cause,
+			}})
+		}
+		stands("backed", "no endpoints; pod race-1 is being created")
+		stands("backed", "0 of 1 endpoints ready; pod race-1 runs, but its container operator is not ready")
 		if err := nap(ctx, 5*time.Second); err != nil {
 			for i := range n { // the transport gives them up
 				w := hook
@@ -53,6 +61,7 @@ func guarded(n int) do {
 			}
 			return err
 		}
+		stands("serving", "connection refused")
 		refused := hook
 		refused.Cause = "connection refused"
 		r.Report(runner.Report{Type: runner.TypeHeld, Object: "Gadget/demo/g1", Webhook: &refused})
