@@ -1,10 +1,11 @@
 package webhook
 
 import (
-	"regexp"
+	"net/http"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Class says what an error means for the request that met it.
@@ -12,7 +13,8 @@ type Class string
 
 // The classes of errors.
 const (
-	// None: the error is not about a webhook.
+	// None: the error is not about a webhook, or it is about one that was not
+	// called: it does not support dry runs.
 	None Class = "none"
 	// Race: the webhook cannot answer yet; the same request will pass later.
 	Race Class = "race"
@@ -39,15 +41,21 @@ const (
 	Mutating Kind = "mutating"
 	// Conversion is a call to a CRD's conversion webhook; reads meet it too.
 	Conversion Kind = "conversion"
-	// Server is the API server itself, which is not ready to admit anything.
+	// Server is the API server itself: it starts, stops, or ran out of time.
 	Server Kind = "server"
+	// Definition is no call: the API server does not serve the kind, since its
+	// CRD is not there or not established. It is a race if somebody installs it.
+	Definition Kind = "definition"
 )
 
 // Fault is what an error says about a webhook.
 type Fault struct {
 	Kind  Kind
 	Class Class
-	// Webhook is the webhook's name; for Conversion the group/version and kind; empty for Server.
+	// Webhook is the webhook's name; for Conversion what is converted, and for
+	// Definition what is not served, as "group/version, Kind=Kind" or
+	// "resource.group", or nothing from a client that does not tell; empty for
+	// Server.
 	Webhook string
 	// Service, Namespace and Port are those of the called Service. They are
 	// empty when the text has no address (an HTTP status of the webhook, or a
@@ -59,6 +67,9 @@ type Fault struct {
 	Cause string
 	// Message is the API server's whole text.
 	Message string
+	// Unproven: the request may have been carried out in spite of the error, so
+	// it must not be sent again blindly. See [Fault.ForRequest].
+	Unproven bool
 }
 
 // ServiceKey is namespace/name of the Service, "" when it is not known.
@@ -77,24 +88,60 @@ func (f Fault) Key() string {
 	return string(f.Kind) + " " + f.Webhook
 }
 
-// Waitable tells whether a request that met the fault was not persisted and
-// may be admitted when it is sent again later.
+// Waitable tells whether a request that met the fault did nothing, for certain,
+// and may pass when it is sent again later. Why nothing was done:
+//   - Admission: webhooks are called before storage (KEP-3488; k8s.io/apiserver
+//     pkg/registry/generic/registry/store.go, Create calls createValidation
+//     before Storage.Create). A DELETE of a collection calls them for each
+//     object: those before the failure are gone, sending it again deletes the rest;
+//   - Conversion, unless Unproven: admission or the field manager asked for it,
+//     both before storage;
+//   - Server: admission plugins that have not synchronised refuse before
+//     storage, and a server that starts or stops refuses before it has looked
+//     at the request. One that ran over its time is Unproven;
+//   - Definition: there was no handler to do anything, or nothing was sent.
+//
+// Errors of etcd ("leader changed", "request timed out") are not Waitable:
+// the write may have been done.
 func (f Fault) Waitable() bool {
-	return f.Class == Race || f.Class == Misconfigured || f.Class == Overloaded
+	return !f.Unproven && (f.Class == Race || f.Class == Misconfigured || f.Class == Overloaded)
 }
 
-// The texts come from k8s.io/apiserver: pkg/util/webhook/error.go
-// (ErrCallingWebhook), pkg/admission/plugin/webhook/errors/statuserror.go
-// (denials), and k8s.io/apiextensions-apiserver
-// pkg/apiserver/conversion/webhook_converter.go.
-var (
-	callRE       = regexp.MustCompile(`(?s)failed calling webhook "([^"]*)": (.*)$`)
-	conversionRE = regexp.MustCompile(`(?s)conversion webhook for (.+?) failed: (.*)$`)
-	deniedRE     = regexp.MustCompile(`(?s)^admission webhook "([^"]*)" denied the request(?: without explanation)?:? ?(.*)$`)
-	noDryRunRE   = regexp.MustCompile(`^admission webhook "([^"]*)" does not support dry run`)
-	postRE       = regexp.MustCompile(`(?s)^Post "([^"]*)": (.*)$`)
-	serviceRE    = regexp.MustCompile(`^https://([^./:]+)\.([^./:]+)\.svc(?::(\d+))?(?:/|$)`)
-)
+// ForRequest is the fault as the sender of one request sees it. What is Unproven
+// by the text alone is no longer so if the request is idempotent (a read, or a
+// write that may be done twice, such as a server-side apply), or if it names
+// groupVersion and that is what could not be converted: what was sent is
+// converted before it is stored, what was stored is of the stored version.
+func (f Fault) ForRequest(groupVersion string, idempotent bool) Fault {
+	sent := f.Kind == Conversion && strings.HasPrefix(f.Webhook, groupVersion+", Kind=")
+	f.Unproven = f.Unproven && !idempotent && !sent
+	return f
+}
+
+// Ambiguous tells that the error cannot tell a race from a misconfiguration or
+// from something that was left behind. Class is then the likelier one; the
+// objects decide:
+//   - a Service that is missing, refuses, times out or has no endpoints: read
+//     the Service, its EndpointSlices and its pods. Pods that are on their way
+//     make it a race. None, or none that ever gets ready, is a stale or broken
+//     webhook; ready ones that time out are behind a firewall or a policy;
+//   - an unknown authority, a bundle that is not PEM: compare the CA bundle with
+//     the certificate in the serving Secret. A bundle that is empty or a
+//     placeholder awaits its injector; one that does not fit is stale;
+//   - HTTP 404: look at the pods. While they are replaced an old one answers;
+//     else configuration and operator are of different versions;
+//   - Definition: read the CRD. One that exists is established in moments, or,
+//     with the condition InvalidCABundle, when its bundle has been injected. One
+//     that does not is a race only if something is about to install it.
+func (f Fault) Ambiguous() bool {
+	switch {
+	case f.Class == Denied || f.Class == None || f.Kind == Server:
+		return false
+	case f.Kind == Definition:
+		return true
+	}
+	return judge(f.Cause, f.URL == "").ambiguous
+}
 
 // Classify reads the status that an API server answered with. The zero Fault
 // with class None comes back when it is not about a webhook.
@@ -102,72 +149,37 @@ func Classify(s *metav1.Status) Fault {
 	if s == nil || s.Status == metav1.StatusSuccess {
 		return Fault{Class: None}
 	}
-	msg := s.Message
-	// A denial is an answer whatever it goes on to say; it may quote any of the
-	// other texts, so it is looked for first and only at the start.
-	if m := deniedRE.FindStringSubmatch(msg); m != nil {
-		return Fault{Kind: Admission, Class: Denied, Webhook: m[1], Cause: m[2], Message: msg}
+	if f, ok := denial(s.Message); ok {
+		return f
 	}
-	if m := noDryRunRE.FindStringSubmatch(msg); m != nil {
-		return Fault{Kind: Admission, Class: None, Webhook: m[1], Message: msg}
+	if f, ok := noDryRun(s.Message); ok {
+		return f
 	}
-	if s.Reason == metav1.StatusReasonForbidden && strings.Contains(msg, "not yet ready to handle request") {
-		return Fault{Kind: Server, Class: Race, Cause: "not yet ready to handle request", Message: msg}
-	}
-	// Both kinds of failures are server errors: reason InternalError in
-	// admission, an empty reason where a read met a conversion failure.
-	if s.Code < 500 {
+	f := read(s.Message, true)
+	if !answers(s, f) {
 		return Fault{Class: None}
 	}
-	if s.Reason != metav1.StatusReasonInternalError && s.Reason != metav1.StatusReasonUnknown {
-		return Fault{Class: None}
+	if d := s.Details; f.Kind == Definition && d != nil && d.Kind != "" {
+		f.Webhook = schema.GroupResource{Group: d.Group, Resource: d.Kind}.String()
 	}
-	return ClassifyText(msg)
-}
-
-// ClassifyText reads the text of a server error, for callers which have lost
-// the status. Prefer [Classify]: a text alone can quote another error.
-func ClassifyText(text string) Fault {
-	msg := strings.TrimPrefix(text, "Internal error occurred: ")
-	if m := deniedRE.FindStringSubmatch(msg); m != nil {
-		return Fault{Kind: Admission, Class: Denied, Webhook: m[1], Cause: m[2], Message: text}
-	}
-	f := Fault{Message: text}
-	switch {
-	case strings.HasPrefix(msg, "failed calling webhook"):
-		m := callRE.FindStringSubmatch(msg)
-		if m == nil {
-			return Fault{Class: None}
-		}
-		f.Kind, f.Webhook, f.Cause = Admission, m[1], strings.TrimPrefix(m[2], "failed to call webhook: ")
-	case strings.HasPrefix(msg, "conversion webhook for "):
-		m := conversionRE.FindStringSubmatch(msg)
-		if m == nil {
-			return Fault{Class: None}
-		}
-		f.Kind, f.Webhook, f.Cause = Conversion, m[1], m[2]
-	case strings.HasPrefix(msg, "unable to load root certificates: "):
-		// A CA bundle which is not PEM; some API servers do not wrap it.
-		f.Kind, f.Cause = Admission, msg
-	default:
-		return Fault{Class: None}
-	}
-	f.address()
-	f.Class = classOf(f.Cause)
 	return f
 }
 
-// address moves the called URL out of the cause.
-func (f *Fault) address() {
-	m := postRE.FindStringSubmatch(f.Cause)
-	if m == nil {
-		return
+// answers tells whether the API server gives such a fault with such a status. A
+// text alone may be quoted by other errors.
+func answers(s *metav1.Status, f Fault) bool {
+	switch {
+	case f.Kind == Definition:
+		return s.Code == http.StatusNotFound && s.Reason == metav1.StatusReasonNotFound
+	case f.Kind == Server && f.Cause == notReady:
+		return s.Code == http.StatusForbidden && s.Reason == metav1.StatusReasonForbidden
+	case f.Kind == Server && f.Unproven:
+		return s.Code == http.StatusGatewayTimeout && s.Reason == metav1.StatusReasonTimeout
+	case f.Kind == Server:
+		return s.Code == http.StatusServiceUnavailable && s.Reason == metav1.StatusReasonServiceUnavailable
 	}
-	f.URL, f.Cause = m[1], m[2]
-	if i := strings.IndexByte(f.URL, '?'); i >= 0 {
-		f.URL = f.URL[:i]
-	}
-	if s := serviceRE.FindStringSubmatch(f.URL); s != nil {
-		f.Service, f.Namespace, f.Port = s[1], s[2], s[3]
-	}
+	// Failures of both kinds of webhooks are server errors: reason InternalError
+	// in admission, an empty one where an object is read or stored.
+	return s.Code >= http.StatusInternalServerError &&
+		(s.Reason == metav1.StatusReasonInternalError || s.Reason == metav1.StatusReasonUnknown)
 }

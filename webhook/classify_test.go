@@ -1,7 +1,8 @@
 package webhook
 
 import (
-	"bufio"
+	"flag"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -11,24 +12,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// recorded reads testdata/errors.txt: what a real API server said, by the fault
-// that was arranged.
-func recorded(t testing.TB) map[string]string {
+var update = flag.Bool("update", false, "write testdata/faults.golden anew")
+
+// sample is a text with a title.
+type sample struct{ title, text string }
+
+// samples reads a file of titles, each with the text below it.
+func samples(t testing.TB, name string) []sample {
 	t.Helper()
-	f, err := os.Open("testdata/errors.txt")
+	b, err := os.ReadFile("testdata/" + name)
 	require.NoError(t, err)
-	defer f.Close()
-	texts := map[string]string{}
-	title := ""
-	for sc := bufio.NewScanner(f); sc.Scan(); {
-		line := sc.Text()
-		if rest, ok := strings.CutPrefix(line, "## "); ok {
-			title = rest
-		} else if title != "" && line != "" {
-			texts[title] = line
-		}
+	var list []sample
+	for _, block := range strings.Split("\n"+string(b), "\n## ")[1:] {
+		title, text, ok := strings.Cut(block, "\n")
+		require.True(t, ok, "a text below %q", title)
+		list = append(list, sample{title, strings.TrimRight(text, "\n")})
 	}
-	return texts
+	return list
+}
+
+// recorded is what a real API server said, by the fault that was arranged.
+func recorded(t testing.TB) []sample {
+	t.Helper()
+	return samples(t, "errors.txt")
+}
+
+// wordings are texts of other clusters and versions, and as clients print them.
+func wordings(t testing.TB) []sample {
+	t.Helper()
+	return samples(t, "wordings.txt")
 }
 
 func internalError(text string) *metav1.Status {
@@ -38,55 +50,63 @@ func internalError(text string) *metav1.Status {
 	}
 }
 
-func TestClassifyRecorded(t *testing.T) {
-	want := map[string]Class{
-		"no Service":                 Race,
-		"wrong service port":         Misconfigured,
-		"no endpoints (agg routing)": Race,
-		"headless service":           Misconfigured,
-		"ExternalName + agg routing": Misconfigured,
-		"connection refused":         Race,
-		"blackhole (SYN dropped)":    Race,
-		"accepts, never TLS":         Race,
-		"accept then close":          Race,
-		"accept then RST":            Race,
-		"plain HTTP server":          Misconfigured,
-		"empty caBundle":             Race,
-		"stale caBundle same CN":     Race,
-		"garbage caBundle":           Misconfigured,
-		"expired cert":               Misconfigured,
-		"not yet valid":              Race,
-		"wrong SAN":                  Misconfigured,
-		"CN only, no SAN":            Misconfigured,
-		"server has no cert yet":     Race,
-		"HTTP 400":                   Misconfigured,
-		"HTTP 401":                   Misconfigured,
-		"HTTP 403":                   Misconfigured,
-		"HTTP 404":                   Misconfigured,
-		"HTTP 405":                   Misconfigured,
-		"HTTP 422":                   Misconfigured,
-		"HTTP 429":                   Overloaded,
-		"HTTP 500":                   Overloaded,
-		"HTTP 502":                   Overloaded,
-		"HTTP 503":                   Overloaded,
-		"HTTP 504":                   Overloaded,
-		"404 default mux":            Misconfigured,
-		"200 not JSON":               Misconfigured,
-		"handler hangs":              Race,
-		"handler aborts":             Race,
+// describe is a fault in the few lines of the golden.
+func describe(f Fault) string {
+	var b strings.Builder
+	fmt.Fprint(&b, f.Class)
+	if f.Ambiguous() {
+		b.WriteString(", ambiguous")
 	}
-	texts := recorded(t)
-	require.Len(t, texts, len(want), "every recorded text has its class here")
-	for title, text := range texts {
-		t.Run(title, func(t *testing.T) {
-			f := Classify(internalError(text))
-			require.Equal(t, want[title], f.Class, text)
+	if f.Unproven {
+		b.WriteString(", unproven")
+	}
+	b.WriteString("\n")
+	if f.Kind != "" {
+		fmt.Fprintf(&b, "\t%s %s", f.Kind, f.Webhook)
+		if f.Service != "" {
+			fmt.Fprintf(&b, " at %s:%s", f.ServiceKey(), f.Port)
+		}
+		b.WriteString("\n")
+	}
+	for _, s := range []string{f.URL, f.Cause} {
+		if s != "" {
+			fmt.Fprintf(&b, "\t%s\n", strings.ReplaceAll(s, "\n", "\n\t"))
+		}
+	}
+	return b.String()
+}
+
+// testdata/faults.golden is the table of all texts and what is made of them.
+func TestClassifyGolden(t *testing.T) {
+	var b strings.Builder
+	for _, s := range recorded(t) {
+		fmt.Fprintf(&b, "## %s\n%s", s.title, describe(Classify(internalError(s.text))))
+	}
+	for _, s := range wordings(t) {
+		fmt.Fprintf(&b, "## %s\n%s", s.title, describe(ClassifyText(s.text)))
+	}
+	if *update {
+		require.NoError(t, os.WriteFile("testdata/faults.golden", []byte(b.String()), 0o644))
+	}
+	want, err := os.ReadFile("testdata/faults.golden")
+	require.NoError(t, err)
+	require.Equal(t, string(want), b.String())
+}
+
+func TestClassifyRecorded(t *testing.T) {
+	for _, s := range recorded(t) {
+		t.Run(s.title, func(t *testing.T) {
+			f := Classify(internalError(s.text))
+			require.True(t, f.Waitable())
 			require.Equal(t, Admission, f.Kind)
-			if title == "garbage caBundle" { // a text without its wrapper
+			require.Equal(t, s.text, f.Message)
+			text := ClassifyText(s.text)
+			require.Equal(t, f, text, "nothing is lost with the status")
+			if s.title == "garbage caBundle" { // a text without its wrapper
 				return
 			}
 			require.Equal(t, "vx.example.io", f.Webhook)
-			if strings.Contains(text, "Post ") {
+			if strings.Contains(s.text, "Post ") {
 				require.Equal(t, "ns/x-webhook", f.ServiceKey())
 				require.Equal(t, "443", f.Port)
 				require.Equal(t, "https://x-webhook.ns.svc:443/validate-x", f.URL)
@@ -115,11 +135,12 @@ func TestClassifyStatus(t *testing.T) {
 				Message: "Internal error occurred: " + conversion,
 			},
 		},
-		"conversion on a read has no reason": {
+		"conversion outside of admission has no reason": {
 			&metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: conversion},
 			Fault{
 				Kind: Conversion, Class: Race, Webhook: "example.io/v1, Kind=Widget", Service: "w", Namespace: "ns", Port: "443",
 				URL: "https://w.ns.svc:443/convert", Cause: "dial tcp 10.96.0.9:443: connect: connection refused", Message: conversion,
+				Unproven: true,
 			},
 		},
 		"a denial": {
@@ -150,11 +171,52 @@ func TestClassifyStatus(t *testing.T) {
 		"a server error of another kind": {internalError("Internal error occurred: etcdserver: leader changed"), Fault{
 			Class: None, Message: "",
 		}},
-		"a timeout of the whole request proves nothing": {
+		"a request over its time proves nothing": {
 			&metav1.Status{
 				Status: metav1.StatusFailure, Code: 504, Reason: metav1.StatusReasonTimeout,
 				Message: "Timeout: request did not complete within requested timeout - context deadline exceeded",
 			},
+			Fault{
+				Kind: Server, Class: Overloaded, Unproven: true,
+				Cause:   "Timeout: request did not complete within requested timeout - context deadline exceeded",
+				Message: "Timeout: request did not complete within requested timeout - context deadline exceeded",
+			},
+		},
+		"a CRD that is not established": {
+			&metav1.Status{
+				Status: metav1.StatusFailure, Code: 404, Reason: metav1.StatusReasonNotFound,
+				Message: "the server could not find the requested resource (post widgets.example.io)",
+				Details: &metav1.StatusDetails{Group: "example.io", Kind: "widgets"},
+			},
+			Fault{
+				Kind: Definition, Class: Race, Webhook: "widgets.example.io",
+				Cause:   "the server could not find the requested resource",
+				Message: "the server could not find the requested resource (post widgets.example.io)",
+			},
+		},
+		"an object that is not there": {
+			&metav1.Status{
+				Status: metav1.StatusFailure, Code: 404, Reason: metav1.StatusReasonNotFound,
+				Message: `widgets.example.io "w" not found`,
+			},
+			Fault{Class: None},
+		},
+		"an API server that ends": {
+			&metav1.Status{
+				Status: metav1.StatusFailure, Code: 503, Reason: metav1.StatusReasonServiceUnavailable,
+				Message: "apiserver is shutting down",
+			},
+			Fault{Kind: Server, Class: Race, Cause: "the API server starts or stops", Message: "apiserver is shutting down"},
+		},
+		"a dry run for which the webhook is not called": {
+			&metav1.Status{
+				Status: metav1.StatusFailure, Code: 400, Reason: metav1.StatusReasonBadRequest,
+				Message: `admission webhook "v.example.io" does not support dry run`,
+			},
+			Fault{Kind: Admission, Class: None, Webhook: "v.example.io", Message: `admission webhook "v.example.io" does not support dry run`},
+		},
+		"another server's internal error that quotes a failure": {
+			internalError(`Internal error occurred: mirror: failed calling webhook "x": failed to call webhook: EOF`),
 			Fault{Class: None},
 		},
 		"an invalid object whose message quotes a failure": {
@@ -201,22 +263,27 @@ func TestClassifyStatus(t *testing.T) {
 	}
 }
 
-// A denial must never be taken for something that another try can mend,
-// whatever the webhook puts into its message.
-func FuzzClassify(f *testing.F) {
-	for _, text := range recorded(f) {
-		f.Add(text, int32(500))
-		f.Add(`admission webhook "v" denied the request: `+text, int32(500))
+// A timeout, or a conversion outside of admission, may come after storage.
+func TestForRequest(t *testing.T) {
+	conversion := Fault{Kind: Conversion, Class: Race, Webhook: "example.io/v1beta1, Kind=Widget", Unproven: true}
+	timeout := Fault{Kind: Server, Class: Overloaded, Unproven: true}
+	for name, tc := range map[string]struct {
+		fault      Fault
+		version    string
+		idempotent bool
+		want       bool
+	}{
+		"a create of what is not converted yet":        {conversion, "example.io/v1beta1", false, true},
+		"a create of what is converted for its answer": {conversion, "example.io/v1", false, false},
+		"a version whose name begins alike":            {conversion, "example.io/v1beta", false, false},
+		"a read":                                       {conversion, "example.io/v1", true, true},
+		"a create that timed out":                      {timeout, "example.io/v1", false, false},
+		"a read that timed out":                        {timeout, "example.io/v1", true, true},
+		"a denied read":                                {Fault{Class: Denied}, "example.io/v1", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.False(t, tc.fault.Waitable())
+			require.Equal(t, tc.want, tc.fault.ForRequest(tc.version, tc.idempotent).Waitable())
+		})
 	}
-	f.Fuzz(func(t *testing.T, text string, code int32) {
-		s := &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonInternalError, Message: text}
-		got := Classify(s)
-		if code < 500 && got.Waitable() {
-			t.Fatalf("status %d is held: %q", code, text)
-		}
-		s.Message = `admission webhook "v" denied the request: ` + text
-		if got := Classify(s); got.Class != Denied {
-			t.Fatalf("a denial is %s: %q", got.Class, s.Message)
-		}
-	})
 }
