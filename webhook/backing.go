@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -127,6 +128,17 @@ func (b *Backing) moving() bool {
 	return slices.ContainsFunc(b.Pods, func(p *corev1.Pod) bool {
 		return p.DeletionTimestamp != nil || !podReady(p)
 	})
+}
+
+// readySince is when the first of the ready pods became so; zero without any.
+func (b *Backing) readySince() time.Time {
+	var first time.Time
+	for _, p := range b.Pods {
+		if at := turned(p); podReady(p) && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
 }
 
 // explain says why there is no ready endpoint: the trouble of the pod that has

@@ -17,24 +17,24 @@ type Certificate struct {
 
 // judgeBundle says what is wrong with a CA bundle. One that holds nothing but
 // white space is a placeholder; charts ship "Cg==", which is a line feed.
-func judgeBundle(bundle []byte, now time.Time) (State, string) {
+func judgeBundle(bundle []byte, now time.Time) (state State, reason string, since time.Time) {
 	if len(bytes.TrimSpace(bundle)) == 0 {
-		return Waiting, "the CA bundle is empty: its injector has not run yet"
+		return Waiting, "the CA bundle is empty: nothing has injected one yet", since
 	}
 	var last *x509.Certificate
 	for _, c := range ParseCertificates(bundle) {
 		if !now.Before(c.NotBefore) && !now.After(c.NotAfter) {
-			return Ready, ""
+			return Ready, "", since
 		}
 		last = c
 	}
 	switch {
 	case last == nil:
-		return Failed, "the CA bundle holds no certificate"
+		return Failed, "the CA bundle holds no certificate", since
 	case now.Before(last.NotBefore):
-		return Waiting, "the CA bundle is not valid before " + last.NotBefore.UTC().Format(time.RFC3339)
+		return Waiting, "the CA bundle is not valid before " + stamp(last.NotBefore), since
 	default:
-		return Failed, "the CA bundle expired at " + last.NotAfter.UTC().Format(time.RFC3339)
+		return Failed, "the CA bundle expired at " + stamp(last.NotAfter), last.NotAfter
 	}
 }
 
@@ -70,22 +70,29 @@ func (b *Backing) certificate(e *Entry, now time.Time) Reading {
 			continue
 		}
 		err := c.verify(name, roots, now)
+		the := "the certificate in Secret " + c.Source.Name
 		switch {
 		case err == nil:
-			return Reading{Rung: Serving, State: Unknown, Reason: "its certificate fits; it was not called yet", Source: c.Source}
+			return Reading{Rung: Serving, State: Unknown, Reason: the + " fits; it was not called yet", Source: c.Source}
 		case errors.As(err, new(x509.HostnameError)):
 			if r.Reason == "" {
-				r.Reason, r.Source = "no mounted certificate is for its name: "+err.Error(), c.Source
+				r.Reason, r.Source = the+" is not for its name: "+err.Error(), c.Source
 			}
+		case now.After(c.Chain[0].NotAfter):
+			r.State, r.Reason, r.Source = Failed, the+" expired at "+stamp(c.Chain[0].NotAfter), c.Source
+			r.Since = c.Chain[0].NotAfter
+		case now.Before(c.Chain[0].NotBefore):
+			r.State, r.Reason, r.Source = Waiting, the+" is not valid before "+stamp(c.Chain[0].NotBefore), c.Source
+		case errors.As(err, new(x509.UnknownAuthorityError)):
+			r.State, r.Reason, r.Source = Waiting, the+" is not of an authority in the CA bundle", c.Source
 		default:
-			r.State, r.Reason, r.Source = Waiting, "its certificate is not accepted: "+err.Error(), c.Source
-			if now.After(c.Chain[0].NotAfter) {
-				r.State = Failed
-			}
+			r.State, r.Reason, r.Source = Waiting, the+" is not accepted: "+err.Error(), c.Source
 		}
 	}
 	return r
 }
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // verify checks the chain as a TLS client does, the name first: an error about
 // the name says most.

@@ -89,7 +89,7 @@ func TestOwner(t *testing.T) {
 	for name, tc := range map[string]struct{ metadata, want string }{
 		"a Helm release": {`annotations: {meta.helm.sh/release-name: eso, meta.helm.sh/release-namespace: external-secrets}, labels: {app.kubernetes.io/part-of: other}`, "Helm release external-secrets/eso"},
 		"its controller": {`ownerReferences: [{apiVersion: v1, kind: Operator, name: o, uid: u, controller: true}]`, "Operator/o"},
-		"its labels":     {`labels: {app.kubernetes.io/name: n, app.kubernetes.io/part-of: p}`, "p"},
+		"its labels":     {`labels: {app.kubernetes.io/name: web, app.kubernetes.io/part-of: p}`, "p"},
 		"the first field manager": {
 			`managedFields: [{manager: cainjector, time: "2026-01-01T00:00:01Z"}, {manager: kubectl, time: "2026-01-01T00:00:00Z"}]`, "field manager kubectl",
 		},

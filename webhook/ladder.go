@@ -2,10 +2,12 @@ package webhook
 
 import (
 	"fmt"
-	"strings"
+	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Rung is a step of the ladder that a webhook climbs until it admits objects.
@@ -26,9 +28,9 @@ const (
 	// server's node routes to it already, nor that the endpoint listens: a
 	// readiness probe asks what its author chose.
 	Backed Rung = "backed"
-	// Serving: the last call reached the webhook; before any call, the
-	// certificate that it mounts fits its name and CA bundle. It does not prove
-	// that the process has loaded that certificate.
+	// Serving: the last call reached the webhook. Before any call it is Unknown
+	// at best: the certificate that the pods mount can speak against it, and not
+	// for it, since the process may have loaded another one.
 	Serving Rung = "serving"
 	// Admitting: a request through the API server got the webhook's answer. It
 	// does not prove that another API server or replica would give one too, nor
@@ -54,14 +56,14 @@ const (
 	Unknown State = "unknown"
 )
 
-// Reading says how one rung stands.
+// Reading says how one rung stands. What one does not prove is said at its rung.
 type Reading struct {
 	Rung  Rung  `json:"rung"`
 	State State `json:"state"`
 	// Reason is for people; it may be empty when State is Ready.
 	Reason string `json:"reason,omitempty"`
-	// Since is when the rung came to stand so: as the object tells, else when
-	// it was first seen so. Zero when neither is known.
+	// Since is when the rung came to stand so, as its objects tell; zero when
+	// they do not.
 	Since time.Time `json:"since,omitzero"`
 	// Source is the object that the reading comes from.
 	Source Object `json:"source,omitzero"`
@@ -120,16 +122,19 @@ func (l Ladder) At(rung Rung) (Reading, bool) {
 
 // Call is what is known of the calls to a webhook. The zero Call: none was made.
 type Call struct {
-	// At is when the last one ended.
-	At time.Time
+	// At is when the last one ended, and Since when the first one of those in a
+	// row that ended as it did.
+	At, Since time.Time
 	// Fault is why the webhook gave no answer; a zero Kind says that it gave one.
 	Fault Fault
 	// Answers counts the answers in a row up to the last call.
 	Answers int
 }
 
-// answered tells whether the last call got the webhook's answer.
-func (c Call) answered() bool { return !c.At.IsZero() && c.Fault.Kind == "" }
+// answered tells whether the last call got the webhook's answer; a denial is one.
+func (c Call) answered() bool {
+	return !c.At.IsZero() && (c.Fault.Kind == "" || c.Fault.Class == Denied)
+}
 
 // Climb reads a webhook's ladder from objects. A nil entry is one that is not
 // configured. b is what stands behind its Service, not needed for one with a
@@ -155,7 +160,7 @@ func trusted(e *Entry, now time.Time) Reading {
 		r.Reason = "by the API server's system roots"
 		return r
 	}
-	r.State, r.Reason = judgeBundle(e.Client.CABundle, now)
+	r.State, r.Reason, r.Since = judgeBundle(e.Client.CABundle, now)
 	return r
 }
 
@@ -164,7 +169,7 @@ func trusted(e *Entry, now time.Time) Reading {
 // it cannot call a headless one, by endpoints not an ExternalName.
 func (b *Backing) routed(e *Entry) Reading {
 	r := Reading{Rung: Routed, State: Ready, Source: serviceOf(e)}
-	if why := b.Unread[Services]; why != "" {
+	if why := b.unread(Services); why != "" {
 		r.State, r.Reason = Unknown, why
 		return r
 	}
@@ -173,13 +178,9 @@ func (b *Backing) routed(e *Entry) Reading {
 		return r
 	}
 	r.Since = b.Service.CreationTimestamp.Time
-	port, found := e.Port(), false
-	for _, p := range b.Service.Spec.Ports {
-		found = found || p.Port == port
-	}
 	switch {
-	case !found:
-		r.State, r.Reason = Failed, fmt.Sprintf("Service %s has no port %d", e.Service(), port)
+	case b.port(e.Port()) == nil:
+		r.State, r.Reason = Failed, fmt.Sprintf("Service %s has no port %d, only %s", e.Service(), e.Port(), b.ports())
 	case b.Service.Spec.Type == corev1.ServiceTypeExternalName:
 		r.State, r.Reason = Unknown, fmt.Sprintf("Service %s is an ExternalName, which not every API server can call", e.Service())
 	case b.Service.Spec.ClusterIP == corev1.ClusterIPNone:
@@ -191,7 +192,7 @@ func (b *Backing) routed(e *Entry) Reading {
 // backed judges the endpoints, and explains them by the pods behind.
 func (b *Backing) backed(e *Entry) Reading {
 	r := Reading{Rung: Backed, Source: serviceOf(e)}
-	if why := b.Unread[EndpointSlices]; why != "" {
+	if why := b.unread(EndpointSlices); why != "" {
 		r.State, r.Reason = Unknown, why
 		return r
 	}
@@ -199,21 +200,36 @@ func (b *Backing) backed(e *Entry) Reading {
 		r.State, r.Reason = Unknown, "an ExternalName has no endpoints"
 		return r
 	}
-	n := b.endpoints()
-	r.Reason = n.String()
-	if n.ready > 0 {
-		r.State = Ready
+	n := b.endpoints(e.Port())
+	r.State, r.Reason = Waiting, n.String()
+	switch {
+	case n.ready > 0:
+		r.State, r.Since = Ready, b.readySince()
+		return r
+	case n.serving > 0: // kube-proxy calls it still (KEP-1669), an API server that looks up endpoints does not
+		r.State = Unknown
+		return r
+	case n.elsewhere > 0 && n.all == 0:
+		r.Reason = fmt.Sprintf("no endpoint has port %d of the Service, whose target is %q", e.Port(), target(b.port(e.Port())))
 		return r
 	}
-	r.State = Waiting
 	why, pod := b.explain()
 	if why != "" {
 		r.Reason += "; " + why
 	}
 	if pod != nil {
+		r.Since = turned(pod)
 		r.Source = Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}
 	}
 	return r
+}
+
+// target is the port of a container that a Service's port leads to.
+func target(p *corev1.ServicePort) string {
+	if p.TargetPort == (intstr.IntOrString{}) {
+		return strconv.Itoa(int(p.Port)) // the API's default
+	}
+	return p.TargetPort.String()
 }
 
 // serviceOf names the Service that e is called at.
@@ -225,7 +241,7 @@ func serviceOf(e *Entry) Object {
 // serving judges the last call, and before one the certificates. A certificate
 // that does not fit explains a call that got no answer.
 func serving(e *Entry, b *Backing, last Call, now time.Time) Reading {
-	r := Reading{Rung: Serving, State: Unknown, Reason: "it was not called yet", Source: e.Source(), Since: last.At}
+	r := Reading{Rung: Serving, State: Unknown, Reason: "it was not called yet", Source: e.Source(), Since: last.Since}
 	if last.answered() {
 		r.State, r.Reason = Ready, ""
 		return r
@@ -237,6 +253,9 @@ func serving(e *Entry, b *Backing, last Call, now time.Time) Reading {
 		}
 	}
 	if last.At.IsZero() {
+		if why := b.unread(Secrets); why != "" && e.Client.Service != nil {
+			r.Reason += "; " + why
+		}
 		return r
 	}
 	r.State, r.Reason = Waiting, last.Fault.Cause
@@ -248,7 +267,7 @@ func serving(e *Entry, b *Backing, last Call, now time.Time) Reading {
 
 // admitting judges the last call.
 func admitting(last Call) Reading {
-	r := Reading{Rung: Admitting, State: Unknown, Since: last.At}
+	r := Reading{Rung: Admitting, State: Unknown, Since: last.Since}
 	switch {
 	case last.answered():
 		r.State = Ready
@@ -263,22 +282,24 @@ func admitting(last Call) Reading {
 	return r
 }
 
-// Judge decides the class of a fault whose text alone can mislead, by reading
-// how its webhook stands:
-//   - a CA bundle that cannot be parsed, in an entry whose bundle is still a
-//     placeholder, waits for its injector: a race;
-//   - an HTTP status that says "not here" while pods behind the webhook come
-//     and go is the answer of an older or newer version: a race.
+// Judge decides the class of a fault that is [Fault.Ambiguous] by how its
+// webhook stands:
+//   - what looks like a race is a misconfiguration when a rung is Failed, which
+//     nothing but a change of objects can mend: a CA bundle or certificate that
+//     has expired, a bundle that holds no certificate, a port that is not there;
+//   - an HTTP status that says "not here", while pods behind the webhook come
+//     and go, is the answer of an older or newer version: a race.
 //
 // Any other fault keeps its class.
 func Judge(f Fault, e *Entry, b *Backing, now time.Time) Class {
-	if f.Class != Misconfigured || e == nil {
+	if e == nil || !f.Ambiguous() {
 		return f.Class
 	}
-	if strings.Contains(f.Cause, "unable to load root certificates") && trusted(e, now).State != Failed {
-		return Race
-	}
-	if strings.Contains(f.Cause, "could not find the requested resource") && b != nil && b.moving() {
+	failed := func(r Reading) bool { return r.State == Failed }
+	switch {
+	case f.Class == Race && slices.ContainsFunc(Climb(e, b, Call{}, now), failed):
+		return Misconfigured
+	case f.Class == Misconfigured && b != nil && b.moving():
 		return Race
 	}
 	return f.Class
