@@ -16,8 +16,9 @@ type message struct {
 	task    *task
 	attempt int
 	news    news
-	report  Report // with newsReport
-	err     error  // with newsEnded
+	report  Report  // with newsReport
+	err     error   // with newsEnded
+	guards  []Guard // with newsGuards, which has no task
 }
 
 type news int
@@ -26,6 +27,7 @@ const (
 	newsReport news = iota // the action reported something
 	newsEnded              // the action returned, or was given up
 	newsDue                // the delay before the next attempt is over
+	newsGuards             // it was found which webhooks of the plan intercept what
 )
 
 // send delivers m, unless the run is over.
@@ -103,6 +105,10 @@ func (r reporter) Report(rep Report) {
 func (l *loop) handle(m message) {
 	t := m.task
 	switch {
+	case m.news == newsGuards:
+		if len(m.guards) > 0 {
+			l.emit(Event{Type: TypeGuards, Guards: m.guards})
+		}
 	case m.attempt != t.attempt:
 	case m.news == newsReport && t.active:
 		l.report(t, m.report)

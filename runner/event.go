@@ -1,6 +1,10 @@
 package runner
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Type says what an event tells.
 type Type string
@@ -19,6 +23,9 @@ const (
 	TypeReleased Type = "released"
 	// TypeWebhook tells how a webhook stands that the step waits for.
 	TypeWebhook Type = "webhook"
+	// TypeGuards tells which steps' objects webhooks of the plan will intercept.
+	// It comes once, some time after the first event, if anything is found.
+	TypeGuards Type = "guards"
 	// TypeLog is a line of a step's log.
 	TypeLog Type = "log"
 	// TypeResult is what a step's action achieved, just before the step succeeds.
@@ -46,6 +53,8 @@ type Event struct {
 	Plan string `json:"plan,omitempty"`
 	// Steps are all steps in plan order, in the first event.
 	Steps []StepInfo `json:"steps,omitempty"`
+	// Guards are the webhooks that the plan itself brings, in guards.
+	Guards []Guard `json:"guards,omitempty"`
 	// Step is the step that the event is about; empty in plan, cancel and done.
 	Step string `json:"step,omitempty"`
 	// State is the step's, in state events, and that of the whole run in done.
@@ -77,6 +86,36 @@ type StepInfo struct {
 	Needs []string `json:"needs,omitempty"`
 	// TimeoutSeconds bounds the step.
 	TimeoutSeconds float64 `json:"timeout_seconds,omitempty"`
+}
+
+// Guard says that webhooks which one step brings intercept objects of another,
+// or of the step itself.
+type Guard struct {
+	// Step sends the objects, By brings the webhooks.
+	Step string `json:"step"`
+	By   string `json:"by"`
+	// Webhooks are the names of the webhooks, in order.
+	Webhooks []string `json:"webhooks"`
+	// Objects counts the objects that are intercepted.
+	Objects int `json:"objects"`
+	// Maybe says that it is not certain: it depends on what is not known before
+	// the run, or the two steps run side by side.
+	Maybe bool `json:"maybe,omitempty"`
+}
+
+// String says it for people, without the step: webhooks of x judge 3 objects: a, b.
+func (g Guard) String() string {
+	whose, judge, objects := "webhooks of "+g.By, "judge", "objects"
+	if g.By == g.Step {
+		whose = "its own webhooks"
+	}
+	if g.Maybe {
+		judge = "may judge"
+	}
+	if g.Objects == 1 {
+		objects = "object"
+	}
+	return fmt.Sprintf("%s %s %d %s: %s", whose, judge, g.Objects, objects, strings.Join(g.Webhooks, ", "))
 }
 
 // Observer sees every event of a run, in order, from one goroutine. Observe

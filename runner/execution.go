@@ -19,6 +19,7 @@ type Execution struct {
 	last    time.Time
 	steps   []*Step
 	byName  map[string]*Step
+	guards  []Guard
 }
 
 // Step is what is known of one step.
@@ -89,6 +90,8 @@ func (x *Execution) Apply(e Event) {
 	switch e.Type {
 	case TypePlan:
 		x.begin(e)
+	case TypeGuards:
+		x.guards = e.Guards
 	case TypeCancel:
 		x.err = e.Error
 	case TypeDone:
@@ -119,7 +122,7 @@ func (s *Step) apply(e Event) {
 		if e.Revision > 0 {
 			s.Revision = e.Revision
 		}
-	case TypeLog, TypePlan, TypeCancel, TypeDone:
+	case TypeLog, TypePlan, TypeGuards, TypeCancel, TypeDone:
 	}
 }
 

@@ -31,6 +31,10 @@ func (x *Execution) Steps() []*Step { return x.steps }
 // Step is the step of that name; nil when there is none.
 func (x *Execution) Step(name string) *Step { return x.byName[name] }
 
+// Guards are the webhooks of the plan itself, and the steps whose objects they
+// intercept; nil until they are known.
+func (x *Execution) Guards() []Guard { return x.guards }
+
 // Counts says how many steps are in each state.
 func (x *Execution) Counts() map[State]int {
 	counts := map[State]int{}

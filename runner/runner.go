@@ -43,6 +43,10 @@ type Runner struct {
 	Grace time.Duration
 	// Observers see every event, in this order, from the goroutine of Run.
 	Observers []Observer
+	// Guards finds which webhooks of the plan intercept which steps' objects, to
+	// be told while the steps run; nil tells nothing. It is called once, in a
+	// goroutine of its own, and must return soon after its context ends.
+	Guards func(context.Context) []Guard
 	// Abort, when closed, makes Run return at once, whatever still runs. Whoever
 	// makes it closes it; nil means never.
 	Abort <-chan struct{}
@@ -65,10 +69,30 @@ func (r *Runner) Run(ctx context.Context, p *plan.Plan) (*Execution, error) {
 	defer close(l.gone)
 	l.announce(p, r.About)
 	if l.resolve(r.Resolve) {
+		defer l.look(ctx, r.Guards)()
 		l.run(ctx)
 	}
 	return l.finish()
 }
+
+// look begins to look for guards, and gives the function that ends it.
+func (l *loop) look(ctx context.Context, find func(context.Context) []Guard) (end func()) {
+	if find == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		select {
+		case l.inbox <- message{news: newsGuards, guards: find(ctx)}:
+		case <-ctx.Done():
+		}
+	}()
+	return func() { cancel(errRunOver); <-over }
+}
+
+var errRunOver = errors.New("the run is over")
 
 // loop is one run. Only the goroutine of Run touches it, with the exception of
 // inbox, gone and grace, which the goroutines of attempts use.

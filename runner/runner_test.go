@@ -166,3 +166,49 @@ func TestAPlanWithoutStepsSucceeds(t *testing.T) {
 	require.Equal(t, runner.StateSucceeded, x.State())
 	require.Len(t, events, 2)
 }
+
+// Guards are told once they are found; whoever looks for them is stopped and
+// waited for when the run ends before.
+func TestGuards(t *testing.T) {
+	guards := []runner.Guard{{Step: "a", By: "a", Webhooks: []string{"v"}, Objects: 2}}
+	nap := always(func(context.Context, runner.Reporter) error {
+		time.Sleep(2 * time.Second)
+		return nil
+	})
+	t.Run("found", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var events recorder
+			r := runner.Runner{Resolve: nap, Observers: []runner.Observer{&events}, Guards: func(context.Context) []runner.Guard {
+				time.Sleep(time.Second)
+				return guards
+			}}
+			x, err := r.Run(t.Context(), steps("a"))
+			require.NoError(t, err)
+			require.Equal(t, guards, x.Guards())
+			require.Equal(t, runner.TypeGuards, events[2].Type)
+			require.Equal(t, x, replay(t, events))
+		})
+	})
+	t.Run("not in time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			stopped := false
+			r := runner.Runner{Resolve: nap, Guards: func(ctx context.Context) []runner.Guard {
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				stopped = true
+				return guards
+			}}
+			x, err := r.Run(t.Context(), steps("a"))
+			require.NoError(t, err)
+			require.Empty(t, x.Guards())
+			require.True(t, stopped)
+		})
+	})
+}
+
+func TestGuardSaysWhatItGuards(t *testing.T) {
+	g := runner.Guard{Step: "rules", By: "operator", Webhooks: []string{"a", "b"}, Objects: 3}
+	require.Equal(t, "webhooks of operator judge 3 objects: a, b", g.String())
+	g.Step, g.Objects, g.Maybe = "operator", 1, true
+	require.Equal(t, "its own webhooks may judge 1 object: a, b", g.String())
+}

@@ -6,14 +6,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps"
 )
 
 func newGraph(a *app) *cobra.Command {
 	var (
-		in     *plan.Inputs
-		output string
+		in       *plan.Inputs
+		output   string
+		webhooks bool
 	)
 	cmd := &cobra.Command{
 		Use:   "graph PLAN",
@@ -21,13 +25,16 @@ func newGraph(a *app) *cobra.Command {
 		Long: `Show the steps of a plan and what each of them needs, to stdout. No cluster is asked.
 
 text lists the steps by level: those of a level need nothing but steps above it. In dot and mermaid, arrows lead from a step
-to those that need it.`,
+to those that need it.
+
+Charts are rendered, and fetched where they are not local, to show which steps' objects the plan's own webhooks intercept
+(dashed arrows). Webhooks that an operator configures when it runs do not show. --webhooks=false leaves all of that out.`,
 		Example: `  kplan graph plan.yaml
   kplan graph plan.yaml -o dot | dot -Tsvg > plan.svg
   kplan graph plan.yaml -o mermaid --var-file production.yaml`,
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			f := graph.Format(output)
 			if !slices.Contains(graph.Formats, f) {
 				return usagef("there is no output format %q, only text, dot, mermaid and json", output)
@@ -36,13 +43,20 @@ to those that need it.`,
 			if err != nil {
 				return err
 			}
-			if err := graph.Write(a.stdout, f, p); err != nil {
+			var guards []runner.Guard
+			if webhooks {
+				if guards, err = steps.Guards(cmd.Context(), p); err != nil {
+					fmt.Fprintf(a.stderr, "warning: not all webhooks are shown: %s\n", ui.Clean(err.Error()))
+				}
+			}
+			if err := graph.Write(a.stdout, f, p, guards); err != nil {
 				return fmt.Errorf("writing the graph: %w", err)
 			}
 			return nil
 		},
 	}
 	in = addInputs(cmd)
+	cmd.Flags().BoolVar(&webhooks, "webhooks", true, "show which steps' objects the plan's own webhooks intercept")
 	cmd.Flags().StringVarP(&output, "output", "o", string(graph.Text), "how to write it: text, dot, mermaid or json")
 	names := make([]string, len(graph.Formats))
 	for i, f := range graph.Formats {

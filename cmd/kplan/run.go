@@ -113,7 +113,7 @@ func (o *runOptions) run(ctx context.Context, path string) error {
 		}
 		return err
 	}
-	r := runner.Runner{About: kinds.Cluster(), Resolve: kinds.Resolve, Parallel: o.parallel, Abort: abort}
+	r := runner.Runner{About: kinds.Cluster(), Resolve: kinds.Resolve, Guards: kinds.Guards, Parallel: o.parallel, Abort: abort}
 	x, err := o.observe(ctx, &r, p)
 	if !errors.Is(err, runner.ErrAborted) { // an action still uses what Close takes away
 		kinds.Close()

@@ -2,6 +2,7 @@ package helm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,22 +13,47 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 )
 
+// Chart is the chart of a helm step with its values, for one release.
+type Chart struct {
+	plan      *plan.Plan
+	spec      plan.Helm
+	release   string
+	namespace string
+	source    source
+}
+
+// NewChart makes the chart of a helm step of p; namespace is that of a release
+// whose step names none. Nothing is read yet.
+func NewChart(p *plan.Plan, step plan.Step, namespace string) (*Chart, error) {
+	spec := *step.Helm
+	c := &Chart{plan: p, spec: spec, release: step.ReleaseName(), namespace: cmp.Or(spec.Namespace, namespace)}
+	if problems := validation.IsDNS1123Label(c.namespace); len(problems) > 0 {
+		return nil, fmt.Errorf("namespace %q: %s", c.namespace, problems[0])
+	}
+	c.source = source{spec: spec, path: p.Abs(spec.Chart)}
+	return c, nil
+}
+
 // source is where a chart comes from. A chart from afar is fetched once and
-// kept in memory for the step's other attempts.
+// kept in memory for the step's other attempts. It is safe for concurrent use.
 type source struct {
-	spec    plan.Helm
-	path    string // of a local chart
+	spec plan.Helm
+	path string // of a local chart
+
+	mu      sync.Mutex
 	archive []byte
 }
 
@@ -55,6 +81,8 @@ func (s *source) open(ctx context.Context) (*chart.Chart, error) {
 		}
 		return ch, nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.archive == nil {
 		b, err := fetch(ctx, s.spec)
 		if err != nil {
@@ -92,16 +120,16 @@ func usable(ch *chart.Chart) error {
 }
 
 // values merges the values files and the step's own values, later ones win.
-func (a *Action) values() (map[string]any, error) {
+func (c *Chart) values() (map[string]any, error) {
 	merged := map[string]any{}
-	for _, name := range a.spec.ValuesFiles {
-		v, err := chartutil.ReadValuesFile(a.plan.Abs(name))
+	for _, name := range c.spec.ValuesFiles {
+		v, err := chartutil.ReadValuesFile(c.plan.Abs(name))
 		if err != nil {
 			return nil, fmt.Errorf("reading values file %s: %w", name, err)
 		}
 		merged = chartutil.MergeTables(v, merged)
 	}
-	own, err := canonical(a.spec.Values)
+	own, err := canonical(c.spec.Values)
 	if err != nil {
 		return nil, fmt.Errorf("reading values: %w", err)
 	}

@@ -25,7 +25,6 @@ import (
 	"helm.sh/helm/v3/pkg/postrender"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -48,28 +47,19 @@ func init() {
 
 // Action installs or upgrades one release.
 type Action struct {
-	plan      *plan.Plan
-	spec      plan.Helm
-	release   string
-	namespace string
-	source    source
-	session   *kube.Session
+	*Chart
+	session *kube.Session
 }
 
 var _ runner.Action = (*Action)(nil)
 
 // New makes the action of a helm step of p. Its values files are read in Run.
 func New(p *plan.Plan, step plan.Step, session *kube.Session) (*Action, error) {
-	spec := *step.Helm
-	a := &Action{plan: p, spec: spec, release: step.ReleaseName(), namespace: spec.Namespace, session: session}
-	if a.namespace == "" {
-		a.namespace = session.Cluster.Namespace()
+	c, err := NewChart(p, step, session.Cluster.Namespace())
+	if err != nil {
+		return nil, err
 	}
-	if problems := validation.IsDNS1123Label(a.namespace); len(problems) > 0 {
-		return nil, fmt.Errorf("namespace %q: %s", a.namespace, problems[0])
-	}
-	a.source = source{spec: spec, path: p.Abs(spec.Chart)}
-	return a, nil
+	return &Action{c, session}, nil
 }
 
 // Run installs or upgrades the release, and waits as the step says.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/kplan-dev/kplan/webhook"
@@ -105,7 +106,7 @@ func routeOf(req *http.Request) route {
 
 // readFault looks whether a response is about a webhook. The response of a
 // fault that can be waited for is closed; any other can be read as if nobody had.
-func readFault(resp *http.Response) (*http.Response, webhook.Fault, error) {
+func readFault(resp *http.Response, req *http.Request) (*http.Response, webhook.Fault, error) {
 	// A fault is a server error, or the Forbidden of an API server that starts.
 	if resp.StatusCode < 500 && resp.StatusCode != http.StatusForbidden {
 		return resp, webhook.Fault{Class: webhook.None}, nil
@@ -120,12 +121,30 @@ func readFault(resp *http.Response) (*http.Response, webhook.Fault, error) {
 	if len(b) > maxStatus {
 		return resp, webhook.Fault{Class: webhook.None}, nil
 	}
-	f := webhook.Classify(decodeStatus(b))
+	f := webhook.Classify(decodeStatus(b)).ForRequest(groupVersion(req), idempotent(req))
 	if f.Waitable() {
 		rest.Close()
 		return nil, f, nil
 	}
 	return resp, f, nil
+}
+
+// groupVersion is that of the path: /api/v1/… or /apis/GROUP/VERSION/…, which
+// may stand below the path of a proxy.
+func groupVersion(req *http.Request) string {
+	if _, rest, ok := strings.Cut(req.URL.Path, "/apis/"); ok {
+		if parts := strings.SplitN(rest, "/", 3); len(parts) > 1 {
+			return parts[0] + "/" + parts[1]
+		}
+	}
+	return "v1" // of the core group, which no webhook converts
+}
+
+// idempotent tells that it does no harm to send a request twice. What was
+// created exists then, and a JSON patch may add to a list. (A second delete finds
+// nothing, and a second update conflicts: the client sees that it was done.)
+func idempotent(req *http.Request) bool {
+	return req.Method != http.MethodPost && req.Header.Get("Content-Type") != string(types.JSONPatchType)
 }
 
 // decodeStatus reads a Status in JSON or protobuf; nil when it is none.

@@ -32,10 +32,10 @@ const (
 //     was not written. A DELETE of a collection calls it for each object: the
 //     ones before the failure are gone, and sending it again deletes the rest;
 //   - "conversion webhook for … failed": on a read nothing is written; on a
-//     write the object is converted to its stored version first. (What was
-//     stored is converted back for the answer: a webhook that goes away between
-//     the two fails a write that was done. It is sent again all the same: a
-//     create answers that the object exists then.);
+//     write the object is converted to its stored version first, and what was
+//     stored is converted back for the answer. A create is sent again only if the
+//     version that could not be converted is its own (see
+//     [webhook.Fault.ForRequest]); other writes may be done twice;
 //   - "not yet ready to handle request": the API server's admission has not
 //     synchronised and refuses before storage;
 //   - while a request is held, no connection to the API server, which includes
@@ -125,6 +125,9 @@ func (e *Error) Error() string {
 	}
 	return s
 }
+
+// WebhookFault is the last answer, for webhook.ClassifyError.
+func (e *Error) WebhookFault() webhook.Fault { return e.Fault }
 
 // Unwrap gives the cause that ended the hold, if it was not a bound.
 func (e *Error) Unwrap() error { return e.Cause }
@@ -218,7 +221,7 @@ func (h *holding) send() (*http.Response, webhook.Fault, error) {
 	if err != nil {
 		return nil, webhook.Fault{}, err
 	}
-	return readFault(resp)
+	return readFault(resp, h.req)
 }
 
 // run holds the request until it is answered or given up.

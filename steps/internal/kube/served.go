@@ -2,7 +2,10 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cenkalti/backoff/v4"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -58,4 +61,18 @@ func (c *Cluster) Served(ctx context.Context, kinds []schema.GroupVersionKind) e
 		}
 	}
 	return nil
+}
+
+// Serves lists what the API server serves, from the shared cache, and its
+// version. What an API service does not tell is left out.
+func (c *Cluster) Serves() (lists []*metav1.APIResourceList, gitVersion string, err error) {
+	v, err := c.discovery.ServerVersion()
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the cluster's version: %w", err)
+	}
+	_, lists, err = c.discovery.ServerGroupsAndResources()
+	if len(lists) == 0 && err != nil {
+		return nil, "", fmt.Errorf("reading what the cluster serves: %w", err)
+	}
+	return lists, v.GitVersion, nil
 }

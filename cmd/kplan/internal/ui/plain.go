@@ -93,6 +93,10 @@ func (p *plain) draw(e runner.Event) {
 	switch e.Type {
 	case runner.TypePlan:
 		p.begin(e)
+	case runner.TypeGuards:
+		for _, g := range e.Guards {
+			p.line(e.Time, g.Step, "guarded", "2", g.String())
+		}
 	case runner.TypeCancel:
 		p.line(e.Time, "", string(e.Type), "33;1", stopNotice(e))
 	default: // that of done is the summary, see close
@@ -118,7 +122,7 @@ func (p *plain) step(e runner.Event, s *runner.Step, before runner.State) {
 		p.stands(e, s)
 	case runner.TypeLog:
 		p.tell(e.Time, s, "log", "2", e.Message)
-	case runner.TypeResult, runner.TypePlan, runner.TypeCancel, runner.TypeDone:
+	case runner.TypeResult, runner.TypePlan, runner.TypeGuards, runner.TypeCancel, runner.TypeDone:
 	}
 }
 

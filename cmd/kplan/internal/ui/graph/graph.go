@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
 )
 
 // Format is a way to draw a graph.
@@ -28,9 +29,11 @@ const (
 // Formats are all formats, the default first.
 var Formats = []Format{Text, Dot, Mermaid, JSON}
 
-// Write draws the steps of p to w.
-func Write(w io.Writer, f Format, p *plan.Plan) error {
+// Write draws the steps of p to w, with the webhooks of the plan that intercept
+// their objects.
+func Write(w io.Writer, f Format, p *plan.Plan, guards []runner.Guard) error {
 	d := newDrawing(p)
+	d.Guards = append(d.Guards, guards...)
 	b := bufio.NewWriter(w)
 	switch f {
 	case Text:
@@ -56,6 +59,8 @@ type drawing struct {
 	Roots  []string `json:"roots"`
 	Levels int      `json:"levels"`
 	Steps  []step   `json:"steps"`
+	// Guards say whose webhooks intercept whose objects.
+	Guards []runner.Guard `json:"guards"`
 
 	levels [][]string
 	byName map[string]step
@@ -73,7 +78,7 @@ type step struct {
 
 func newDrawing(p *plan.Plan) *drawing {
 	g := p.Graph()
-	d := &drawing{Plan: p.Metadata.Name, Order: list(g.Order()), Roots: list(g.Roots()), levels: g.Levels(), byName: map[string]step{}}
+	d := &drawing{Plan: p.Metadata.Name, Order: list(g.Order()), Roots: list(g.Roots()), levels: g.Levels(), byName: map[string]step{}, Guards: []runner.Guard{}}
 	d.Levels = len(d.levels)
 	levelOf := map[string]int{}
 	for i, names := range d.levels {
@@ -119,6 +124,11 @@ func (d *drawing) text(w io.Writer) {
 			}
 			line := fmt.Sprintf("%*s  %-*s  %-*s  %s", number, mark, name, s.Name, kind, s.Kind, needs)
 			fmt.Fprintln(w, strings.TrimRight(line, " "))
+			for _, g := range d.Guards {
+				if g.Step == n {
+					fmt.Fprintf(w, "%*s  %s\n", number+name+kind+4, "", g)
+				}
+			}
 		}
 	}
 }
@@ -142,7 +152,19 @@ func (d *drawing) dot(w io.Writer) {
 			fmt.Fprintf(w, "  %s -> %s;\n", dotQuote(n), dotQuote(s.Name))
 		}
 	}
+	for _, g := range d.Guards {
+		fmt.Fprintf(w, "  %s -> %s [style=dashed, label=%s];\n", dotQuote(g.By), dotQuote(g.Step), dotQuote(label(g)))
+	}
 	fmt.Fprintln(w, "}")
+}
+
+// label is what stands at the arrow from a webhook to what it guards.
+func label(g runner.Guard) string {
+	text := Count(len(g.Webhooks), "webhook")
+	if g.Maybe {
+		text += "?"
+	}
+	return text
 }
 
 // dotQuote writes a string of the dot language, in which only the quote and the
@@ -162,6 +184,9 @@ func (d *drawing) mermaid(w io.Writer) {
 		for _, n := range s.Needs {
 			fmt.Fprintf(w, "  s%d --> s%d\n", d.byName[n].index, s.index)
 		}
+	}
+	for _, g := range d.Guards {
+		fmt.Fprintf(w, "  s%d -. \"%s\" .-> s%d\n", d.byName[g.By].index, mermaidText(label(g)), d.byName[g.Step].index)
 	}
 }
 

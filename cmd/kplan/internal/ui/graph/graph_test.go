@@ -13,6 +13,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens in testdata")
@@ -45,8 +46,49 @@ func TestGolden(t *testing.T) {
 func draw(t *testing.T, f graph.Format, p *plan.Plan) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	require.NoError(t, graph.Write(&b, f, p))
+	require.NoError(t, graph.Write(&b, f, p, nil))
 	return b.Bytes()
+}
+
+// An arrow leads from the step that brings webhooks to those whose objects they judge.
+func TestGuards(t *testing.T) {
+	p := &plan.Plan{Metadata: plan.Metadata{Name: "p"}, Steps: []plan.Step{
+		{Name: "operator", Helm: &plan.Helm{}}, {Name: "rules", Needs: []string{"operator"}, Apply: &plan.Apply{}},
+	}}
+	guards := []runner.Guard{
+		{Step: "operator", By: "operator", Webhooks: []string{"a.example.io"}, Objects: 1, Maybe: true},
+		{Step: "rules", By: "operator", Webhooks: []string{"a.example.io", "b.example.io"}, Objects: 3},
+	}
+	for f, want := range map[graph.Format]string{
+		graph.Text: `p: 2 steps on 2 levels
+1  operator  helm
+                    its own webhooks may judge 1 object: a.example.io
+2  rules     apply  needs operator
+                    webhooks of operator judge 3 objects: a.example.io, b.example.io
+`,
+		graph.Dot: `  "operator" -> "operator" [style=dashed, label="1 webhook?"];
+  "operator" -> "rules" [style=dashed, label="2 webhooks"];
+}
+`,
+		graph.Mermaid: `  s0 -. "1 webhook#63;" .-> s0
+  s0 -. "2 webhooks" .-> s1
+`,
+		graph.JSON: `  "guards": [
+    {
+      "step": "operator",
+      "by": "operator",
+      "webhooks": [
+        "a.example.io"
+      ],
+      "objects": 1,
+      "maybe": true
+    },
+`,
+	} {
+		var b bytes.Buffer
+		require.NoError(t, graph.Write(&b, f, p, guards))
+		require.Contains(t, b.String(), want)
+	}
 }
 
 // Plans made in Go are not checked, so names may be anything.
@@ -71,5 +113,5 @@ func TestQuoting(t *testing.T) {
 }
 
 func TestUnknownFormat(t *testing.T) {
-	require.Error(t, graph.Write(&bytes.Buffer{}, "svg", &plan.Plan{}))
+	require.Error(t, graph.Write(&bytes.Buffer{}, "svg", &plan.Plan{}, nil))
 }

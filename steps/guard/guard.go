@@ -1,0 +1,183 @@
+// Package guard finds which objects of a plan the plan's own webhooks will
+// intercept, so that nobody has to name the steps that wait for one another's
+// webhooks.
+//
+// It reads manifests: webhook configurations and CRDs among the objects of the
+// steps, and the objects of the same and of later steps. It does not see webhooks
+// that an operator configures when it runs, nor objects that controllers
+// create, and it does not ask whether a webhook answers.
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/match"
+)
+
+// Source gives the objects that a step sends; none for steps that send none.
+type Source func(context.Context, plan.Step) ([]*unstructured.Unstructured, error)
+
+// Find tells which steps' objects are intercepted by webhooks that the same
+// step, or one that does not come after it, brings. Steps whose objects cannot
+// be had are left out; the error joins why.
+func Find(ctx context.Context, p *plan.Plan, source Source, k Known) ([]runner.Guard, error) {
+	f := &finder{graph: p.Graph(), kinds: newKinds(k.Served)}
+	var problems []error
+	for _, s := range p.Steps {
+		objects, err := source(ctx, s)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("step %q: %w", s.Name, err))
+		}
+		f.steps = append(f.steps, &step{name: s.Name, objects: objects})
+	}
+	for _, s := range f.steps {
+		problems = append(problems, f.read(s))
+	}
+	f.matcher = match.Matcher{Cluster: match.Cluster{Labels: f.labels(k.Labels), Resources: &f.kinds.resources}}
+	return f.guards(ctx), errors.Join(problems...)
+}
+
+// finder holds the objects of a plan.
+type finder struct {
+	graph      *plan.Graph
+	steps      []*step
+	kinds      *kinds
+	namespaces map[string]map[string]string
+	matcher    match.Matcher
+}
+
+type step struct {
+	name    string
+	objects []*unstructured.Unstructured
+	entries []webhook.Entry
+}
+
+// read takes note of what a step's objects mean for other objects.
+func (f *finder) read(s *step) error {
+	var problems []error
+	for _, o := range s.objects {
+		switch o.GroupVersionKind().GroupKind() {
+		case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
+			problems = append(problems, f.kinds.add(o))
+		case schema.GroupKind{Kind: "Namespace"}:
+			if f.namespaces == nil {
+				f.namespaces = map[string]map[string]string{}
+			}
+			f.namespaces[o.GetName()] = o.GetLabels()
+		}
+		entries, err := webhook.EntriesOf(o)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("step %q: %w", s.name, err))
+		}
+		s.entries = append(s.entries, entries...)
+	}
+	return errors.Join(problems...)
+}
+
+// labels gives those of a namespace that the plan makes, else of one that the
+// cluster has.
+func (f *finder) labels(live func(string) (map[string]string, bool)) func(string) (map[string]string, bool) {
+	return func(name string) (map[string]string, bool) {
+		if l, ok := f.namespaces[name]; ok {
+			return l, true
+		}
+		if live != nil {
+			return live(name)
+		}
+		return nil, false
+	}
+}
+
+// guards pairs every step that brings webhooks with those that do not come before it.
+func (f *finder) guards(ctx context.Context) []runner.Guard {
+	var guards []runner.Guard
+	for _, by := range f.steps {
+		if len(by.entries) == 0 {
+			continue
+		}
+		before, after := reach(by.name, f.graph.Needs), reach(by.name, f.graph.Dependents)
+		for _, s := range f.steps {
+			if before[s.name] {
+				continue // done before the webhooks are there
+			}
+			g := f.guard(ctx, by, s)
+			// Steps that do not wait for each other may come in any order.
+			g.Maybe = g.Maybe || (s != by && !after[s.name])
+			if g.Objects > 0 {
+				guards = append(guards, g)
+			}
+		}
+	}
+	return guards
+}
+
+// reach are the steps that next leads to from one, over any number of others.
+func reach(name string, next func(string) []string) map[string]bool {
+	seen := map[string]bool{}
+	for todo := next(name); len(todo) > 0; todo = todo[1:] {
+		if !seen[todo[0]] {
+			seen[todo[0]] = true
+			todo = append(todo, next(todo[0])...)
+		}
+	}
+	return seen
+}
+
+// guard tells which objects of s the webhooks of by intercept.
+func (f *finder) guard(ctx context.Context, by, s *step) runner.Guard {
+	g := runner.Guard{Step: s.name, By: by.name, Maybe: true}
+	for _, o := range s.objects {
+		r := f.kinds.request(o)
+		met := false
+		for _, e := range by.entries {
+			outcome := f.outcome(ctx, e, r)
+			if outcome == match.Skips {
+				continue
+			}
+			met = true
+			g.Maybe = g.Maybe && outcome == match.Maybe
+			g.Webhooks = append(g.Webhooks, e.Name)
+		}
+		if met {
+			g.Objects++
+		}
+	}
+	slices.Sort(g.Webhooks)
+	g.Webhooks = slices.Compact(g.Webhooks)
+	return g
+}
+
+// outcome predicts what the API server does when the object is created.
+func (f *finder) outcome(ctx context.Context, e webhook.Entry, r match.Request) match.Outcome {
+	if e.Kind != webhook.Conversion {
+		return f.matcher.Match(ctx, e, r).Outcome
+	}
+	if e.Converts == r.Kind.GroupKind() && f.kinds.converted(r.Kind) {
+		return match.Calls
+	}
+	return match.Skips
+}
+
+// request is the creation of a planned object.
+func (k *kinds) request(o *unstructured.Unstructured) match.Request {
+	gvk := o.GroupVersionKind()
+	resource, namespaced := k.resource(gvk)
+	r := match.Request{Operation: admissionv1.Create, Resource: resource, Kind: gvk, Name: o.GetName(), Object: o, Planned: true}
+	if namespaced {
+		r.Namespace = o.GetNamespace()
+	} else if o.GetNamespace() != "" { // the step's, which does not concern it
+		r.Object = o.DeepCopy()
+		r.Object.SetNamespace("")
+	}
+	return r
+}

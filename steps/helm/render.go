@@ -1,0 +1,106 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// Capabilities are what a chart may ask about a cluster: its version and API
+// versions. The zero value is a cluster of the version of kplan's own
+// Kubernetes libraries, with their kinds.
+type Capabilities struct {
+	// Version is such as "v1.36.3".
+	Version string
+	// APIs are versions and kinds, such as "apps/v1" and "apps/v1/Deployment",
+	// besides those that Kubernetes has.
+	APIs []string
+}
+
+// libraries is the Kubernetes version of kplan's own libraries (k8s.io v0.37).
+const libraries = "v1.37.0"
+
+// Render gives the objects that an install of the chart would send: those of
+// its crds folder, its templates and its install hooks. No cluster is asked, so
+// templates that look up objects find none.
+func (c *Chart) Render(ctx context.Context, has Capabilities) ([]*unstructured.Unstructured, error) {
+	values, err := c.values()
+	if err != nil {
+		return nil, err
+	}
+	ch, err := c.source.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	version := has.Version
+	if version == "" {
+		version = libraries
+	}
+	i := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
+	i.ReleaseName, i.Namespace = c.release, c.namespace
+	i.DryRun, i.ClientOnly, i.Replace = true, true, true
+	i.IncludeCRDs = !c.spec.SkipCRDs
+	i.APIVersions = has.APIs
+	if i.KubeVersion, err = chartutil.ParseKubeVersion(version); err != nil {
+		return nil, fmt.Errorf("version of the cluster: %w", err)
+	}
+	rel, err := i.RunWithContext(ctx, ch, values)
+	if err != nil {
+		return nil, fmt.Errorf("rendering chart %s: %w", public(c.spec.Chart), err)
+	}
+	objects, err := decode(rel.Manifest)
+	for _, h := range rel.Hooks {
+		if installs(h) {
+			more, e := decode(h.Manifest)
+			objects, err = append(objects, more...), errors.Join(err, e)
+		}
+	}
+	for _, o := range objects {
+		if o.GetNamespace() == "" {
+			o.SetNamespace(c.namespace)
+		}
+	}
+	return objects, err
+}
+
+// installs tells whether a hook is run by an install.
+func installs(h *release.Hook) bool {
+	for _, e := range h.Events {
+		if e == release.HookPreInstall || e == release.HookPostInstall {
+			return true
+		}
+	}
+	return false
+}
+
+// decode reads the objects of a rendered manifest.
+func decode(manifest string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
+	for {
+		u := &unstructured.Unstructured{}
+		err := documents.Decode(&u.Object)
+		switch {
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return objects, fmt.Errorf("reading what the chart renders: %w", err)
+		case u.GetKind() == "List":
+			_ = u.EachListItem(func(o runtime.Object) error {
+				objects = append(objects, o.(*unstructured.Unstructured))
+				return nil
+			})
+		case len(u.Object) > 0:
+			objects = append(objects, u)
+		}
+	}
+}
