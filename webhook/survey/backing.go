@@ -2,7 +2,6 @@ package survey
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/kplan-dev/kplan/webhook"
 )
@@ -34,72 +32,70 @@ const renew = 10 * time.Second
 // backing follows one Service and what stands behind it.
 type backing struct {
 	survey          *Survey
-	client          dynamic.Interface
 	namespace, name string
-	service, slices *process
-	stopSecrets     func()
-
-	mu       sync.Mutex
-	stopped  bool
-	pods     *process
-	selector string
-	// certificates and blind are read by the goroutine of readSecrets, which
-	// looked at least once when looked is set.
-	certificates []webhook.Certificate
-	blind        string
-	looked       bool
+	// stop ends all that the backing follows; it does not wait.
+	stop    context.CancelFunc
+	service *follower[*corev1.Service]
+	slices  *follower[*discoveryv1.EndpointSlice]
 	// mounts is filled when the pods changed; readSecrets empties it.
 	mounts chan struct{}
+
+	mu sync.Mutex
+	// pods are those that selector selects; nil while it is empty.
+	pods     *follower[*corev1.Pod]
+	selector string
+	stopPods context.CancelFunc
+	secrets  mounted
+	// looked says that the Secrets were read since the pods were followed.
+	looked bool
 }
 
 // back begins to follow a Service, given as namespace/name.
 func (s *Survey) back(key string) *backing {
-	b := &backing{survey: s, client: s.client, mounts: make(chan struct{}, 1)}
+	ctx, stop := cancellable(context.Background())
+	b := &backing{survey: s, stop: stop, mounts: make(chan struct{}, 1)}
 	b.namespace, b.name, _ = strings.Cut(key, "/")
-	b.service = s.start(&follower{
-		api: s.client.Resource(services).Namespace(b.namespace), resource: webhook.Services, changed: b.routed,
-		options: metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", b.name).String()},
-	})
-	b.slices = s.start(&follower{
-		api: s.client.Resource(slicesOf).Namespace(b.namespace), resource: webhook.EndpointSlices, changed: s.notify,
-		options: metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + b.name},
-	})
-	ctx, cancel := context.WithCancelCause(context.Background())
-	b.stopSecrets = func() { cancel(context.Canceled) }
-	s.running.Go(func() { b.readSecrets(ctx) })
+	b.service = newFollower[corev1.Service](b, services,
+		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", b.name).String()}, func() { b.routed(ctx) })
+	b.slices = newFollower[discoveryv1.EndpointSlice](b, slicesOf,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + b.name}, s.notify)
+	for _, run := range []func(context.Context){b.service.run, b.slices.run, b.readSecrets} {
+		s.running.Go(func() { run(ctx) })
+	}
 	return b
 }
 
-// stop ends all that the backing follows; it does not wait.
-func (b *backing) stop() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.stopped = true
-	b.service.stop()
-	b.slices.stop()
-	b.stopSecrets()
-	if b.pods != nil {
-		b.pods.stop()
+// newFollower makes a follower of objects in the backing's namespace.
+func newFollower[T any](b *backing, gvr schema.GroupVersionResource, options metav1.ListOptions, changed func()) *follower[*T] {
+	return &follower[*T]{
+		api: b.survey.client.Resource(gvr).Namespace(b.namespace), what: gvr.Resource + " in namespace " + b.namespace,
+		options: options, read: typed[T], changed: changed,
 	}
 }
 
+// typed reads an object into a type of client-go's.
+func typed[T any](u *unstructured.Unstructured) (*T, error) {
+	t := new(T)
+	return t, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, t)
+}
+
 // routed follows the pods that the Service selects.
-func (b *backing) routed() {
+func (b *backing) routed(ctx context.Context) {
 	selector := ""
 	if s := b.theService(); s != nil {
 		selector = labels.SelectorFromSet(s.Spec.Selector).String()
 	}
 	b.mu.Lock()
-	if !b.stopped && selector != b.selector {
+	if selector != b.selector {
 		if b.pods != nil {
-			b.pods.stop()
-			b.pods = nil
+			b.stopPods()
 		}
-		if b.selector = selector; selector != "" {
-			b.pods = b.survey.start(&follower{
-				api: b.client.Resource(pods).Namespace(b.namespace), resource: webhook.Pods, changed: b.peopled,
-				options: metav1.ListOptions{LabelSelector: selector},
-			})
+		b.selector, b.pods, b.secrets, b.looked = selector, nil, mounted{}, false
+		if selector != "" {
+			b.pods = newFollower[corev1.Pod](b, pods, metav1.ListOptions{LabelSelector: selector}, b.peopled)
+			run := b.pods.run
+			ctx, b.stopPods = cancellable(ctx)
+			b.survey.running.Go(func() { run(ctx) })
 		}
 	}
 	b.mu.Unlock()
@@ -115,8 +111,9 @@ func (b *backing) peopled() {
 	b.survey.notify()
 }
 
+// theService is nil when it does not exist.
 func (b *backing) theService() *corev1.Service {
-	for _, s := range convert[corev1.Service](b.service.seen().objects) {
+	for _, s := range b.service.values() {
 		if s.Name == b.name { // a fake API server knows no field selectors
 			return s
 		}
@@ -124,129 +121,55 @@ func (b *backing) theService() *corev1.Service {
 	return nil
 }
 
-// thePods are those that the Service selects; a Service that was not read yet,
-// or that selects none, has none.
-func (b *backing) thePods() seen {
+// thePods follow those that the Service selects; nil when it selects none, or
+// was not read yet.
+func (b *backing) thePods() *follower[*corev1.Pod] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.pods == nil {
-		return seen{synced: true}
-	}
-	return b.pods.seen()
+	return b.pods
 }
 
 // synced tells whether everything was read once, or cannot be.
 func (b *backing) synced() bool {
-	for _, s := range []seen{b.service.seen(), b.slices.seen(), b.thePods()} {
-		if !s.synced && s.unread == "" {
-			return false
-		}
+	if !b.service.status().settled() || !b.slices.status().settled() {
+		return false
 	}
-	service := b.theService()
+	s := b.theService()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	selects := service != nil && len(service.Spec.Selector) > 0
-	return !selects || (b.pods != nil && b.looked)
+	return s == nil || len(s.Spec.Selector) == 0 || b.looked
 }
 
 // read gives what the ladder is read from.
 func (b *backing) read() *webhook.Backing {
-	service, slices, pods := b.service.seen(), b.slices.seen(), b.thePods()
-	r := &webhook.Backing{
-		Service: b.theService(),
-		Slices:  convert[discoveryv1.EndpointSlice](slices.objects),
-		Pods:    convert[corev1.Pod](pods.objects),
-		Unread:  map[string]string{},
-	}
-	for resource, s := range map[string]seen{webhook.Services: service, webhook.EndpointSlices: slices, webhook.Pods: pods} {
-		switch {
-		case s.unread != "":
-			r.Unread[resource] = s.unread
-		case !s.synced:
-			r.Unread[resource] = resource + " were not read yet"
+	r := &webhook.Backing{Unread: map[string]string{}}
+	blind := func(resource, why string) {
+		if why != "" {
+			r.Unread[resource] = why
 		}
+	}
+	// The status comes first: what is read after it can only be newer.
+	blind(webhook.Services, b.service.status().blind())
+	blind(webhook.EndpointSlices, b.slices.status().blind())
+	r.Service, r.Slices = b.theService(), b.slices.values()
+	if f := b.thePods(); f != nil {
+		blind(webhook.Pods, f.status().blind())
+		r.Pods = f.values()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r.Certificates = b.certificates
-	if b.blind != "" {
-		r.Unread[webhook.Secrets] = b.blind
-	}
+	blind(webhook.Secrets, b.secrets.unread)
+	r.Certificates, r.Absent = b.secrets.certificates, b.secrets.absent
 	return r
 }
 
-// convert makes typed objects; what does not convert is left out.
-func convert[T any](objects []*unstructured.Unstructured) []*T {
-	typed := make([]*T, 0, len(objects))
-	for _, u := range objects {
-		t := new(T)
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, t) == nil {
-			typed = append(typed, t)
-		}
+// complaints say what keeps the backing from being watched; some may be empty.
+func (b *backing) complaints() []string {
+	texts := []string{b.service.complaint(), b.slices.complaint()}
+	if f := b.thePods(); f != nil {
+		texts = append(texts, f.complaint())
 	}
-	return typed
-}
-
-// readSecrets reads the certificates of mounted Secrets, when the pods change
-// and from time to time, until ctx ends.
-func (b *backing) readSecrets(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-b.mounts:
-		case <-time.After(renew):
-		}
-		pods := b.thePods()
-		if !pods.synced && pods.unread == "" {
-			continue
-		}
-		certificates, blind := b.certificatesOf(ctx, mounted(convert[corev1.Pod](pods.objects)))
-		b.mu.Lock()
-		news := !b.looked || !slices.EqualFunc(certificates, b.certificates, sameCertificate)
-		b.certificates, b.blind, b.looked = certificates, blind, true
-		b.mu.Unlock()
-		if news && ctx.Err() == nil {
-			b.survey.notify()
-		}
-	}
-}
-
-// certificatesOf takes the certificates out of Secrets, and leaves their keys.
-// The text says why it cannot.
-func (b *backing) certificatesOf(ctx context.Context, names []string) (certificates []webhook.Certificate, blind string) {
-	for _, name := range names {
-		u, err := b.client.Resource(secrets).Namespace(b.namespace).Get(ctx, name, metav1.GetOptions{})
-		if forbidden(err) {
-			return certificates, "may not get secrets"
-		}
-		s := &corev1.Secret{}
-		if err != nil || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, s) != nil {
-			continue // the Secret may not be there yet: its pod waits for it
-		}
-		if chain := webhook.ParseCertificates(s.Data[corev1.TLSCertKey]); len(chain) > 0 {
-			certificates = append(certificates, webhook.Certificate{
-				Source: webhook.Object{Kind: "Secret", Namespace: b.namespace, Name: name}, Chain: chain,
-			})
-		}
-	}
-	return certificates, ""
-}
-
-func sameCertificate(a, b webhook.Certificate) bool {
-	return a.Source == b.Source && a.Chain[0].Equal(b.Chain[0])
-}
-
-// mounted lists the Secrets that pods mount.
-func mounted(pods []*corev1.Pod) []string {
-	var names []string
-	for _, p := range pods {
-		for _, v := range p.Spec.Volumes {
-			if v.Secret != nil {
-				names = append(names, v.Secret.SecretName)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append(texts, b.secrets.unread)
 }

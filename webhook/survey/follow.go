@@ -3,17 +3,16 @@ package survey
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 )
@@ -22,106 +21,133 @@ const (
 	// relist is how long a collection is watched until it is listed anew, so
 	// that a missed event is made up for (zarf-dev/zarf#4716).
 	relist = 30 * time.Second
-	// hung is how long past that a watch may say nothing at all.
-	hung = 5 * time.Second
 	// poll is the distance of lists where watching is forbidden.
 	poll = 2 * time.Second
 	// denied is the distance of tries where listing is forbidden.
 	denied = 10 * time.Second
 	// away bounds the distance of tries while the API server is away.
 	away = 2 * time.Second
+	// breath is the least distance of watches that end at once.
+	breath = 500 * time.Millisecond
 	// page is how many objects a list asks for at once.
 	page = 250
 )
 
-// follower keeps a copy of one collection. Its run method ends with its
-// context; the other methods may be called by any goroutine.
+// follower keeps a copy of one collection, as values of T. Its run method ends
+// with its context; the other methods may be called by any goroutine.
 //
 // It is no informer of client-go's, because those neither poll where watching
 // is forbidden nor list anew while a watch goes on.
-type follower struct {
-	api      dynamic.ResourceInterface
-	resource string
-	options  metav1.ListOptions
-	// keep cuts an object down to what is needed; nil keeps all.
-	keep func(*unstructured.Unstructured) *unstructured.Unstructured
+type follower[T any] struct {
+	api dynamic.ResourceInterface
+	// what names the collection for people: the resource, and where.
+	what    string
+	options metav1.ListOptions
+	// read makes a T of an object; one that it cannot make is left out.
+	read func(*unstructured.Unstructured) (T, error)
 	// changed is told of every change, by the goroutine of run.
 	changed func()
 
-	mu      sync.Mutex
-	objects map[string]*unstructured.Unstructured
-	synced  bool
-	unread  string
-	polled  bool
+	mu    sync.Mutex
+	items map[string]item[T]
+	at    status
 }
 
-// seen is what a follower knows.
-type seen struct {
-	objects []*unstructured.Unstructured
-	// synced says that the collection was read at least once.
+// item is what is kept of an object.
+type item[T any] struct {
+	version string // tells it from the object before and after a change
+	value   T
+}
+
+// status is how well a collection is known.
+type status struct {
+	// synced says that it was read at least once.
 	synced bool
-	// unread says why it cannot be read; objects are as last read then.
+	// unread says why it cannot be read; what is known is as last read then.
 	unread string
 	// polled says that it is listed from time to time instead of watched.
 	polled bool
 }
 
-func (f *follower) seen() seen {
+// settled tells whether the collection was read, or cannot be.
+func (s status) settled() bool { return s.synced || s.unread != "" }
+
+// unread says that nothing was read so far.
+const unread = "not read yet"
+
+// blind says why it is not known how the collection is, "" if it is.
+func (s status) blind() string {
+	if !s.settled() {
+		return unread
+	}
+	return s.unread
+}
+
+// values are the objects in the order of their names.
+func (f *follower[T]) values() []T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := seen{synced: f.synced, unread: f.unread, polled: f.polled}
-	for _, name := range slices.Sorted(maps.Keys(f.objects)) {
-		s.objects = append(s.objects, f.objects[name])
+	values := make([]T, 0, len(f.items))
+	for _, name := range slices.Sorted(maps.Keys(f.items)) {
+		values = append(values, f.items[name].value)
 	}
-	return s
+	return values
+}
+
+func (f *follower[T]) status() status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.at
+}
+
+// complaint says what keeps the collection from being watched, "" if nothing does.
+func (f *follower[T]) complaint() string {
+	s := f.status()
+	if s.unread == "" && s.polled {
+		return "may not watch " + f.what + ": listing them every " + poll.String()
+	}
+	return s.unread
 }
 
 // run lists and watches in turn until ctx ends.
-func (f *follower) run(ctx context.Context) {
-	failing := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(away), backoff.WithMaxElapsedTime(0),
-	)
+func (f *follower[T]) run(ctx context.Context) {
+	patience := patient()
 	for ctx.Err() == nil {
 		version, err := f.list(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
+		case forbidden(err):
+			f.set(func(s *status) { s.unread = "may not list " + f.what })
+			pause(ctx, denied)
+			continue
 		case err != nil:
-			f.set(func() bool {
-				why := f.why("list", err)
-				news := f.unread != why
-				f.unread = why
-				return news
-			})
-			if forbidden(err) {
-				pause(ctx, denied)
-			} else {
-				pause(ctx, failing.NextBackOff())
-			}
+			f.set(func(s *status) { s.unread = "cannot list " + f.what + ": " + strings.TrimSpace(err.Error()) })
+			pause(ctx, patience.Step())
 			continue
 		}
-		failing.Reset()
+		patience = patient()
 		began := time.Now()
-		err = f.watch(ctx, version)
-		if forbidden(err) {
-			f.set(func() bool {
-				news := !f.polled
-				f.polled = true
-				return news
-			})
+		if err = f.watch(ctx, version); forbidden(err) {
+			f.set(func(s *status) { s.polled = true })
 			pause(ctx, poll)
-			continue
-		}
-		if time.Since(began) < time.Second { // an API server that ends watches at once must not be hammered
-			pause(ctx, away/4)
+		} else if time.Since(began) < breath {
+			pause(ctx, breath)
 		}
 	}
 }
 
-// set changes what is known, and tells when that is news.
-func (f *follower) set(change func() (news bool)) {
+// patient is the distance of tries while the API server is away.
+func patient() *wait.Backoff {
+	return &wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 16, Cap: away}
+}
+
+// set changes the status, and tells when it is another then.
+func (f *follower[T]) set(change func(*status)) {
 	f.mu.Lock()
-	news := change()
+	before := f.at
+	change(&f.at)
+	news := f.at != before
 	f.mu.Unlock()
 	if news {
 		f.changed()
@@ -129,8 +155,8 @@ func (f *follower) set(change func() (news bool)) {
 }
 
 // list reads the whole collection.
-func (f *follower) list(ctx context.Context) (version string, err error) {
-	objects := map[string]*unstructured.Unstructured{}
+func (f *follower[T]) list(ctx context.Context) (version string, err error) {
+	items := map[string]item[T]{}
 	options := f.options
 	options.Limit = page
 	for {
@@ -139,49 +165,45 @@ func (f *follower) list(ctx context.Context) (version string, err error) {
 			return "", err
 		}
 		for i := range l.Items {
-			f.put(objects, &l.Items[i])
+			f.put(items, &l.Items[i])
 		}
 		version, options.Continue = l.GetResourceVersion(), l.GetContinue()
 		if options.Continue == "" {
 			break
 		}
 	}
-	f.set(func() bool {
-		same := f.synced && f.unread == "" && maps.EqualFunc(f.objects, objects, func(a, b *unstructured.Unstructured) bool {
-			return a.GetUID() == b.GetUID() && a.GetResourceVersion() == b.GetResourceVersion() && a.GetResourceVersion() != ""
-		})
-		f.objects, f.synced, f.unread = objects, true, ""
-		return !same
-	})
+	f.mu.Lock()
+	news := !f.at.synced || f.at.unread != "" ||
+		!maps.EqualFunc(f.items, items, func(a, b item[T]) bool { return a.version == b.version })
+	f.items, f.at.synced, f.at.unread = items, true, ""
+	f.mu.Unlock()
+	if news {
+		f.changed()
+	}
 	return version, nil
 }
 
-func (f *follower) put(objects map[string]*unstructured.Unstructured, u *unstructured.Unstructured) {
-	key := u.GetNamespace() + "/" + u.GetName()
-	if f.keep != nil {
-		u = f.keep(u)
+func (f *follower[T]) put(items map[string]item[T], u *unstructured.Unstructured) {
+	if value, err := f.read(u); err == nil {
+		items[key(u)] = item[T]{string(u.GetUID()) + " " + u.GetResourceVersion(), value}
 	}
-	objects[key] = u
 }
 
-// watch follows the collection from a version on, for a while.
-func (f *follower) watch(ctx context.Context, version string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, relist+hung, errors.New("the watch says nothing"))
+func key(u *unstructured.Unstructured) string { return u.GetNamespace() + "/" + u.GetName() }
+
+// watch follows the collection from a version on, until it is to be listed
+// anew: also when the watch hangs and says nothing any more.
+func (f *follower[T]) watch(ctx context.Context, version string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, relist, errors.New("it is time to list again"))
 	defer cancel()
 	options := f.options
 	options.ResourceVersion = version
-	seconds := int64(relist / time.Second)
-	options.TimeoutSeconds = &seconds
 	w, err := f.api.Watch(ctx, options)
 	if err != nil {
 		return err
 	}
 	defer w.Stop()
-	f.set(func() bool {
-		news := f.polled
-		f.polled = false
-		return news
-	})
+	f.set(func(s *status) { s.polled = false })
 	for {
 		select {
 		case <-ctx.Done():
@@ -199,27 +221,19 @@ func (f *follower) watch(ctx context.Context, version string) error {
 }
 
 // event takes one change of one object into account.
-func (f *follower) event(e watch.Event) {
+func (f *follower[T]) event(e watch.Event) {
 	u, ok := e.Object.(*unstructured.Unstructured)
 	if !ok || e.Type == watch.Bookmark {
 		return
 	}
-	f.set(func() bool {
-		if e.Type == watch.Deleted {
-			delete(f.objects, u.GetNamespace()+"/"+u.GetName())
-		} else {
-			f.put(f.objects, u)
-		}
-		return true
-	})
-}
-
-// why says why the collection cannot be read.
-func (f *follower) why(verb string, err error) string {
-	if forbidden(err) {
-		return fmt.Sprintf("may not %s %s", verb, f.resource)
+	f.mu.Lock()
+	if e.Type == watch.Deleted {
+		delete(f.items, key(u))
+	} else {
+		f.put(f.items, u)
 	}
-	return fmt.Sprintf("cannot %s %s: %s", verb, f.resource, strings.TrimSpace(err.Error()))
+	f.mu.Unlock()
+	f.changed()
 }
 
 func forbidden(err error) bool {

@@ -1,12 +1,25 @@
 package survey
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/webhook"
 )
+
+// Standing is how one webhook stands.
+type Standing struct {
+	webhook.Entry
+	Ladder webhook.Ladder
+	// Backing is what the ladder was read from; nil for a URL.
+	Backing *webhook.Backing
+}
 
 // Standings reads how the followed webhooks stand now, in the order of their
 // configurations' names. For a fault of a webhook that is not configured, or
@@ -23,7 +36,7 @@ func (f *Following) Standings() []Standing {
 		}
 	}
 	if len(standings) == 0 && f.target.Fault != nil {
-		standings = append(standings, s.unconfigured(*f.target.Fault, now))
+		standings = append(standings, s.unconfigured(*f.target.Fault, f.target.resources(), now))
 	}
 	return standings
 }
@@ -33,35 +46,39 @@ func (s *Survey) standing(e webhook.Entry, now time.Time) Standing {
 	st := Standing{Entry: e}
 	if b := s.backings[e.Service()]; b != nil {
 		st.Backing = b.read()
+	} else if e.Client.Service != nil { // it was configured a moment ago
+		st.Backing = &webhook.Backing{Unread: map[string]string{webhook.Services: unread, webhook.EndpointSlices: unread}}
 	}
 	st.Ladder = webhook.Climb(&e, st.Backing, s.call(e), now)
 	s.date(e, st.Ladder, now)
 	return st
 }
 
-// unconfigured makes a standing of what a fault tells of its webhook.
-func (s *Survey) unconfigured(f webhook.Fault, now time.Time) Standing {
+// unconfigured makes a standing of what a fault tells of its webhook. Its
+// configuration is missing only if all that could hold it can be read.
+func (s *Survey) unconfigured(f webhook.Fault, resources []schema.GroupVersionResource, now time.Time) Standing {
 	e := webhook.Entry{Kind: f.Kind, Name: f.Webhook}
 	if f.Service != "" {
 		e.Client.Service = &admissionv1.ServiceReference{Namespace: f.Namespace, Name: f.Service}
-	}
-	st := Standing{Entry: e}
-	for _, p := range s.configurations {
-		if x := p.seen(); x.unread != "" || !x.synced {
-			if b := s.backings[f.ServiceKey()]; b != nil {
-				st.Backing = b.read()
-			}
-			st.Ladder = webhook.Climb(&e, st.Backing, webhook.Call{}, now)
-			why := x.unread
-			if why == "" {
-				why = "not read yet"
-			}
-			st.Ladder[0] = webhook.Reading{Rung: webhook.Configured, State: webhook.Unknown, Reason: why}
-			st.Ladder[1] = webhook.Reading{Rung: webhook.Trusted, State: webhook.Unknown, Reason: why}
-			return st
+		if port, err := strconv.ParseInt(f.Port, 10, 32); err == nil {
+			e.Client.Service.Port = new(int32(port))
 		}
 	}
-	st.Ladder = webhook.Climb(nil, nil, webhook.Call{}, now)
+	why := ""
+	for _, gvr := range resources {
+		if c := s.configurations[gvr]; c != nil {
+			why = cmp.Or(why, c.status().blind())
+		}
+	}
+	if why == "" {
+		return Standing{Entry: e, Ladder: webhook.Climb(nil, nil, webhook.Call{}, now)}
+	}
+	st := s.standing(e, now)
+	for i, r := range st.Ladder {
+		if r.Rung == webhook.Configured || r.Rung == webhook.Trusted {
+			st.Ladder[i] = webhook.Reading{Rung: r.Rung, State: webhook.Unknown, Reason: why}
+		}
+	}
 	return st
 }
 
@@ -76,16 +93,69 @@ func (s *Survey) call(e webhook.Entry) webhook.Call {
 	return last
 }
 
-// date fills in since when a rung stands as it does, where no object tells.
+// date fills in since when a rung stands as it does, where no object tells but
+// it was seen to change.
 func (s *Survey) date(e webhook.Entry, l webhook.Ladder, now time.Time) {
 	for i, r := range l {
-		key := string(e.Kind) + " " + e.Configuration + " " + e.Name + " " + string(r.Rung)
-		if before, known := s.since[key]; known && before.State == r.State {
-			r.Since = before.Since
-		} else if r.Since.IsZero() {
-			r.Since = now
+		key := rung{e.Kind, e.Configuration, e.Name, e.Created.UnixNano(), r.Rung}
+		before, known := s.since[key]
+		switch {
+		case known && before.State == r.State:
+			r.Since = either(r.Since, before.Since)
+		case known:
+			r.Since = either(r.Since, now)
 		}
-		l[i].Since = r.Since
-		s.since[key] = r
+		s.since[key], l[i] = r, r
 	}
+}
+
+func either(t, otherwise time.Time) time.Time {
+	if t.IsZero() {
+		return otherwise
+	}
+	return t
+}
+
+// rung is one of one webhook; a webhook that is made anew is another one.
+type rung struct {
+	kind                webhook.Kind
+	configuration, name string
+	created             int64
+	rung                webhook.Rung
+}
+
+// Synced tells whether all that the following needs was read, or cannot be.
+func (f *Following) Synced() bool {
+	s := f.survey
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, gvr := range f.target.resources() {
+		if c := s.configurations[gvr]; c == nil || !c.status().settled() {
+			return false
+		}
+	}
+	for key := range s.services(f.target) {
+		if b := s.backings[key]; b == nil || !b.synced() {
+			return false
+		}
+	}
+	return true
+}
+
+// Unread says what cannot be read, or is polled, one text each. It is empty
+// when all is watched.
+func (s *Survey) Unread() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	texts := map[string]bool{}
+	for _, c := range s.configurations {
+		texts[c.complaint()] = true
+	}
+	for _, b := range s.backings {
+		for _, text := range b.complaints() {
+			texts[text] = true
+		}
+	}
+	delete(texts, "")
+	return slices.Sorted(maps.Keys(texts))
 }

@@ -10,12 +10,12 @@ package survey
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -38,17 +38,18 @@ type Survey struct {
 	mu         sync.Mutex
 	closed     bool
 	followings []*Following
-	// configurations are followed while anybody follows anything, by resource.
-	configurations map[schema.GroupVersionResource]*process
+	// configurations are followed while anybody wants them, by resource.
+	configurations map[schema.GroupVersionResource]*configurations
 	// backings are followed while a followed webhook is called at their Service.
 	backings map[string]*backing
 	calls    map[string]called
-	since    map[string]webhook.Reading
+	// since holds the last reading of each rung.
+	since map[rung]webhook.Reading
 }
 
-// process is a follower and the way to end it.
-type process struct {
-	*follower
+// configurations are the webhooks that the objects of one resource configure.
+type configurations struct {
+	*follower[[]webhook.Entry]
 	stop context.CancelFunc
 }
 
@@ -62,12 +63,13 @@ type called struct {
 // limit. Close it when nobody follows any more.
 func New(client dynamic.Interface) *Survey {
 	return &Survey{
-		client: client, configurations: map[schema.GroupVersionResource]*process{},
-		backings: map[string]*backing{}, calls: map[string]called{}, since: map[string]webhook.Reading{},
+		client: client, configurations: map[schema.GroupVersionResource]*configurations{},
+		backings: map[string]*backing{}, calls: map[string]called{}, since: map[rung]webhook.Reading{},
 	}
 }
 
-// Close ends all watches and waits for them. Who follows is told no more.
+// Close ends all watches and waits for them, and for those who are being told
+// of a change. Nobody is told any more then.
 func (s *Survey) Close() {
 	s.mu.Lock()
 	s.closed, s.followings = true, nil
@@ -87,14 +89,6 @@ type Target struct {
 	Conversions bool
 }
 
-// Standing is how one webhook stands.
-type Standing struct {
-	webhook.Entry
-	Ladder webhook.Ladder
-	// Backing is what the ladder was read from; nil for a URL.
-	Backing *webhook.Backing
-}
-
 // Following is somebody's interest in some webhooks.
 type Following struct {
 	survey  *Survey
@@ -102,9 +96,10 @@ type Following struct {
 	changed func()
 }
 
-// Follow begins to watch what t selects. changed is called after every change
-// that may concern it, from a goroutine of the survey: it must return at once
-// and may call Standings. Close the following when it is not needed any more.
+// Follow begins to watch what t selects. changed is called once at the start
+// and after every change that may concern it, from goroutines of the survey: it
+// must return soon, and may call methods of the following. Close the following
+// when it is not needed any more. Of a survey that was closed nothing is told.
 func (s *Survey) Follow(t Target, changed func()) *Following {
 	f := &Following{s, t, changed}
 	s.mu.Lock()
@@ -114,10 +109,11 @@ func (s *Survey) Follow(t Target, changed func()) *Following {
 	}
 	s.followings = append(s.followings, f)
 	s.reconcile()
+	s.running.Go(changed) // what others follow already does not change for this one
 	return f
 }
 
-// Close ends the interest.
+// Close ends the interest. A change that is being told may still arrive.
 func (f *Following) Close() {
 	s := f.survey
 	s.mu.Lock()
@@ -140,6 +136,14 @@ func (t Target) conversions() bool {
 	return t.Conversions || (t.Fault != nil && t.Fault.Kind == webhook.Conversion)
 }
 
+// resources are those that configure what the target selects.
+func (t Target) resources() []schema.GroupVersionResource {
+	if t.conversions() {
+		return []schema.GroupVersionResource{mutating, validating, definitions}
+	}
+	return []schema.GroupVersionResource{mutating, validating}
+}
+
 // notify tells everybody who follows.
 func (s *Survey) notify() {
 	s.mu.Lock()
@@ -160,33 +164,21 @@ func (s *Survey) configured() {
 
 // reconcile follows what is of interest, and that only. The mutex is held.
 func (s *Survey) reconcile() {
-	wanted := map[schema.GroupVersionResource]bool{}
-	services := map[string]bool{}
+	resources, services := map[schema.GroupVersionResource]bool{}, map[string]bool{}
 	for _, f := range s.followings {
-		wanted[validating], wanted[mutating] = true, true
-		if f.target.conversions() {
-			wanted[definitions] = true
+		for _, gvr := range f.target.resources() {
+			resources[gvr] = true
 		}
-		for _, e := range s.entries() {
-			if e.Client.Service != nil && f.target.wants(e) {
-				services[e.Service()] = true
-			}
-		}
-		if t := f.target.Fault; t != nil && t.Service != "" {
-			services[t.ServiceKey()] = true
+		maps.Copy(services, s.services(f.target))
+	}
+	for gvr := range resources {
+		if s.configurations[gvr] == nil {
+			s.configurations[gvr] = s.configure(gvr)
 		}
 	}
-	for _, gvr := range []schema.GroupVersionResource{validating, mutating, definitions} {
-		p := s.configurations[gvr]
-		switch {
-		case wanted[gvr] && p == nil:
-			f := &follower{api: s.client.Resource(gvr), resource: gvr.Resource, changed: s.configured}
-			if gvr == definitions {
-				f.keep = withoutSchemas
-			}
-			s.configurations[gvr] = s.start(f)
-		case !wanted[gvr] && p != nil:
-			p.stop()
+	for gvr, c := range s.configurations {
+		if !resources[gvr] {
+			c.stop()
 			delete(s.configurations, gvr)
 		}
 	}
@@ -203,19 +195,32 @@ func (s *Survey) reconcile() {
 	}
 }
 
-// start runs a follower until it is stopped.
-func (s *Survey) start(f *follower) *process {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	s.running.Go(func() { f.run(ctx) })
-	return &process{f, func() { cancel(context.Canceled) }}
+// services are those at which the webhooks are called that t selects.
+func (s *Survey) services(t Target) map[string]bool {
+	services := map[string]bool{}
+	for _, e := range s.entries() {
+		if e.Client.Service != nil && t.wants(e) {
+			services[e.Service()] = true
+		}
+	}
+	if t.Fault != nil && t.Fault.Service != "" {
+		services[t.Fault.ServiceKey()] = true
+	}
+	return services
 }
 
-// withoutSchemas cuts a CRD down to what its conversion webhook needs: the
-// schemas of a cluster's CRDs can take some 100 MB.
-func withoutSchemas(u *unstructured.Unstructured) *unstructured.Unstructured {
-	unstructured.RemoveNestedField(u.Object, "spec", "versions")
-	unstructured.RemoveNestedField(u.Object, "status")
-	return u
+// configure begins to follow what configures webhooks. Of a CRD no more is kept
+// than its webhook: the schemas of a cluster's CRDs can take some 100 MB.
+func (s *Survey) configure(gvr schema.GroupVersionResource) *configurations {
+	ctx, stop := cancellable(context.Background())
+	f := &follower[[]webhook.Entry]{api: s.client.Resource(gvr), what: gvr.Resource, read: webhook.EntriesOf, changed: s.configured}
+	s.running.Go(func() { f.run(ctx) })
+	return &configurations{f, stop}
+}
+
+func cancellable(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	return ctx, func() { cancel(context.Canceled) }
 }
 
 // entries are all webhooks that are known, in the order of their
@@ -223,15 +228,8 @@ func withoutSchemas(u *unstructured.Unstructured) *unstructured.Unstructured {
 func (s *Survey) entries() []webhook.Entry {
 	var entries []webhook.Entry
 	for _, gvr := range []schema.GroupVersionResource{mutating, validating, definitions} {
-		p := s.configurations[gvr]
-		if p == nil {
-			continue
-		}
-		for _, u := range p.seen().objects {
-			es, err := webhook.EntriesOf(u)
-			if err == nil { // an API server serves no broken configuration
-				entries = append(entries, es...)
-			}
+		if c := s.configurations[gvr]; c != nil {
+			entries = append(entries, slices.Concat(c.values()...)...)
 		}
 	}
 	slices.SortStableFunc(entries, func(a, b webhook.Entry) int { return strings.Compare(a.Configuration, b.Configuration) })
@@ -262,7 +260,10 @@ func (s *Survey) note(key string, of func(webhook.Entry) bool, fault webhook.Fau
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.calls[key].call
-	c.At, c.Fault = time.Now(), fault
+	if c.At = time.Now(); c.Since.IsZero() || (c.Fault.Kind == "") != (fault.Kind == "") {
+		c.Since = c.At
+	}
+	c.Fault = fault
 	c.Answers++
 	if fault.Kind != "" {
 		c.Answers = 0
@@ -276,49 +277,4 @@ func (s *Survey) Entries() []webhook.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.entries()
-}
-
-// Unread says which kinds of configurations cannot be read, or are polled, one
-// text each. It is empty when all is watched.
-func (s *Survey) Unread() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var texts []string
-	for _, gvr := range []schema.GroupVersionResource{mutating, validating, definitions} {
-		if p := s.configurations[gvr]; p != nil {
-			if text := p.seen().text(gvr.Resource); text != "" {
-				texts = append(texts, text)
-			}
-		}
-	}
-	return texts
-}
-
-// text says what is not as it should be.
-func (s seen) text(resource string) string {
-	switch {
-	case s.unread != "":
-		return s.unread
-	case s.polled:
-		return "may not watch " + resource + ": listing them every " + poll.String()
-	}
-	return ""
-}
-
-// Synced tells whether all that the following needs was read, or cannot be.
-func (f *Following) Synced() bool {
-	s := f.survey
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.configurations {
-		if x := p.seen(); !x.synced && x.unread == "" {
-			return false
-		}
-	}
-	for _, e := range s.entries() {
-		if b := s.backings[e.Service()]; b != nil && f.target.wants(e) && !b.synced() {
-			return false
-		}
-	}
-	return true
 }

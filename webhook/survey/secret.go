@@ -1,0 +1,106 @@
+package survey
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kplan-dev/kplan/webhook"
+)
+
+// mounted is what was read of the Secrets that pods mount.
+type mounted struct {
+	certificates []webhook.Certificate
+	// absent are the names of those that do not exist.
+	absent []string
+	// unread says why they cannot be read.
+	unread string
+}
+
+func (m mounted) equal(o mounted) bool {
+	return m.unread == o.unread && slices.Equal(m.absent, o.absent) &&
+		slices.EqualFunc(m.certificates, o.certificates, func(a, b webhook.Certificate) bool {
+			return a.Source == b.Source && a.Chain[0].Equal(b.Chain[0])
+		})
+}
+
+// readSecrets reads the certificates of mounted Secrets, when the pods change
+// and from time to time, until ctx ends.
+func (b *backing) readSecrets(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.mounts:
+		case <-time.After(renew):
+		}
+		pods := b.thePods()
+		if pods == nil || !pods.status().settled() {
+			continue
+		}
+		m := b.mounted(ctx, namesOf(pods.values()))
+		if ctx.Err() == nil && b.look(pods, m) {
+			b.survey.notify()
+		}
+	}
+}
+
+// look takes down what was read of the Secrets of these pods, and tells whether
+// it is news.
+func (b *backing) look(pods *follower[*corev1.Pod], m mounted) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.pods != pods { // the Service selects others by now
+		return false
+	}
+	news := !b.looked || !m.equal(b.secrets)
+	b.secrets, b.looked = m, true
+	return news
+}
+
+// mounted takes the certificates out of Secrets, and leaves their keys.
+func (b *backing) mounted(ctx context.Context, names []string) mounted {
+	m := mounted{}
+	for _, name := range names {
+		u, err := b.survey.client.Resource(secrets).Namespace(b.namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case forbidden(err):
+			m.unread = "may not get secrets in namespace " + b.namespace
+			continue
+		case apierrors.IsNotFound(err):
+			m.absent = append(m.absent, name)
+			continue
+		case err != nil:
+			m.unread = "cannot get secrets in namespace " + b.namespace + ": " + err.Error()
+			continue
+		}
+		s, err := typed[corev1.Secret](u)
+		if err != nil {
+			continue
+		}
+		if chain := webhook.ParseCertificates(s.Data[corev1.TLSCertKey]); len(chain) > 0 {
+			m.certificates = append(m.certificates, webhook.Certificate{
+				Source: webhook.Object{Kind: "Secret", Namespace: b.namespace, Name: name}, Chain: chain,
+			})
+		}
+	}
+	return m
+}
+
+// namesOf lists the Secrets that pods mount.
+func namesOf(pods []*corev1.Pod) []string {
+	var names []string
+	for _, p := range pods {
+		for _, v := range p.Spec.Volumes {
+			if v.Secret != nil {
+				names = append(names, v.Secret.SecretName)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
