@@ -50,6 +50,8 @@ const (
 type Lab struct {
 	// Kubeconfig is the path of its administrator's kubeconfig.
 	Kubeconfig string
+
+	name string // of a lab of the test's own
 }
 
 // ControlPlane is a cluster that need not run pods. The test is skipped where

@@ -1,0 +1,41 @@
+package labtest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Own is a control plane of the test's own, called name, whose components it
+// may restart; it is taken down at the end. The test is skipped with a cluster
+// of KPLAN_TEST_KUBECONFIG.
+func Own(t testing.TB, name string) *Lab {
+	t.Helper()
+	if os.Getenv(KubeconfigEnv) != "" {
+		t.Skip("restarts the control plane, which somebody else may use; " + KubeconfigEnv + " is set")
+	}
+	l := lab(t, func() (*Lab, error) { return find(name, "--nodes", "0") })
+	l.name = name
+	t.Cleanup(func() { _ = l.command("down", "--name", name) })
+	return l
+}
+
+// Restart ends a component of a lab of the test's own, kube-apiserver for
+// example, and starts it again. It returns when that is ready.
+func (l *Lab) Restart(t testing.TB, component string) {
+	t.Helper()
+	require.NotEmpty(t, l.name, "only a lab of the test's own may be restarted")
+	require.NoError(t, l.command("restart", "--name", l.name, component))
+}
+
+// command runs the lab's command.
+func (l *Lab) command(args ...string) error {
+	command, err := build(filepath.Join(os.TempDir(), "kplan-labtest"))
+	if err != nil {
+		return err
+	}
+	_, err = run("", command, args...)
+	return err
+}
