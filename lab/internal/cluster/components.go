@@ -138,7 +138,7 @@ func (l *Lab) apiserverArgs() []string {
 	if l.Audit {
 		args = append(args,
 			"--audit-policy-file="+l.path("audit-policy.yaml"), "--audit-log-path="+l.AuditLog(),
-			"--audit-log-mode=batch", "--audit-log-maxsize=1024")
+			"--audit-log-maxsize=1024")
 	}
 	if l.Nodes == 0 {
 		// Loopback must not be advertised, and nobody needs the Service.
