@@ -16,7 +16,7 @@ say = printf '\n==> %s\n' >&2
 
 .PHONY: help
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 .PHONY: demo
 demo: build $(OPERATOR) ## Install examples/eso and the one-chart race on a lab of their own
@@ -82,6 +82,20 @@ go-bench:
 	@$(say) 'measuring; 30 installs take about 6 minutes'
 	go test ./bench -run '^$$' -bench Admission -timeout 60m $(BENCH)
 
+.PHONY: bench-phases
+bench-phases: $(LAB) $(OPERATOR) $(BIN)/helm ## Measure each fault phase of a webhook, beside plain Helm (and kapp, if it is on the PATH)
+	@$(say) 'starting a Kubernetes cluster for the benchmark; the first time builds it, some minutes'
+	trap '$(LAB) down --name phases' EXIT; \
+	$(LAB) up --name phases --audit && $(LAB) load --name phases $(IMAGE) $(OPERATOR) && \
+	$(say) 'measuring nine phases; takes some 20 minutes' && \
+	PATH=$(abspath $(BIN)):$$PATH go test ./bench -run '^$$' -bench Phases -timeout 90m -lab phases $(PHASES)
+
+PHASES := -benchtime 6x -rivals 1 -update
+
+$(BIN)/helm: bench/rivals/go.mod bench/rivals/go.sum
+	@$(say) 'building helm, the rival; the first time compiles its libraries, some minutes'
+	cd bench/rivals && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../$@ helm.sh/helm/v3/cmd/helm
+
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Check style and the import rules
 	$(BIN)/golangci-lint run ./...
@@ -101,5 +115,5 @@ golden: ## Write the tests' expected output anew
 
 .PHONY: clean
 clean: ## Take the labs down and remove what was built
-	for n in demo test test-cp bench; do $(LAB) down --name $$n || true; done
+	for n in demo test test-cp bench phases; do $(LAB) down --name $$n || true; done
 	rm -rf $(BIN)

@@ -53,7 +53,7 @@ func BenchmarkAdmission(b *testing.B) {
 	text := about(b, lab, len(done), start) + t.String()
 	fmt.Printf("\n%s\n", text)
 	if *update {
-		require.NoError(b, rewrite("README.md", text))
+		require.NoError(b, rewrite("README.md", "figures", text))
 	}
 	for _, missed := range t.missed() {
 		b.Error(missed)

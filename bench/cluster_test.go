@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,15 +45,13 @@ func endpointReady(ctx context.Context, client kubernetes.Interface, release str
 	selector := discoveryv1.LabelServiceName + "=" + release + "-webhook"
 	return seen(ctx, client.DiscoveryV1().EndpointSlices(release).Watch, selector, func(o runtime.Object) bool {
 		slice, ok := o.(*discoveryv1.EndpointSlice)
-		if !ok {
-			return false
-		}
-		for _, e := range slice.Endpoints {
-			if len(e.Addresses) > 0 && e.Conditions.Ready != nil && *e.Conditions.Ready {
-				return true
-			}
-		}
-		return false
+		return ok && hasReady(slice)
+	})
+}
+
+func hasReady(slice *discoveryv1.EndpointSlice) bool {
+	return slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
+		return len(e.Addresses) > 0 && e.Conditions.Ready != nil && *e.Conditions.Ready
 	})
 }
 

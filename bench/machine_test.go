@@ -19,20 +19,25 @@ func about(b *testing.B, lab *labtest.Lab, installs int, start cpuTime) string {
 	if v, err := lab.Clientset(b).Discovery().ServerVersion(); err == nil {
 		server = v.GitVersion
 	}
-	machine := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
-	var kib float64
-	if _, err := fmt.Sscan(line("/proc/meminfo", "MemTotal:"), &kib); err == nil {
-		machine = append(machine, fmt.Sprintf("%.0f GiB of memory", kib/(1<<20)))
-	}
-	if name := strings.Trim(line("/etc/os-release", "PRETTY_NAME="), `"`); name != "" {
-		machine = append(machine, name)
-	}
 	text := fmt.Sprintf("%d installs, one after the other. Kubernetes %s; kplan and the prober ran on a machine with %s, built with %s",
-		installs, server, strings.Join(machine, ", "), strings.Fields(runtime.Version())[0])
+		installs, server, machine(), strings.Fields(runtime.Version())[0])
 	if share, ok := busyTime().since(start); ok {
 		text += fmt.Sprintf("; its cores were busy %.0f %% of the time", 100*share)
 	}
 	return text + ".\n\n"
+}
+
+// machine describes this one.
+func machine() string {
+	all := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
+	var kib float64
+	if _, err := fmt.Sscan(line("/proc/meminfo", "MemTotal:"), &kib); err == nil {
+		all = append(all, fmt.Sprintf("%.0f GiB of memory", kib/(1<<20)))
+	}
+	if name := strings.Trim(line("/etc/os-release", "PRETTY_NAME="), `"`); name != "" {
+		all = append(all, name)
+	}
+	return strings.Join(all, ", ")
 }
 
 // cpuTime is what Linux counts of all cores since it started, in ticks.

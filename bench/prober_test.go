@@ -28,6 +28,8 @@ type prober struct {
 	client *http.Client
 	url    string
 	body   string
+	// closed is closed when the webhook has made a dry-run fail.
+	closed chan struct{}
 }
 
 func newProber(config *rest.Config, namespace string) (*prober, error) {
@@ -38,6 +40,7 @@ func newProber(config *rest.Config, namespace string) (*prober, error) {
 	}
 	return &prober{
 		client: client,
+		closed: make(chan struct{}),
 		url:    strings.TrimSuffix(config.Host, "/") + "/apis/lab.kplan.dev/v1/namespaces/" + namespace + "/widgets?dryRun=All&fieldManager=bench-prober",
 		body: `{"apiVersion":"lab.kplan.dev/v1","kind":"Widget","metadata":{"name":"bench-probe","namespace":"` + namespace + `"},` +
 			`"spec":{"width":1,"height":2}}`,
@@ -67,7 +70,11 @@ func (p *prober) run(ctx context.Context) (floor, error) {
 		select {
 		case a := <-answers:
 			out--
+			was := f.closed
 			f.take(a)
+			if was.IsZero() && !f.closed.IsZero() {
+				close(p.closed)
+			}
 		case <-tick.C:
 			if out < unanswered && f.at.IsZero() && ctx.Err() == nil {
 				out++

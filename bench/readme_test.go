@@ -13,45 +13,46 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the table of README.md with what a benchmark measures")
 
-// The table stands between these lines.
-const (
-	begin = "<!-- figures: begin -->\n"
-	end   = "<!-- figures: end -->\n"
-)
+// begin and end are the lines between which a table stands.
+func begin(table string) string { return "<!-- " + table + ": begin -->\n" }
+func end(table string) string   { return "<!-- " + table + ": end -->\n" }
 
-// rewrite puts text between the marks of a file.
-func rewrite(file, text string) error {
+// rewrite puts text between the marks of a table in a file.
+func rewrite(file, table, text string) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	head, rest, ok := strings.Cut(string(b), begin)
-	_, tail, closed := strings.Cut(rest, end)
+	head, rest, ok := strings.Cut(string(b), begin(table))
+	_, tail, closed := strings.Cut(rest, end(table))
 	if !ok || !closed {
-		return fmt.Errorf("%s has no line %q with %q after it", file, strings.TrimSpace(begin), strings.TrimSpace(end))
+		return fmt.Errorf("%s has no line %q with %q after it", file, strings.TrimSpace(begin(table)), strings.TrimSpace(end(table)))
 	}
-	return os.WriteFile(file, []byte(head+begin+"\n"+text+"\n"+end+tail), 0o644)
+	return os.WriteFile(file, []byte(head+begin(table)+"\n"+text+"\n"+end(table)+tail), 0o644)
 }
 
 func TestRewrite(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "README.md")
-	require.NoError(t, os.WriteFile(file, []byte("before\n"+begin+"old\n"+end+"after\n"), 0o600))
+	before, after := "before\n"+begin("other")+"kept\n"+end("other"), "after\n"
+	require.NoError(t, os.WriteFile(file, []byte(before+begin("t")+"old\n"+end("t")+after), 0o600))
 
-	require.NoError(t, rewrite(file, "new\n"))
-	require.NoError(t, rewrite(file, "newer\n"))
+	require.NoError(t, rewrite(file, "t", "new\n"))
+	require.NoError(t, rewrite(file, "t", "newer\n"))
 
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, "before\n"+begin+"\nnewer\n\n"+end+"after\n", string(b))
+	require.Equal(t, before+begin("t")+"\nnewer\n\n"+end("t")+after, string(b))
 
 	require.NoError(t, os.WriteFile(file, []byte("no marks"), 0o600))
-	require.ErrorContains(t, rewrite(file, "new\n"), "has no line")
+	require.ErrorContains(t, rewrite(file, "t", "new\n"), "has no line")
 }
 
-// The README must have a place for the table.
+// The README must have a place for each table.
 func TestREADMEHasMarks(t *testing.T) {
 	b, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(string(b), begin))
-	require.Equal(t, 1, strings.Count(string(b), end))
+	for _, table := range []string{"figures", "phases"} {
+		require.Equal(t, 1, strings.Count(string(b), begin(table)))
+		require.Equal(t, 1, strings.Count(string(b), end(table)))
+	}
 }

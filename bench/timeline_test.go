@@ -34,18 +34,27 @@ func (i *install) write(n int) error {
 		all = append(all, trace{a.arrived, fmt.Sprintf("dry-run after %.1f ms: %s", ms(a.arrived.Sub(a.sent)), text)})
 	}
 	for _, e := range i.events {
-		text := fmt.Sprintf("kplan: %s %s %s %s", e.Type, e.State, e.Object, e.Message)
-		if e.Webhook != nil {
-			text += fmt.Sprintf(" %s, sent %d times", e.Webhook.Cause, e.Webhook.Sends)
-		}
-		all = append(all, trace{e.Time, text})
+		all = append(all, traceOf(e))
 	}
+	return writeTraces(fmt.Sprintf("install-%02d.txt", n), i.at, all)
+}
+
+func traceOf(e runner.Event) trace {
+	text := fmt.Sprintf("kplan: %s %s %s %s", e.Type, e.State, e.Object, e.Message)
+	if e.Webhook != nil {
+		text += fmt.Sprintf(" %s, sent %d times", e.Webhook.Cause, e.Webhook.Sends)
+	}
+	return trace{e.Time, text}
+}
+
+// writeTraces writes what happened into a file of the folder, in its order.
+func writeTraces(file string, floor time.Time, all []trace) error {
 	slices.SortStableFunc(all, func(a, b trace) int { return a.at.Compare(b.at) })
 	var out strings.Builder
 	for _, t := range all {
-		fmt.Fprintf(&out, "%+9.1f ms  %s\n", ms(t.at.Sub(i.at)), t.what)
+		fmt.Fprintf(&out, "%+9.1f ms  %s\n", ms(t.at.Sub(floor)), t.what)
 	}
-	return os.WriteFile(filepath.Join(*timelines, fmt.Sprintf("install-%02d.txt", n)), []byte(out.String()), 0o644)
+	return os.WriteFile(filepath.Join(*timelines, file), []byte(out.String()), 0o644)
 }
 
 // of gives the events of a type.
