@@ -26,6 +26,8 @@ type Entry struct {
 	// Name is the webhook's own name; a conversion webhook has that of its CRD.
 	Name  string
 	Owner Owner
+	// Labels are those of the object that configures it.
+	Labels map[string]string
 	// Created is when the configuration was; zero for one of a manifest.
 	Created time.Time
 	// Client says how it is called. For Conversion it is the CRD's
@@ -155,7 +157,7 @@ func EntriesOf(u *unstructured.Unstructured) ([]Entry, error) {
 	}
 	for i := range entries {
 		entries[i].Configuration, entries[i].Owner = u.GetName(), OwnerOf(u)
-		entries[i].Created = u.GetCreationTimestamp().Time
+		entries[i].Labels, entries[i].Created = u.GetLabels(), u.GetCreationTimestamp().Time
 	}
 	return entries, nil
 }

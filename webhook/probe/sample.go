@@ -1,7 +1,3 @@
-// Package probe shows by dry runs that a webhook answers: it makes up objects
-// that the webhook is called for.
-//
-// It persists nothing.
 package probe
 
 import (
@@ -11,6 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/webhook"
@@ -50,20 +47,20 @@ func plain(s string) bool {
 // Labels are labels that satisfy a selector; an error says that there are none
 // that can be made up.
 func Labels(s *metav1.LabelSelector) (map[string]string, error) {
-	labels := map[string]string{}
+	made := map[string]string{}
 	if s == nil {
-		return labels, nil
+		return made, nil
 	}
-	maps.Copy(labels, s.MatchLabels)
+	maps.Copy(made, s.MatchLabels)
 	for _, e := range s.MatchExpressions {
 		switch e.Operator {
 		case metav1.LabelSelectorOpIn:
 			if len(e.Values) > 0 {
-				labels[e.Key] = e.Values[0]
+				made[e.Key] = e.Values[0]
 			}
 		case metav1.LabelSelectorOpExists:
-			if _, ok := labels[e.Key]; !ok {
-				labels[e.Key] = ""
+			if _, ok := made[e.Key]; !ok {
+				made[e.Key] = ""
 			}
 		default: // NotIn and DoesNotExist are satisfied by labels that are not there
 		}
@@ -72,17 +69,11 @@ func Labels(s *metav1.LabelSelector) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !sel.Matches(set(labels)) {
+	if !sel.Matches(labels.Set(made)) {
 		return nil, fmt.Errorf("no labels satisfy the selector %s", metav1.FormatLabelSelector(s))
 	}
-	return labels, nil
+	return made, nil
 }
-
-type set map[string]string
-
-func (s set) Has(k string) bool              { _, ok := s[k]; return ok }
-func (s set) Get(k string) string            { return s[k] }
-func (s set) Lookup(k string) (string, bool) { v, ok := s[k]; return v, ok }
 
 // Sample makes the smallest value that fits a schema: of an object the required
 // fields only. The schema is one of a CustomResourceDefinition, as JSON.

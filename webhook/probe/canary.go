@@ -1,0 +1,57 @@
+package probe
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kplan-dev/kplan/webhook"
+)
+
+// Want is what is expected of a canary.
+type Want string
+
+// What can be expected.
+const (
+	// Accept: it is admitted. With failurePolicy Ignore that proves nothing.
+	Accept Want = "accept"
+	// Deny: a webhook that is wanted denies it.
+	Deny Want = "deny"
+	// Mutate: it is admitted, and changed so that an expression is true.
+	Mutate Want = "mutate"
+)
+
+// Canary is an object whose dry run ends as expected if the webhook works.
+type Canary struct {
+	Want   Want
+	Object *unstructured.Unstructured
+	// Expect is what Mutate expects.
+	Expect *Expression
+	// Source says where the object comes from, for people.
+	Source string
+}
+
+// String names the canary for people.
+func (c Canary) String() string {
+	return fmt.Sprintf("%s canary %s (%s)", c.Want, c.Source, webhook.Object{
+		Kind: c.Object.GetKind(), Namespace: c.Object.GetNamespace(), Name: c.Object.GetName(),
+	})
+}
+
+// RefusedError says that a canary was answered otherwise than expected, in a way
+// that waiting does not change.
+type RefusedError struct {
+	Canary Canary
+	// Webhook denied the canary; it is empty when the API server refused it by
+	// itself.
+	Webhook string
+	// Message is what was said.
+	Message string
+}
+
+func (e *RefusedError) Error() string {
+	if e.Webhook == "" {
+		return fmt.Sprintf("the API server refuses the %s by itself, so that it shows nothing of webhooks: %s", e.Canary, e.Message)
+	}
+	return fmt.Sprintf("webhook %q denies the %s: %s", e.Webhook, e.Canary, e.Message)
+}

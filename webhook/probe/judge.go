@@ -1,0 +1,188 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/match"
+)
+
+// ignores is why admission says nothing of a webhook that may fail.
+const ignores = "failurePolicy Ignore lets objects pass whether it answers or not; a deny or mutate canary would show it"
+
+// judgeCanary says what the answer to a canary shows of the webhook.
+func (p *Probe) judgeCanary(ctx context.Context, c Canary, d dryRun, a answer) (Outcome, error) {
+	switch {
+	case a.fault.Class == webhook.Denied && c.Want == Deny:
+		return p.judgeDenial(ctx, c, d, a.fault), nil
+	case a.fault.Class == webhook.Denied:
+		if p.denier(ctx, d, a.fault) == stranger {
+			return missing(fmt.Sprintf("webhook %q, which is not meant, denies the %s: %s", a.fault.Webhook, c, a.fault.Message)), nil
+		}
+		return Outcome{}, &RefusedError{Canary: c, Webhook: a.fault.Webhook, Message: a.fault.Message}
+	case a.fault.Kind != "":
+		return p.failed(a.fault), nil
+	case a.absent != "" || a.forbidden != "":
+		return missing(fmt.Sprintf("%s: %s", c, a.absent+a.forbidden)), nil
+	case a.refusal != "" && p.mutable(ctx, d): // a change that is still to come may make it valid
+		return missing(fmt.Sprintf("the API server refuses the %s: %s", c, a.refusal)), nil
+	case a.refusal != "":
+		return Outcome{}, &RefusedError{Canary: c, Message: a.refusal}
+	}
+	switch {
+	case c.Want == Deny && p.entry.FailurePolicy == admissionv1.Ignore:
+		return missing(fmt.Sprintf("the %s is admitted: the webhook gave no answer, which its failurePolicy Ignore lets pass, or it does not deny it", c)), nil
+	case c.Want == Deny:
+		return missing(fmt.Sprintf("the %s is admitted", c)), nil
+	case c.Want == Mutate && p.entry.Kind == webhook.Mutating:
+		return p.judgeMutation(ctx, c, d, a)
+	}
+	return p.admitted(d), nil
+}
+
+// judgeDenial says what it shows that somebody denies a deny canary.
+func (p *Probe) judgeDenial(ctx context.Context, c Canary, d dryRun, f webhook.Fault) Outcome {
+	switch who := p.denier(ctx, d, f); {
+	case who == itself, who != stranger && p.before(ctx, d, f):
+		return Outcome{State: Proven, Reason: f.Cause}
+	case who == namesake:
+		return unproven(fmt.Sprintf("the %s is denied by %q, a name that another webhook has as well", c, f.Webhook))
+	case who == peer:
+		return unproven(fmt.Sprintf("the %s is denied by webhook %q, which shows nothing of this one", c, f.Webhook))
+	default:
+		return missing(fmt.Sprintf("the %s is denied by webhook %q, which is not meant: %s", c, f.Webhook, f.Message))
+	}
+}
+
+// judgeMutation says what the changes to a mutate canary show.
+func (p *Probe) judgeMutation(ctx context.Context, c Canary, d dryRun, a answer) (Outcome, error) {
+	if a.object == nil {
+		return Outcome{}, &RefusedError{Canary: c, Message: "an object of its name exists; give the canary another name"}
+	}
+	holds, err := c.Expect.Holds(a.object, d.object)
+	switch {
+	case err != nil:
+		return missing(fmt.Sprintf("the %s: %s: %v", c, c.Expect, err)), nil
+	case !holds:
+		return missing(fmt.Sprintf("the %s is admitted, but this is false: %s", c, c.Expect)), nil
+	case p.entry.FailurePolicy != admissionv1.Ignore:
+		return p.admitted(d), nil
+	}
+	for _, e := range p.means.Known {
+		if e.Kind == webhook.Mutating && !e.Is(p.entry) && p.means.Wanted(e) && p.concerns(ctx, e, d) {
+			return unproven(fmt.Sprintf("the %s is changed by it or by webhook %q", c, e.Name)), nil
+		}
+	}
+	return Outcome{State: Proven, Reason: c.Expect.String()}, nil
+}
+
+// judgeObject says what the answer shows to an object of which nothing is expected.
+func (p *Probe) judgeObject(ctx context.Context, d dryRun, a answer) Outcome {
+	switch {
+	case a.fault.Class == webhook.Denied:
+		if p.denier(ctx, d, a.fault) == itself || p.before(ctx, d, a.fault) {
+			return Outcome{State: Proven, Reason: "it denies: " + a.fault.Cause}
+		}
+		return unproven(fmt.Sprintf("webhook %q denies the object that it was asked with: %s", a.fault.Webhook, a.fault.Cause))
+	case a.fault.Kind != "":
+		return p.failed(a.fault)
+	case a.refusal != "" && p.entry.Kind == webhook.Mutating:
+		return p.admitted(d) // mutating webhooks were asked before
+	case a.refusal != "":
+		return unproven("the object that it was asked with is not valid: " + a.refusal)
+	case a.absent != "" || a.forbidden != "":
+		return unproven(a.absent + a.forbidden)
+	}
+	return p.admitted(d)
+}
+
+// admitted says what it shows that an object passed the webhook.
+func (p *Probe) admitted(d dryRun) Outcome {
+	switch {
+	case p.entry.FailurePolicy == admissionv1.Ignore:
+		return unproven(ignores)
+	case d.verdict.Outcome != match.Calls:
+		return unproven("it may not have been asked: " + d.verdict.Reason)
+	}
+	return Outcome{State: Proven}
+}
+
+// failed says that the call to a webhook failed.
+func (p *Probe) failed(f webhook.Fault) Outcome {
+	o := Outcome{State: Missing, Reason: f.Cause, Fault: f}
+	if !p.entry.Met(f) {
+		o.Reason = fmt.Sprintf("webhook %q, which is asked too, gives no answer: %s", f.Webhook, f.Cause)
+	}
+	switch f.Kind {
+	case webhook.Server, webhook.Definition:
+		o.Reason = f.Cause
+	default:
+	}
+	return o
+}
+
+// denier says who denied an object, seen from the webhook that is asked.
+type denier int
+
+const (
+	stranger denier = iota // none of those that are wanted
+	peer                   // another one that is wanted
+	namesake               // it, or another one of its name
+	itself
+)
+
+func (p *Probe) denier(ctx context.Context, d dryRun, f webhook.Fault) denier {
+	who := stranger
+	if f.Webhook == p.entry.Name {
+		who = itself
+	}
+	for _, e := range p.means.Known {
+		if e.Name != f.Webhook || e.Is(p.entry) || !p.concerns(ctx, e, d) {
+			continue
+		}
+		switch {
+		case who == itself:
+			who = namesake
+		case who == stranger && p.means.Wanted(e):
+			who = peer
+		}
+	}
+	return who
+}
+
+// before tells whether the webhook was asked, and let the object pass, before
+// another one denied it: it is mutating, and that is validating; or whether it
+// must have been the one that denied it.
+func (p *Probe) before(ctx context.Context, d dryRun, f webhook.Fault) bool {
+	if p.entry.Kind != webhook.Mutating || p.admitted(d).State != Proven {
+		return false
+	}
+	known := p.entry.Name == f.Webhook
+	for _, e := range p.means.Known {
+		if e.Name != f.Webhook || e.Is(p.entry) || !p.concerns(ctx, e, d) {
+			continue
+		}
+		if e.Kind != webhook.Validating {
+			return false
+		}
+		known = true
+	}
+	return known
+}
+
+// mutable tells whether any webhook may change an object.
+func (p *Probe) mutable(ctx context.Context, d dryRun) bool {
+	for _, e := range p.means.Known {
+		if e.Kind == webhook.Mutating && p.concerns(ctx, e, d) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Probe) concerns(ctx context.Context, e webhook.Entry, d dryRun) bool {
+	return e.Kind != webhook.Conversion && p.means.Matcher.Match(ctx, e, d.request).Outcome != match.Skips
+}

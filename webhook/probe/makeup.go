@@ -1,0 +1,148 @@
+package probe
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+)
+
+var (
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+)
+
+// makeUp makes objects that the webhook is called for, of different kinds.
+// Without any the outcome says why.
+func (p *Probe) makeUp(ctx context.Context, client dynamic.Interface) ([]*unstructured.Unstructured, Outcome, error) {
+	labels, err := Labels(p.entry.ObjectSelector)
+	if err != nil {
+		return nil, unproven(err.Error()), nil
+	}
+	targets := Targets(p.entry)
+	if len(targets) == 0 {
+		return nil, unproven("it is called for no creation of a kind that can be made up"), nil
+	}
+	reason := missing("no kind that it is called for is served: " + targets[0].GroupResource().String())
+	if time.Since(p.began) > unserved {
+		reason.State = Unproven
+	}
+	var samples []*unstructured.Unstructured
+	for _, t := range targets {
+		m := p.served(t)
+		if m == nil {
+			continue
+		}
+		u, err := sampleOf(ctx, client, m)
+		if err != nil {
+			return nil, Outcome{}, err
+		}
+		u.SetLabels(labels)
+		if m.Scope.Name() == meta.RESTScopeNameNamespace {
+			name, why, err := p.namespace(ctx, client)
+			if err != nil {
+				return nil, Outcome{}, err
+			}
+			if name == "" {
+				reason = unproven(why)
+				continue
+			}
+			u.SetNamespace(name)
+		}
+		if samples = append(samples, u); len(samples) == mostSamples {
+			break
+		}
+	}
+	return samples, reason, nil
+}
+
+// served finds the mapping of a resource; nil when the API server does not serve it.
+func (p *Probe) served(r schema.GroupVersionResource) *meta.RESTMapping {
+	gvk, err := p.means.Mapper.KindFor(r)
+	if err != nil {
+		return nil
+	}
+	m, err := p.means.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil || m.Resource != r {
+		return nil
+	}
+	return m
+}
+
+// sampleOf makes an object with the required fields of its kind, as far as they
+// can be read.
+func sampleOf(ctx context.Context, client dynamic.Interface, m *meta.RESTMapping) (*unstructured.Unstructured, error) {
+	crd, err := client.Resource(definitions).Get(ctx, m.Resource.Resource+"."+m.Resource.Group, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		fields, _ := Sample(schemaOf(crd, m.Resource.Version)).(map[string]any)
+		return made(fields, m.GroupVersionKind), nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return made(nil, m.GroupVersionKind), nil
+	}
+	return nil, err
+}
+
+// made is an object with the given fields. Its name is one that nothing has.
+func made(fields map[string]any, gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	if fields == nil {
+		fields = map[string]any{}
+	}
+	delete(fields, "metadata")
+	u := &unstructured.Unstructured{Object: fields}
+	u.SetGroupVersionKind(gvk)
+	u.SetGenerateName("kplan-probe-")
+	return u
+}
+
+// schemaOf is the schema of one version of a CustomResourceDefinition.
+func schemaOf(crd *unstructured.Unstructured, version string) map[string]any {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		m, _ := v.(map[string]any)
+		if m["name"] == version {
+			s, _, _ := unstructured.NestedMap(m, "schema", "openAPIV3Schema")
+			return s
+		}
+	}
+	return map[string]any{"type": "object"}
+}
+
+// namespace picks one in which the webhook is called: that of its Service if it
+// is, else any other. Without one the text says why.
+func (p *Probe) namespace(ctx context.Context, client dynamic.Interface) (name, why string, err error) {
+	selector := p.entry.NamespaceSelector
+	if selector == nil {
+		selector = &metav1.LabelSelector{}
+	}
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return "", err.Error(), nil
+	}
+	list, err := client.Resource(namespaces).List(ctx, metav1.ListOptions{LabelSelector: s.String()})
+	switch {
+	case ctx.Err() != nil:
+		return "", "", context.Cause(ctx)
+	case apierrors.IsForbidden(err):
+		return "", "namespaces may not be listed", nil
+	case err != nil:
+		return "", "", err
+	}
+	for _, ns := range list.Items {
+		switch {
+		case ns.GetDeletionTimestamp() != nil:
+		case p.entry.Client.Service != nil && ns.GetName() == p.entry.Client.Service.Namespace:
+			return ns.GetName(), "", nil
+		case name == "":
+			name = ns.GetName()
+		}
+	}
+	return name, "no namespace matches its namespaceSelector " + s.String(), nil
+}

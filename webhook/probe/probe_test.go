@@ -1,0 +1,130 @@
+package probe
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/match"
+)
+
+func selector(key, value string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}
+
+// answers is a client whose creations end as said, one after the other.
+func answers(t *testing.T, errs ...error) dynamic.Interface {
+	t.Helper()
+	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "ns"}}}
+	c := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		namespaces: "NamespaceList", definitions: "CustomResourceDefinitionList",
+	}, ns)
+	c.PrependReactor("create", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		require.NotEmpty(t, errs, "one request too many")
+		err := errs[0]
+		errs = errs[1:]
+		create, ok := a.(clienttesting.CreateActionImpl)
+		require.True(t, ok)
+		require.Equal(t, []string{metav1.DryRunAll}, create.CreateOptions.DryRun)
+		return true, create.Object, err
+	})
+	return c
+}
+
+// sideEffects forbid every dry run; the API server does not even call the webhook.
+func TestAskWithSideEffects(t *testing.T) {
+	e := hook(webhook.Validating, "x", "a", admissionv1.Fail)
+	e.SideEffects = admissionv1.SideEffectClassUnknown
+	o, err := New(Means{}, e).Ask(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, Unproven, o.State)
+	require.Contains(t, o.Reason, "proves its configuration only")
+}
+
+// Without canaries and objects one is made up, in a namespace that the webhook
+// is called for.
+func TestAskMakesUp(t *testing.T) {
+	e := hook(webhook.Validating, "x", "a", admissionv1.Fail)
+	e.ObjectSelector = selector("guarded", "yes")
+	refused := &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError,
+		Message: `Internal error occurred: failed calling webhook "a": failed to call webhook: Post "https://s.ns.svc:443/?timeout=3s": dial tcp 10.0.0.1:443: connect: connection refused`,
+	}}
+	client := answers(t, refused, nil)
+	p := New(Means{Mapper: configMaps{}, Matcher: &match.Matcher{}}, e)
+
+	o, err := p.Ask(t.Context(), client)
+	require.NoError(t, err)
+	require.Equal(t, Missing, o.State)
+	require.Contains(t, o.Reason, "connection refused")
+	require.Equal(t, webhook.Race, o.Fault.Class)
+
+	o, err = p.Ask(t.Context(), client)
+	require.NoError(t, err)
+	require.Equal(t, Outcome{State: Proven}, o)
+}
+
+// What comes from no API server is no answer.
+func TestAskWithoutAnswer(t *testing.T) {
+	away := errors.New("connection refused")
+	_, err := New(Means{Mapper: configMaps{}, Matcher: &match.Matcher{}}, hook(webhook.Validating, "x", "a", admissionv1.Fail)).Ask(t.Context(), answers(t, away))
+	require.ErrorIs(t, err, away)
+}
+
+// Nothing that is said about a Secret is repeated.
+func TestSecretsStaySecret(t *testing.T) {
+	secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret"}}
+	for _, message := range []string{`admission webhook "a" denied the request: hunter2 is weak`, `Secret "s" is invalid: data[password]: Invalid value: "hunter2"`} {
+		a, err := read(t.Context(), &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: 422, Reason: metav1.StatusReasonInvalid, Message: message,
+		}}, secret)
+		require.NoError(t, err)
+		require.NotContains(t, a.refusal+a.fault.Message+a.fault.Cause, "hunter2")
+	}
+}
+
+func TestExpression(t *testing.T) {
+	original, object := configMap(nil), configMap(map[string]string{"made": "yes"})
+	for text, want := range map[string]bool{
+		`object.metadata.annotations["made"] == "yes"`:              true,
+		`object.metadata.annotations != original.metadata`:          true,
+		`has(original.metadata.annotations)`:                        false,
+		`object.metadata.name.matches("^c$") && object.kind == "x"`: false,
+		`quantity("1Gi").isGreaterThan(quantity("1Mi"))`:            true, // the API server's own functions
+	} {
+		e, err := Compile(text)
+		require.NoError(t, err, text)
+		got, err := e.Holds(object, original)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for text, want := range map[string]string{
+		`object.`:     "column 8",
+		`objekt == 1`: "undeclared reference to 'objekt'",
+		`"yes"`:       "it gives string",
+	} {
+		_, err := Compile(text)
+		require.ErrorContains(t, err, want, text)
+	}
+	for text, want := range map[string]string{
+		`object.metadata.labels["x"] == "y"`: "no such key",
+		`object.metadata.name`:               "it gives string",
+		`[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, string(a+b+c+d+e+f) != ""))))))`: "cost",
+	} {
+		e, err := Compile(text)
+		require.NoError(t, err, text)
+		_, err = e.Holds(object, original)
+		require.ErrorContains(t, err, want, text)
+	}
+}
