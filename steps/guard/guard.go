@@ -110,12 +110,9 @@ func (f *finder) guards(ctx context.Context) []runner.Guard {
 			if before[s.name] {
 				continue // done before the webhooks are there
 			}
-			g := f.guard(ctx, by, s)
 			// Steps that do not wait for each other may come in any order.
-			g.Maybe = g.Maybe || (s != by && !after[s.name])
-			if g.Objects > 0 {
-				guards = append(guards, g)
-			}
+			ordered := s == by || after[s.name]
+			guards = append(guards, f.pair(ctx, by, s, ordered)...)
 		}
 	}
 	return guards
@@ -133,28 +130,38 @@ func reach(name string, next func(string) []string) map[string]bool {
 	return seen
 }
 
-// guard tells which objects of s the webhooks of by intercept.
-func (f *finder) guard(ctx context.Context, by, s *step) runner.Guard {
-	g := runner.Guard{Step: s.name, By: by.name, Maybe: true}
+// pair tells which objects of s the webhooks of by intercept: those that
+// certainly are first, then those that may be.
+func (f *finder) pair(ctx context.Context, by, s *step, ordered bool) []runner.Guard {
+	sure := runner.Guard{Step: s.name, By: by.name}
+	maybe := runner.Guard{Step: s.name, By: by.name, Maybe: true}
 	for _, o := range s.objects {
 		r := f.kinds.request(o)
-		met := false
+		var calls, may []string
 		for _, e := range by.entries {
-			outcome := f.outcome(ctx, e, r)
-			if outcome == match.Skips {
-				continue
+			switch outcome := f.outcome(ctx, e, r); {
+			case outcome == match.Skips:
+			case outcome == match.Maybe || !ordered:
+				may = append(may, e.Name)
+			default:
+				calls = append(calls, e.Name)
 			}
-			met = true
-			g.Maybe = g.Maybe && outcome == match.Maybe
-			g.Webhooks = append(g.Webhooks, e.Name)
 		}
-		if met {
-			g.Objects++
-		}
+		note(&sure, calls)
+		note(&maybe, may)
 	}
+	return slices.DeleteFunc([]runner.Guard{sure, maybe}, func(g runner.Guard) bool { return g.Objects == 0 })
+}
+
+// note adds an object that webhooks intercept, if there are any.
+func note(g *runner.Guard, webhooks []string) {
+	if len(webhooks) == 0 {
+		return
+	}
+	g.Objects++
+	g.Webhooks = append(g.Webhooks, webhooks...)
 	slices.Sort(g.Webhooks)
 	g.Webhooks = slices.Compact(g.Webhooks)
-	return g
 }
 
 // outcome predicts what the API server does when the object is created.

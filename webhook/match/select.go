@@ -32,6 +32,9 @@ func (m *Matcher) namespace(e webhook.Entry, q *request, d *doubts) string {
 		return ""
 	}
 	set, known := m.labels(q)
+	if !known && !q.own() && byNameOnly(selector) {
+		set, known = labels.Set{corev1.LabelMetadataName: q.Namespace}, true
+	}
 	switch {
 	case !known:
 		d.addf("its namespaceSelector needs the labels of namespace %q, which are not known", q.Namespace)
@@ -42,6 +45,18 @@ func (m *Matcher) namespace(e webhook.Entry, q *request, d *doubts) string {
 		return "its namespaceSelector leaves the namespace's own labels out"
 	}
 	return fmt.Sprintf("its namespaceSelector leaves namespace %q out", q.Namespace)
+}
+
+// byNameOnly tells whether a selector asks for nothing but the label that every
+// namespace has of its name.
+func byNameOnly(s labels.Selector) bool {
+	requirements, _ := s.Requirements()
+	for _, r := range requirements {
+		if r.Key() != corev1.LabelMetadataName {
+			return false
+		}
+	}
+	return true
 }
 
 // labels gives those of the request's namespace.
