@@ -3,6 +3,7 @@ package hold
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/kplan-dev/kplan/webhook"
@@ -81,13 +82,13 @@ func height(l webhook.Ladder) int {
 // print tells ladders apart by what can be read of them; what calls showed is
 // no news to a gate.
 func print(l webhook.Ladder) string {
-	s := ""
+	var b strings.Builder
 	for _, r := range l {
 		if (r.Rung != webhook.Serving && r.Rung != webhook.Admitting) || r.Source.Kind == "Secret" {
-			s += fmt.Sprintln(r.Rung, r.State, r.Reason)
+			fmt.Fprintln(&b, r.Rung, r.State, r.Reason)
 		}
 	}
-	return s
+	return b.String()
 }
 
 func prospectOf(l webhook.Ladder) prospect {

@@ -2,11 +2,13 @@ package hold
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -47,30 +49,41 @@ func describe(req *http.Request, body func() (io.ReadCloser, error)) Request {
 	if body == nil {
 		return r
 	}
-	b, err := body()
+	rc, err := body()
 	if err != nil {
 		return r
 	}
-	defer b.Close()
-	var object struct {
-		Kind     string `json:"kind"`
-		Metadata struct {
-			Name         string `json:"name"`
-			GenerateName string `json:"generateName"`
-			Namespace    string `json:"namespace"`
-		} `json:"metadata"`
+	defer rc.Close()
+	b, err := io.ReadAll(rc)
+	if err != nil {
+		return r
 	}
-	if json.NewDecoder(b).Decode(&object) != nil || object.Kind == "" || object.Kind == "DeleteOptions" {
+	object := metadataOf(b)
+	if object.Kind == "" || object.Kind == "DeleteOptions" {
 		return r
 	}
 	r.Kind = object.Kind
-	if r.Name == "" {
-		r.Name = object.Metadata.Name
-	}
-	if r.Name == "" {
-		r.Name = object.Metadata.GenerateName
-	}
+	r.Name = cmp.Or(r.Name, object.Name, object.GenerateName)
 	return r
+}
+
+// metadataOf reads kind and metadata of an object in JSON, or of a built-in one
+// in protobuf; they are empty when it is neither.
+func metadataOf(b []byte) metav1.PartialObjectMetadata {
+	var object metav1.PartialObjectMetadata
+	if bytes.HasPrefix(b, []byte("{")) {
+		_ = json.Unmarshal(b, &object)
+		return object
+	}
+	o, gvk, err := scheme.Codecs.UniversalDeserializer().Decode(b, nil, nil)
+	if err != nil {
+		return object
+	}
+	object.Kind = gvk.Kind
+	if m, err := meta.Accessor(o); err == nil {
+		object.Name, object.GenerateName = m.GetName(), m.GetGenerateName()
+	}
+	return object
 }
 
 // route is the resource that a request addresses.
