@@ -8,13 +8,15 @@ const (
 	DefaultInstallRetries    = 1
 	DefaultRetryDelaySeconds = 10
 	DefaultHoldTimeout       = 5 * time.Minute
+
+	DefaultMisconfiguredTimeout = 30 * time.Second
 )
 
 // Hold says whether requests that a webhook cannot judge yet are held, and for
 // how long at most.
 type Hold struct {
-	Hold        bool
-	HoldTimeout time.Duration
+	Hold                              bool
+	HoldTimeout, MisconfiguredTimeout time.Duration
 }
 
 // StepTimeout bounds a step, all its attempts together.
@@ -47,7 +49,7 @@ func (p *Plan) StepRetry(s Step) Retry {
 
 // StepWebhooks says how a step's requests are held, field by field as StepRetry.
 func (p *Plan) StepWebhooks(s Step) Hold {
-	h := Hold{Hold: true, HoldTimeout: DefaultHoldTimeout}
+	h := Hold{Hold: true, HoldTimeout: DefaultHoldTimeout, MisconfiguredTimeout: DefaultMisconfiguredTimeout}
 	for _, over := range []*Webhooks{p.Defaults.Webhooks, s.Webhooks} {
 		if over == nil {
 			continue
@@ -57,6 +59,9 @@ func (p *Plan) StepWebhooks(s Step) Hold {
 		}
 		if over.HoldTimeout != nil {
 			h.HoldTimeout = over.HoldTimeout.D()
+		}
+		if over.MisconfiguredTimeout != nil {
+			h.MisconfiguredTimeout = over.MisconfiguredTimeout.D()
 		}
 	}
 	return h

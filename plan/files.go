@@ -132,10 +132,30 @@ func (c *checker) checkFiles() {
 			}
 		}
 		if s.Apply != nil {
-			for j, f := range s.Apply.Files {
-				c.checkGlob(f, at.key("apply").key("files").index(j))
-			}
+			c.checkGlobs(s.Apply.Files, at.key("apply").key("files"))
 		}
+		if s.Webhook != nil {
+			c.checkWebhookFiles(*s.Webhook, at.key("webhook"))
+		}
+	}
+}
+
+func (c *checker) checkWebhookFiles(w Webhook, at path) {
+	c.checkGlobs(w.Files, at.key("files"))
+	if w.Canary == nil {
+		return
+	}
+	canary := at.key("canary")
+	c.checkGlobs(w.Canary.Accept, canary.key("accept"))
+	c.checkGlobs(w.Canary.Deny, canary.key("deny"))
+	for j, m := range w.Canary.Mutate {
+		c.checkGlob(m.File, canary.key("mutate").index(j).key("file"))
+	}
+}
+
+func (c *checker) checkGlobs(names []string, at path) {
+	for j, name := range names {
+		c.checkGlob(name, at.index(j))
 	}
 }
 

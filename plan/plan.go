@@ -59,6 +59,9 @@ type Webhooks struct {
 	Hold *bool `json:"hold,omitempty"`
 	// HoldTimeout bounds how long one request is held (default 5m).
 	HoldTimeout *Duration `json:"hold_timeout,omitempty"`
+	// MisconfiguredTimeout bounds how long one request is held for a webhook
+	// that is misconfigured rather than late (default 30s).
+	MisconfiguredTimeout *Duration `json:"misconfigured_timeout,omitempty"`
 }
 
 // Retry says how often a failed step is tried, and how far apart.
@@ -195,15 +198,51 @@ type Wait struct {
 	For string `json:"for"`
 }
 
-// Webhook waits until admission webhooks answer through the API server.
-// Exactly one of Release and Configuration is set.
+// Webhook waits until admission webhooks, and conversion webhooks of custom
+// resources, answer through the API server. Exactly one of Release,
+// Configuration, Service, Selector and Files says which.
 type Webhook struct {
-	// Release is a helm step's release: every webhook configuration of it is meant.
+	// Release is a helm step's release: all webhooks of it are meant.
 	Release string `json:"release,omitempty"`
-	// Namespace is the release's namespace (default: that of the helm step with this release).
-	Namespace string `json:"namespace,omitempty"`
 	// Configuration is the name of a Validating- or MutatingWebhookConfiguration.
 	Configuration string `json:"configuration,omitempty"`
-	// Stable is how many consecutive admissions are required (default 1).
+	// Service is NAMESPACE/NAME: all webhooks that are called there are meant.
+	Service string `json:"service,omitempty"`
+	// Selector picks webhooks by the labels of what configures them.
+	Selector string `json:"selector,omitempty"`
+	// Files are paths or globs relative to the plan: all webhooks are meant that
+	// would be called for the objects in them.
+	Files []string `json:"files,omitempty"`
+	// All means every webhook of the cluster whose failure fails requests. No plan
+	// can say so: kplan wait webhook does.
+	All bool `json:"-"`
+
+	// Namespace is the release's namespace (default: that of the helm step with
+	// this release), and that of objects in Files and Canary which name none
+	// (default: that of the kubeconfig context).
+	Namespace string `json:"namespace,omitempty"`
+	// Canary are dry runs whose outcome proves that the webhooks work.
+	Canary *Canary `json:"canary,omitempty"`
+	// Stable is how many consecutive answers are required, each over a connection
+	// of its own (default 1).
 	Stable int `json:"stable,omitempty"`
+}
+
+// Canary says how dry runs of objects must end. Paths are as in apply.files.
+type Canary struct {
+	// Accept are files of objects that must be admitted.
+	Accept []string `json:"accept,omitempty"`
+	// Deny are files of objects that must be denied, by one of the webhooks.
+	Deny []string `json:"deny,omitempty"`
+	// Mutate are objects that must be changed.
+	Mutate []Mutation `json:"mutate,omitempty"`
+}
+
+// Mutation says how a mutating webhook must change an object.
+type Mutation struct {
+	// File is the path of the object's file.
+	File string `json:"file"`
+	// Expect is a CEL expression over object, as it was admitted, and original,
+	// as it is in the file. It must be true of the one and not of the other.
+	Expect string `json:"expect"`
 }

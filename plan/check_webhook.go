@@ -1,0 +1,130 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+)
+
+// webhookSelectors are the fields of a webhook step that say which webhooks are
+// meant.
+var webhookSelectors = []string{"release", "configuration", "service", "selector", "files"}
+
+func (c *checker) checkWebhook(s Step, at path) {
+	w := *s.Webhook
+	c.checkLabel(w.Namespace, at.key("namespace"))
+	if c.isNumber(at.key("stable")) && (w.Stable < 1 || w.Stable > maxStable) {
+		c.addValue(at.key("stable"), "it is how many answers in a row are wanted", "stable is %d, but must be from 1 to %d", w.Stable, maxStable)
+	}
+	var given []string
+	for _, field := range webhookSelectors {
+		if c.has(at.key(field)) {
+			given = append(given, field)
+		}
+	}
+	switch {
+	case len(given) > 1:
+		c.addKey(at.key(given[1]), "remove all but one of them", "a webhook step takes one of %s, not %s", orList(webhookSelectors), strings.Join(given, " and "))
+	case len(given) == 0:
+		c.addKey(at, "give the release of a helm step, the name of a webhook configuration, a service, a selector or files", "it is not said which webhooks are meant")
+	case w.Namespace != "" && w.Canary == nil && w.Release == "" && len(w.Files) == 0:
+		c.addKey(at.key("namespace"), "remove it", "namespace is of use with release, files or canary only")
+	case w.Release != "":
+		c.checkWebhookRelease(s, at)
+	}
+	c.checkWebhookSelector(w, at)
+	if w.Canary != nil {
+		c.checkCanary(*w.Canary, at.key("canary"))
+	}
+}
+
+// checkWebhookSelector looks at the field that says which webhooks are meant.
+func (c *checker) checkWebhookSelector(w Webhook, at path) {
+	for _, field := range []string{"configuration", "service", "selector"} {
+		if c.isEmptyText(at.key(field)) {
+			c.addValue(at.key(field), "", "%s is empty", field)
+		}
+	}
+	if w.Service != "" {
+		namespace, name, ok := strings.Cut(w.Service, "/")
+		if !ok || !dnsLabel.MatchString(namespace) || !dnsLabel.MatchString(name) {
+			c.addValue(at.key("service"), "write NAMESPACE/NAME", "%q is not a Service", cut(w.Service, 80))
+		}
+	}
+	c.checkNotEmpty(w.Files, at.key("files"))
+	if list, ok := c.value(at.key("files")).([]any); ok && len(list) == 0 {
+		c.addKey(at.key("files"), "name a file", "files is empty")
+	}
+}
+
+func (c *checker) checkCanary(canary Canary, at path) {
+	c.checkNotEmpty(canary.Accept, at.key("accept"))
+	c.checkNotEmpty(canary.Deny, at.key("deny"))
+	for i, m := range canary.Mutate {
+		at := at.key("mutate").index(i)
+		if m.File == "" && c.isEmptyText(at.key("file")) {
+			c.addValue(at.key("file"), "", "the path is empty")
+		}
+		if m.Expect == "" && c.isEmptyText(at.key("expect")) {
+			c.addValue(at.key("expect"), `write CEL over object and original, such as has(object.metadata.labels)`, "expect is empty")
+		}
+	}
+	if tree, ok := c.value(at).(map[string]any); ok && emptyCanary(tree) {
+		c.addKey(at, "give accept, deny or mutate", "the canary has no objects")
+	}
+}
+
+// emptyCanary tells whether all that is given of a canary is empty lists.
+func emptyCanary(tree map[string]any) bool {
+	for _, v := range tree {
+		if list, ok := v.([]any); v != nil && (!ok || len(list) > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkWebhookRelease finds the helm steps with the release. The webhook step
+// need not come after them: next to them it waits until the release is there.
+// Before them it would wait for ever.
+func (c *checker) checkWebhookRelease(s Step, at path) {
+	w := *s.Webhook
+	all := c.releaseOwners()
+	var owners []*Step
+	for _, o := range all[w.Release] {
+		if w.Namespace == "" || o.Helm.Namespace == "" || o.Helm.Namespace == w.Namespace {
+			owners = append(owners, o)
+		}
+		if len(owners) > 1 {
+			break // which one is meant is not clear already
+		}
+	}
+	switch {
+	case len(owners) == 0 && len(all[w.Release]) > 0:
+		c.addValue(at.key("namespace"), "remove namespace, or give that of the helm step", "no helm step installs the release %q into the namespace %q", w.Release, w.Namespace)
+	case len(owners) == 0:
+		hint := "for a webhook from outside of the plan, give its configuration"
+		if near := c.nearest(w.Release, sortedKeys(all)); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		c.addValue(at.key("release"), hint, "no helm step installs the release %q", cut(w.Release, 80))
+	case len(owners) > 1 && w.Namespace == "":
+		c.addValue(at.key("release"), "give its namespace", "the release %q is installed by more than one step: %s and %s", w.Release, owners[0].Name, owners[1].Name)
+	case len(owners) == 1 && c.graph().after(owners[0].Name, s.Name):
+		c.addValue(at.key("release"), fmt.Sprintf("let it need %q, not the other way round", owners[0].Name),
+			"the release %q is installed by the step %q, which comes after this one", w.Release, owners[0].Name)
+	}
+}
+
+// releaseOwners gives the helm steps of each release, in plan order.
+func (c *checker) releaseOwners() map[string][]*Step {
+	if c.releases == nil {
+		c.releases = map[string][]*Step{}
+		for i := range c.plan.Steps {
+			s := &c.plan.Steps[i]
+			if name := s.ReleaseName(); name != "" {
+				c.releases[name] = append(c.releases[name], s)
+			}
+		}
+	}
+	return c.releases
+}
