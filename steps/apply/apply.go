@@ -54,18 +54,12 @@ var _ runner.Action = (*Action)(nil)
 // New reads the files of an apply step of p. What is wrong in them is told
 // here, before the plan starts; the cluster is asked in Run only.
 func New(p *plan.Plan, spec plan.Apply, session *kube.Session) (*Action, error) {
-	files, err := p.ApplyFiles(spec)
-	if err != nil {
-		return nil, runner.Permanent(err)
-	}
-	manifests, err := readFiles(files, p.Dir)
-	own, inlineErr := inline(spec.Objects)
-	manifests = append(manifests, own...)
+	manifests, err := read(p, spec)
 	namespace := spec.Namespace
 	if namespace == "" {
 		namespace = session.Cluster.Namespace()
 	}
-	if err := errors.Join(err, inlineErr, checkDuplicates(manifests, namespace)); err != nil {
+	if err := errors.Join(err, checkDuplicates(manifests, namespace)); err != nil {
 		return nil, runner.Permanent(err)
 	}
 	if len(manifests) == 0 {

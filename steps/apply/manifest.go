@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -35,6 +36,35 @@ func (m manifest) id() string {
 		return m.object.GetKind() + "/" + ns + "/" + m.object.GetName()
 	}
 	return m.object.GetKind() + "/" + m.object.GetName()
+}
+
+// Objects reads the objects that an apply step of p sends; those that name no
+// namespace get the step's, if it has one. The cluster is not asked, so this
+// includes objects of kinds without namespaces.
+func Objects(p *plan.Plan, spec plan.Apply) ([]*unstructured.Unstructured, error) {
+	manifests, err := read(p, spec)
+	if err != nil {
+		return nil, err
+	}
+	objects := make([]*unstructured.Unstructured, len(manifests))
+	for i, m := range manifests {
+		objects[i] = m.object
+		if m.object.GetNamespace() == "" {
+			m.object.SetNamespace(spec.Namespace)
+		}
+	}
+	return objects, nil
+}
+
+// read reads the manifests of an apply step.
+func read(p *plan.Plan, spec plan.Apply) ([]manifest, error) {
+	files, err := p.ApplyFiles(spec)
+	if err != nil {
+		return nil, err
+	}
+	manifests, err := readFiles(files, p.Dir)
+	own, inlineErr := inline(spec.Objects)
+	return append(manifests, own...), errors.Join(err, inlineErr)
 }
 
 // readFiles reads the manifests of files, in order. Paths in errors are
