@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/standing"
 	"github.com/kplan-dev/kplan/webhook/hold"
-	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 const (
@@ -158,7 +158,7 @@ func (l *line) notify(n hold.Notice) {
 		a.deny(n)
 		return
 	case hold.Stands:
-		a.reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: standing(n.Standing)})
+		a.reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: standing.Of(n.Standing)})
 		return
 	case hold.Held, hold.Released:
 	}
@@ -170,21 +170,6 @@ func (l *line) notify(n hold.Notice) {
 		report.Error = givenUp(n.Err)
 	}
 	a.reporter.Report(report)
-}
-
-// standing says for an event how a webhook stands: at the lowest rung that it
-// has not reached.
-func standing(s survey.Standing) *runner.Webhook {
-	w := &runner.Webhook{
-		Name: s.Name, Service: s.Service(), Configuration: s.Configuration, Owner: s.Owner.String(),
-		Rung: "admitting", State: "ready",
-	}
-	if r, missing := s.Ladder.Missing(); missing {
-		w.Rung, w.State, w.Cause = string(r.Rung), string(r.State), r.Reason
-	} else if r, ok := s.Ladder.Unknown(); ok {
-		w.Rung, w.State, w.Cause = string(r.Rung), string(r.State), r.Reason
-	}
-	return w
 }
 
 // warn hands the API server's warnings to the attempt's log.

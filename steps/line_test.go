@@ -14,6 +14,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/standing"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/hold"
 )
@@ -150,7 +151,7 @@ func TestExplainHold(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := (&explainer{plan: &plan.Plan{}, gate: hold.NewGate(nil)}).explain(tc.err)
+			err := (&explainer{standing.Owners{Plan: &plan.Plan{}}, hold.NewGate(nil)}).explain(tc.err)
 			require.EqualError(t, err, tc.want)
 			require.Contains(t, runner.HintOf(err), tc.hint)
 			require.ErrorIs(t, err, tc.err, "the client's own error stays in the chain")

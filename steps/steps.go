@@ -18,6 +18,7 @@ import (
 	"github.com/kplan-dev/kplan/steps/apply"
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/standing"
 	"github.com/kplan-dev/kplan/steps/wait"
 	"github.com/kplan-dev/kplan/steps/webhookgate"
 	"github.com/kplan-dev/kplan/webhook/hold"
@@ -37,8 +38,11 @@ type Config struct {
 type Steps struct {
 	plan    *plan.Plan
 	cluster *kube.Cluster
+	client  dynamic.Interface
 	survey  *survey.Survey
 	gate    *hold.Gate
+	// charts are those of the helm steps that were resolved, by the steps' names.
+	charts map[string]*helm.Chart
 }
 
 // New connects to the cluster; it fails when that cannot be used.
@@ -52,7 +56,9 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	view := survey.New(client)
-	return &Steps{plan: c.Plan, cluster: cluster, survey: view, gate: hold.NewGate(view)}, nil
+	return &Steps{
+		plan: c.Plan, cluster: cluster, client: client, survey: view, gate: hold.NewGate(view), charts: map[string]*helm.Chart{},
+	}, nil
 }
 
 // Cluster says for people which cluster the steps work on: its context in the
@@ -67,7 +73,7 @@ func (s *Steps) Resolve(step plan.Step) (runner.Action, error) {
 	l := &line{}
 	if webhooks := s.plan.StepWebhooks(step); webhooks.Hold {
 		l.gate = s.gate
-		l.hold.Timeout = webhooks.HoldTimeout
+		l.hold.Timeout, l.hold.Grace = webhooks.HoldTimeout, webhooks.MisconfiguredTimeout
 	}
 	session, err := s.cluster.Session(kube.Options{Wrap: l.wrap, Warn: l.warn})
 	if err != nil {
@@ -77,21 +83,29 @@ func (s *Steps) Resolve(step plan.Step) (runner.Action, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connected{action, l, &explainer{s.plan, s.cluster.Namespace(), s.gate}}, nil
+	return &connected{action, l, &explainer{s.owners(), s.gate}}, nil
 }
 
 func (s *Steps) action(step plan.Step, session *kube.Session) (runner.Action, error) {
 	switch step.Kind() {
 	case plan.KindHelm:
-		return helm.New(s.plan, step, session)
+		a, err := helm.New(s.plan, step, session)
+		if err == nil {
+			s.charts[step.Name] = a.Chart
+		}
+		return a, err
 	case plan.KindApply:
 		return apply.New(s.plan, *step.Apply, session)
 	case plan.KindWait:
 		return wait.New(*step.Wait, session)
 	case plan.KindWebhook:
-		return webhookgate.New(s.plan, *step.Webhook, session, s.survey)
+		return webhookgate.New(s.owners(), step, session, s.survey)
 	}
 	return nil, errors.New("the step has no kind")
+}
+
+func (s *Steps) owners() standing.Owners {
+	return standing.Owners{Plan: s.plan, Namespace: s.cluster.Namespace()}
 }
 
 // connected is an action whose requests go over its line.
@@ -103,6 +117,7 @@ type connected struct {
 
 // Run runs the action, and makes its error say more of webhooks.
 func (c *connected) Run(ctx context.Context, r runner.Reporter) error {
+	r = standing.Once(r) // both the line and the action may tell how webhooks stand
 	attempt := c.line.open(ctx, r)
 	defer c.line.close()
 	return attempt.nameDenied(c.explainer.explain(c.action.Run(ctx, r)))

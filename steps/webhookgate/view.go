@@ -4,20 +4,24 @@ import (
 	"context"
 	"sync"
 
+	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 // view is what a step follows of the survey, for many goroutines that wait.
 type view struct {
 	*survey.Following
+	// wants tells which webhooks are followed.
+	wants func(webhook.Entry) bool
+
 	mu sync.Mutex
 	// changes is closed, and made anew, with every change.
 	changes chan struct{}
 }
 
-func (a *Action) follow() *view {
-	v := &view{changes: make(chan struct{})}
-	v.Following = a.survey.Follow(survey.Target{Match: a.wants}, v.changed)
+func (a *Action) follow(wants func(webhook.Entry) bool) *view {
+	v := &view{wants: wants, changes: make(chan struct{})}
+	v.Following = a.survey.Follow(survey.Target{Match: wants, Conversions: true}, v.changed)
 	return v
 }
 

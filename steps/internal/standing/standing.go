@@ -1,0 +1,141 @@
+// Package standing says in the terms of a plan how webhooks stand: for events,
+// and to people whose step waited in vain.
+//
+// It reads nothing from a cluster: package webhook/survey does.
+package standing
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/survey"
+)
+
+// Of says for an event how a webhook stands: at the lowest rung that it has not
+// reached.
+func Of(s survey.Standing) *runner.Webhook {
+	w := &runner.Webhook{
+		Name: s.Name, Service: s.Service(), Configuration: s.Configuration, Owner: s.Owner.String(),
+		Rung: string(webhook.Admitting), State: string(webhook.Ready),
+	}
+	if r, missing := s.Ladder.Missing(); missing {
+		w.Rung, w.State, w.Cause = string(r.Rung), string(r.State), r.Reason
+	} else if r, ok := s.Ladder.Unknown(); ok {
+		w.Rung, w.State, w.Cause = string(r.Rung), string(r.State), r.Reason
+	}
+	return w
+}
+
+// Once hands reports on to r, except for those on a webhook that stands as the
+// one before said.
+func Once(r runner.Reporter) runner.Reporter {
+	return &once{reporter: r, told: map[[2]string]runner.Webhook{}}
+}
+
+type once struct {
+	reporter runner.Reporter
+
+	mu   sync.Mutex
+	told map[[2]string]runner.Webhook
+}
+
+func (o *once) Report(r runner.Report) {
+	if r.Type == runner.TypeWebhook && r.Webhook != nil {
+		key := [2]string{r.Webhook.Configuration, r.Webhook.Name}
+		o.mu.Lock()
+		same := o.told[key] == *r.Webhook
+		o.told[key] = *r.Webhook
+		o.mu.Unlock()
+		if same {
+			return
+		}
+	}
+	o.reporter.Report(r)
+}
+
+// Owners knows which step of a plan brings what.
+type Owners struct {
+	Plan *plan.Plan
+	// Namespace is that of releases whose step names none.
+	Namespace string
+}
+
+// Of says whose a webhook is and whether the plan installs it; "" when nothing
+// is known.
+func (o Owners) Of(owner webhook.Owner) string {
+	name := owner.String()
+	if name == "" {
+		return ""
+	}
+	if step := o.Installer(owner); step != "" {
+		return fmt.Sprintf("%s, which step %q installs", name, step)
+	}
+	return name + ", which this plan does not install"
+}
+
+// Installer is the step that brings what an owner owns; "" when the plan has none.
+func (o Owners) Installer(owner webhook.Owner) string {
+	for _, s := range o.Plan.Steps {
+		if s.Helm != nil && owner.Release != "" && owner.Release == cmp.Or(s.Helm.Namespace, o.Namespace)+"/"+s.ReleaseName() {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// Hint says what people can do about a webhook that gives no answer. The
+// standing may be empty, as far as it is not known, and so may the fault.
+func (o Owners) Hint(st survey.Standing, f webhook.Fault) string {
+	foreign := st.Owner.String() != "" && o.Installer(st.Owner) == ""
+	missing, _ := st.Ladder.Missing()
+	service := cmp.Or(st.Service(), f.ServiceKey())
+	switch {
+	case f.Kind == webhook.Conversion:
+		return "the CRD's conversion webhook must run before its objects can be read or written"
+	case missing.Rung == webhook.Trusted:
+		return "the operator, or cert-manager's cainjector, fills the CA bundle in: look at its log"
+	case foreign && (missing.Rung == webhook.Routed || missing.Rung == webhook.Backed):
+		return fmt.Sprintf("mend what should answer at Service %s, or, if nothing should any more, the webhook is stale: kubectl delete %s %s",
+			service, resourceOf(st.Kind), st.Configuration)
+	case missing.Source.Kind == "Pod":
+		return fmt.Sprintf("look at the pod: kubectl describe pod -n %s %s", missing.Source.Namespace, missing.Source.Name)
+	case f.Class == webhook.Misconfigured:
+		return "this does not heal by waiting: look at the webhook's configuration, certificate and Service"
+	case service != "":
+		namespace := f.Namespace
+		if st.Client.Service != nil {
+			namespace = st.Client.Service.Namespace
+		}
+		return fmt.Sprintf("look at the pods behind it (kubectl get endpointslices,pods -n %s); if nothing should answer any more, its webhook configuration is stale and can be deleted", namespace)
+	case st.Configuration != "":
+		return fmt.Sprintf("look at it: kubectl get %s %s -o yaml", resourceOf(st.Kind), st.Configuration)
+	default:
+		return "find its configuration with: kplan webhooks"
+	}
+}
+
+func resourceOf(k webhook.Kind) string {
+	switch k {
+	case webhook.Mutating:
+		return "mutatingwebhookconfiguration"
+	case webhook.Conversion:
+		return "customresourcedefinition"
+	default:
+		return "validatingwebhookconfiguration"
+	}
+}
+
+// TimedOut says what a step waited for when its time ran out, what the last
+// reading of it was, and what to do; any other error is returned as it is.
+func TimedOut(err error, what, last, hint string) error {
+	var t *runner.TimeoutError
+	if !errors.As(err, &t) {
+		return err
+	}
+	return runner.WithHint(&runner.TimeoutError{After: t.After, For: what, Last: last, Cause: err}, hint)
+}

@@ -1,0 +1,111 @@
+package webhookgate
+
+import (
+	"cmp"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/steps/apply"
+	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/webhook/probe"
+)
+
+// objects are what a step can ask webhooks with. All have a namespace, also
+// those of kinds without.
+type objects struct {
+	canaries []probe.Canary
+	// files are those in the step's files.
+	files []*unstructured.Unstructured
+	// later are those of the apply steps that come after the step.
+	later []*unstructured.Unstructured
+}
+
+// objectsOf reads the files that a step names, and those of later steps.
+func objectsOf(owners standing.Owners, step plan.Step) (objects, error) {
+	var o objects
+	spec := *step.Webhook
+	read := func(files ...string) ([]*unstructured.Unstructured, error) {
+		return apply.Objects(owners.Plan, plan.Apply{Files: files, Namespace: cmp.Or(spec.Namespace, owners.Namespace)})
+	}
+	var err error
+	if o.files, err = read(spec.Files...); err != nil {
+		return o, err
+	}
+	if spec.Canary != nil {
+		if o.canaries, err = canariesOf(*spec.Canary, read); err != nil {
+			return o, err
+		}
+	}
+	o.later = laterObjects(owners, step.Name)
+	return o, nil
+}
+
+func canariesOf(spec plan.Canary, read func(...string) ([]*unstructured.Unstructured, error)) ([]probe.Canary, error) {
+	var canaries []probe.Canary
+	add := func(want probe.Want, file string, expect *probe.Expression) error {
+		found, err := read(file)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("the %s canary %s holds no object", want, file)
+		}
+		for _, u := range found {
+			c := probe.Canary{Want: want, Object: u, Expect: expect, Source: file}
+			if expect != nil {
+				if holds, err := expect.Holds(u, u); err == nil && holds {
+					return fmt.Errorf("%s: this is true of the object as it is in the file, so it shows no change: %s", c, expect)
+				}
+			}
+			canaries = append(canaries, c)
+		}
+		return nil
+	}
+	for _, file := range spec.Accept {
+		if err := add(probe.Accept, file, nil); err != nil {
+			return nil, err
+		}
+	}
+	for _, file := range spec.Deny {
+		if err := add(probe.Deny, file, nil); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range spec.Mutate {
+		expect, err := probe.Compile(m.Expect)
+		if err != nil {
+			return nil, fmt.Errorf("canary.mutate of %s: expect: %w", m.File, err)
+		}
+		if err := add(probe.Mutate, m.File, expect); err != nil {
+			return nil, err
+		}
+	}
+	return canaries, nil
+}
+
+// laterObjects are those of the apply steps that need the named step, directly or
+// not. Faults in their files are for them to tell.
+func laterObjects(owners standing.Owners, name string) []*unstructured.Unstructured {
+	graph := owners.Plan.Graph()
+	later := map[string]bool{}
+	for queue := graph.Dependents(name); len(queue) > 0; queue = queue[1:] {
+		if step := queue[0]; !later[step] {
+			later[step] = true
+			queue = append(queue, graph.Dependents(step)...)
+		}
+	}
+	var all []*unstructured.Unstructured
+	for _, s := range owners.Plan.Steps {
+		if s.Apply == nil || !later[s.Name] {
+			continue
+		}
+		spec := *s.Apply
+		spec.Namespace = cmp.Or(spec.Namespace, owners.Namespace)
+		if found, err := apply.Objects(owners.Plan, spec); err == nil {
+			all = append(all, found...)
+		}
+	}
+	return all
+}

@@ -1,0 +1,260 @@
+package webhookgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/hold"
+	"github.com/kplan-dev/kplan/webhook/probe"
+	"github.com/kplan-dev/kplan/webhook/survey"
+)
+
+const (
+	// look is the distance of tries where requests are not held.
+	look = 250 * time.Millisecond
+	// steady is the distance of two answers that prove stability.
+	steady = 100 * time.Millisecond
+	// settle is how long after a configuration was seen first its webhooks are
+	// not asked, so that every API server knows it: one that does not admits
+	// objects without asking. A configuration of settled age is known.
+	settle, settled = time.Second, 10 * time.Second
+)
+
+// gate waits for one webhook.
+type gate struct {
+	*Action
+	view     *view
+	known    *knowledge
+	entry    webhook.Entry
+	reporter runner.Reporter
+	// fresh connects anew for each request, and holds none.
+	fresh dynamic.Interface
+	// began is when the webhook was seen first.
+	began time.Time
+	probe *probe.Probe
+	// last is why the last answer was none.
+	last string
+	// unproven says why it could not be shown that the webhook answers, though
+	// everything that can be read is in order.
+	unproven string
+}
+
+// wait returns when the webhook answers, or when nothing can show whether it does.
+func (g *gate) wait(ctx context.Context) error {
+	g.probe = probe.New(g.means(ctx), g.entry) // for checkCanaries
+	for {
+		if err := g.climb(ctx); err != nil {
+			return err
+		}
+		if age := time.Since(g.entry.Created); age < settled {
+			if err := kube.Pause(ctx, time.Until(g.began.Add(settle))); err != nil {
+				return err
+			}
+		}
+		g.probe = probe.New(g.means(ctx), g.entry)
+		o, err := g.first(ctx)
+		if err != nil {
+			return err
+		}
+		switch o.State {
+		case probe.Missing:
+			continue // it fell off the ladder
+		case probe.Unproven:
+			g.unproven = o.Reason
+			return nil
+		case probe.Proven:
+		}
+		if stable, err := g.stable(ctx); stable || err != nil {
+			return err
+		}
+	}
+}
+
+func (g *gate) means(ctx context.Context) probe.Means {
+	return probe.Means{
+		Mapper: g.known.mapper(ctx), Matcher: g.known.matcher, Known: g.survey.Entries(), Wanted: g.view.wants,
+		Canaries: g.objects.canaries, Objects: slices.Concat(g.objects.files, g.objects.later),
+	}
+}
+
+// climb waits for the rungs that can be read.
+func (g *gate) climb(ctx context.Context) error {
+	for {
+		changed := g.view.next()
+		st, err := g.standing()
+		if err != nil {
+			return err
+		}
+		g.entry = st.Entry
+		if st.Ladder.Callable() {
+			return nil
+		}
+		g.report(standing.Of(st))
+		if err := changed(ctx); err != nil {
+			r, _ := st.Ladder.Missing()
+			return g.timedOut(err, st, r, webhook.Fault{})
+		}
+	}
+}
+
+// standing is how the webhook stands now.
+func (g *gate) standing() (survey.Standing, error) {
+	for _, st := range g.view.Standings() {
+		if st.Is(g.entry) {
+			return st, nil
+		}
+	}
+	return survey.Standing{}, fmt.Errorf("%s is gone: its configuration was changed or deleted meanwhile", g.entry)
+}
+
+// first waits for the first answer, or until nothing can show one. With the hold
+// that is mostly one request, which comes back when the webhook answers or was
+// given up; where nothing is held it asks again and again. It comes back with
+// Missing when the webhook fell off the ladder.
+func (g *gate) first(ctx context.Context) (probe.Outcome, error) {
+	for {
+		changed := g.view.next()
+		o, err := g.probe.Ask(ctx, g.client())
+		if err != nil {
+			return o, g.explain(ctx, err, g.last)
+		}
+		st, err := g.tell(o)
+		if err != nil || o.State != probe.Missing || !st.Ladder.Callable() {
+			return o, err
+		}
+		if err := either(ctx, changed, look); err != nil {
+			return o, g.timedOut(err, st, webhook.Reading{Rung: webhook.Admitting, Reason: kube.Plain(o.Reason)}, o.Fault)
+		}
+		if err := g.known.refresh(ctx); err != nil {
+			return o, g.explain(ctx, err, g.last)
+		}
+	}
+}
+
+// client is the one for first answers. A made-up object that cannot be converted
+// looks like a conversion webhook that fails: it is not held for.
+func (g *gate) client() dynamic.Interface {
+	if g.entry.Kind == webhook.Conversion {
+		return g.fresh
+	}
+	return g.session.Dynamic
+}
+
+// stable asks for the other answers in a row that the step wants. They go past
+// the hold, so that a missing one is seen, and over connections of their own.
+func (g *gate) stable(ctx context.Context) (bool, error) {
+	for n := 1; n < g.spec.Stable; n++ {
+		if err := kube.Pause(ctx, steady); err != nil {
+			return false, g.explain(ctx, err, fmt.Sprintf("%s in a row, %d wanted", answers(n), g.spec.Stable))
+		}
+		o, err := g.probe.Ask(ctx, g.fresh)
+		if status := apierrors.APIStatus(nil); err != nil && ctx.Err() == nil && !errors.As(err, new(*probe.RefusedError)) && !errors.As(err, &status) {
+			o, err = probe.Outcome{State: probe.Missing, Reason: err.Error()}, nil // no connection
+		}
+		if err != nil {
+			return false, g.explain(ctx, err, fmt.Sprintf("%s in a row, %d wanted", answers(n), g.spec.Stable))
+		}
+		if o.State != probe.Proven {
+			o.State, o.Reason = probe.Missing, fmt.Sprintf("%s in a row, then: %s", answers(n), o.Reason)
+			_, err := g.tell(o)
+			return false, err
+		}
+		if _, err := g.tell(o); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func answers(n int) string {
+	if n == 1 {
+		return "1 answer"
+	}
+	return fmt.Sprintf("%d answers", n)
+}
+
+// tell hands what an answer showed to the survey, for the ladder, and to the
+// reporter. It returns how the webhook stands now.
+func (g *gate) tell(o probe.Outcome) (survey.Standing, error) {
+	g.last = o.Reason
+	switch {
+	case o.State == probe.Proven:
+		g.survey.Answered(g.entry)
+	case g.entry.Met(o.Fault):
+		g.survey.Called(o.Fault, false)
+	}
+	st, err := g.standing()
+	if err != nil {
+		return st, err
+	}
+	w := standing.Of(st)
+	switch {
+	case o.State == probe.Unproven:
+		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Unknown), "unproven: "+kube.Plain(o.Reason)
+	case o.State == probe.Missing && st.Ladder.Callable():
+		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Waiting), kube.Plain(o.Reason)
+	}
+	g.report(w)
+	return st, nil
+}
+
+func (g *gate) report(w *runner.Webhook) {
+	w.Cause = kube.Plain(w.Cause)
+	g.reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: w})
+}
+
+// explain says what an error of a dry run means; last is the last reading.
+func (g *gate) explain(ctx context.Context, err error, last string) error {
+	refused, held := (*probe.RefusedError)(nil), (*hold.Error)(nil)
+	switch {
+	case errors.As(err, &held):
+		return err // package steps explains it
+	case errors.As(err, &refused) && refused.Webhook != "":
+		return runner.WithHint(runner.Permanent(err), "the webhook works and refuses this object: change the canary, or the policy")
+	case errors.As(err, &refused):
+		return runner.WithHint(runner.Permanent(err), "change the canary")
+	case ctx.Err() == nil:
+		return kube.Explain(err, kube.Op{Verb: "create"})
+	}
+	st, gone := g.standing()
+	if gone != nil {
+		st.Entry = g.entry
+	}
+	return g.timedOut(context.Cause(ctx), st, webhook.Reading{Rung: webhook.Admitting, State: webhook.Waiting, Reason: kube.Plain(last)}, webhook.Fault{})
+}
+
+// timedOut says of a webhook that did not come in time where it stands, whose it
+// is, and what people can do.
+func (g *gate) timedOut(err error, st survey.Standing, r webhook.Reading, f webhook.Fault) error {
+	last := r.String()
+	if owner := g.owners.Of(st.Owner); owner != "" {
+		last += "; it belongs to " + owner
+	}
+	what := g.entry.String()
+	if service := g.entry.Service(); service != "" {
+		what += " (Service " + service + ")"
+	}
+	return standing.TimedOut(err, what+" to answer", last, g.owners.Hint(st, f))
+}
+
+// either waits for a change or for a time, whichever comes first.
+func either(ctx context.Context, changed func(context.Context) error, d time.Duration) error {
+	bounded, cancel := context.WithTimeoutCause(ctx, d, errTime)
+	defer cancel()
+	if err := changed(bounded); err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+var errTime = errors.New("no change within the time")
