@@ -103,8 +103,9 @@ func (e Entry) Met(f Fault) bool {
 		}
 		key := f.ServiceKey()
 		return key == "" || key == e.Service()
+	default: // it is not about a webhook, or about no certain one
+		return false
 	}
-	return false
 }
 
 // Object names an object of the API server.
