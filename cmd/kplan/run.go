@@ -99,6 +99,11 @@ func (o *runOptions) run(ctx context.Context, path string) error {
 	if err != nil {
 		return &usageError{err: err}
 	}
+	return o.runPlan(ctx, p)
+}
+
+// runPlan runs a plan that was read.
+func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, &runner.TimeoutError{After: o.timeout, For: "the run to end"})
