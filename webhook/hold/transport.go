@@ -39,7 +39,9 @@ const (
 //   - "not yet ready to handle request": the API server's admission has not
 //     synchronised and refuses before storage;
 //   - while a request is held, no connection to the API server, which includes
-//     the TLS handshake: nothing was sent.
+//     the TLS handshake: nothing was sent. When a connection breaks after that,
+//     what may be done twice is sent again, and a create if its object does not
+//     exist.
 //
 // Everything else, a denial above all, goes back to the client untouched.
 type Transport struct {
@@ -195,6 +197,8 @@ type holding struct {
 	before int
 	// left says that the last send had a connection: bytes may have left.
 	left bool
+	// broken is why the connection of a create broke that may have been done.
+	broken error
 }
 
 // send sends the request once. A fault that can be waited for comes back with
@@ -211,17 +215,35 @@ func (h *holding) send() (*http.Response, webhook.Fault, error) {
 		}
 		out.Body = b
 	}
-	base := h.transport.Base
-	if base == nil {
-		base = http.DefaultTransport
-	}
 	h.sends++
-	resp, err := base.RoundTrip(out)
+	resp, err := h.base().RoundTrip(out)
 	h.left = left.Load()
 	if err != nil {
 		return nil, webhook.Fault{}, err
 	}
 	return readFault(resp, h.req)
+}
+
+func (h *holding) base() http.RoundTripper {
+	if h.transport.Base == nil {
+		return http.DefaultTransport
+	}
+	return h.transport.Base
+}
+
+// again sends the request once more, unless it may have been done already.
+func (h *holding) again() (*http.Response, webhook.Fault, error) {
+	if h.broken != nil {
+		there, err := h.exists()
+		if h.left = err == nil; err != nil {
+			return nil, webhook.Fault{}, err
+		}
+		if there {
+			return nil, webhook.Fault{}, h.broken
+		}
+		h.broken = nil
+	}
+	return h.send()
 }
 
 // run holds the request until it is answered or given up.
@@ -236,16 +258,16 @@ func (h *holding) run(f webhook.Fault) (*http.Response, error) {
 			return nil, h.giveUp(err, turn)
 		}
 		began := time.Now()
-		resp, f, err := h.send()
+		resp, f, err := h.again()
 		cost := time.Since(began)
 		switch {
-		case err != nil && !h.left:
+		case err != nil && h.left && (h.broken != nil || !h.survives(err)):
+			return nil, h.giveUp(err, turn)
+		case err != nil:
 			// The API server is away; the next try may find it.
 			if !turn.failed(cost) {
 				turn = h.transport.Gate.join(h.fault)
 			}
-		case err != nil:
-			return nil, h.giveUp(err, turn)
 		case f.Waitable():
 			f = h.transport.Gate.locate(f)
 			if f.Key() != h.fault.Key() || !turn.failed(cost) {

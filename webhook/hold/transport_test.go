@@ -33,6 +33,7 @@ type apiServer struct {
 	inFlight atomic.Int32
 	most     atomic.Int32
 	away     func() bool // nil: never
+	exists   func() bool // of the object, when it is read by its name
 }
 
 func (s *apiServer) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -44,6 +45,13 @@ func (s *apiServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil {
 		trace.GotConn(httptrace.GotConnInfo{})
+	}
+	if s.exists != nil && strings.HasSuffix(req.URL.Path, "/w1") {
+		code := http.StatusNotFound
+		if s.exists() {
+			code = http.StatusOK
+		}
+		return &http.Response{StatusCode: code, Body: http.NoBody}, nil
 	}
 	body, _ := io.ReadAll(req.Body)
 	time.Sleep(time.Millisecond) // in the bubble's time: a request takes a while
@@ -253,23 +261,51 @@ func TestTransportSurvivesAnAPIServerThatIsAway(t *testing.T) {
 }
 
 // A connection that breaks after the request left proves nothing: the object
-// may have been written.
+// may have been written, and whether it exists decides.
 func TestTransportDoesNotRepeatWhatMayHaveBeenWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		reset := &net.OpError{Op: "read", Err: errors.New("connection reset by peer")}
-		start := time.Now()
-		server := &apiServer{answer: func(string) (*metav1.Status, error) {
-			if time.Since(start) < time.Second {
-				return internalError(refused), nil
-			}
-			return nil, reset
-		}}
-		tr := &Transport{Base: server, Gate: NewGate(nil)}
+	reset := &net.OpError{Op: "read", Err: errors.New("connection reset by peer")}
+	for name, tc := range map[string]struct {
+		method string
+		exists bool
+		body   string
+		sends  int // after the break, those that read the object not counted
+		err    error
+	}{
+		"a create that was done":           {http.MethodPost, true, "", 0, reset},
+		"a create that was not":            {http.MethodPost, false, "", 1, nil},
+		"a create of a name to be made up": {http.MethodPost, false, `{"kind":"Widget","metadata":{"generateName":"w-"}}`, 0, reset},
+		"an apply, done or not":            {http.MethodPatch, true, "", 1, nil},
+		"a read":                           {http.MethodGet, true, "", 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start, broken, sends := time.Now(), false, 0
+				server := &apiServer{exists: func() bool { return tc.exists }}
+				server.answer = func(string) (*metav1.Status, error) {
+					switch {
+					case time.Since(start) < time.Second:
+						return internalError(refused), nil
+					case !broken:
+						broken = true
+						return nil, reset
+					}
+					sends++
+					return nil, nil
+				}
+				tr := &Transport{Base: server, Gate: NewGate(nil)}
+				req := create(t.Context(), t, "w1")
+				req.Method = tc.method
+				if tc.body != "" {
+					req.Body = io.NopCloser(strings.NewReader(tc.body))
+				}
 
-		_, err := tr.RoundTrip(create(t.Context(), t, "w1"))
+				_, err := tr.RoundTrip(req)
 
-		require.ErrorIs(t, err, reset)
-	})
+				require.ErrorIs(t, err, tc.err)
+				require.Equal(t, tc.sends, sends)
+			})
+		})
+	}
 }
 
 // A request that passes one webhook and then meets another is held by each in turn.

@@ -1,0 +1,66 @@
+package hold
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// A held request whose connection breaks after it left may have been done. What
+// may be done twice is sent again. A create is not: whether its object exists
+// decides, and until somebody has read that the request is in doubt.
+
+// survives tells whether a request goes on whose connection broke with err.
+func (h *holding) survives(err error) bool {
+	if h.req.Context().Err() != nil {
+		return false
+	}
+	if idempotent(h.req) {
+		return true
+	}
+	if h.req.Method != http.MethodPost || h.objectName() == "" {
+		return false
+	}
+	h.broken = err
+	return true
+}
+
+// objectName is the name of the object that the request creates; "" when the
+// API server makes it up, or the body does not tell.
+func (h *holding) objectName() string {
+	if h.body == nil {
+		return ""
+	}
+	rc, err := h.body()
+	if err != nil {
+		return ""
+	}
+	defer rc.Close()
+	b, err := io.ReadAll(rc)
+	if err != nil {
+		return ""
+	}
+	return metadataOf(b).Name
+}
+
+// exists reads whether the object of a create is there. An error says that
+// nobody can tell yet.
+func (h *holding) exists() (bool, error) {
+	url := h.req.URL.JoinPath(h.objectName())
+	url.RawQuery = ""
+	req := h.req.Clone(h.req.Context())
+	req.Method, req.URL, req.Body, req.GetBody, req.ContentLength = http.MethodGet, url, nil, nil, 0
+	req.Header.Del("Content-Type")
+	resp, err := h.base().RoundTrip(req)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusForbidden: // who may not read must take the worst for granted
+		return true, nil
+	case http.StatusNotFound:
+		return false, nil
+	}
+	return false, fmt.Errorf("reading %s: %s", h.request, resp.Status)
+}
