@@ -163,13 +163,11 @@ func (b *backing) read() *webhook.Backing {
 	return r
 }
 
-// complaints say what keeps the backing from being watched; some may be empty.
-func (b *backing) complaints() []string {
-	texts := []string{b.service.complaint(), b.slices.complaint()}
+// collections are what the backing follows.
+func (b *backing) collections() []collection {
+	all := []collection{b.service, b.slices, mountedSecrets{b}}
 	if f := b.thePods(); f != nil {
-		texts = append(texts, f.complaint())
+		all = append(all, f)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return append(texts, b.secrets.unread)
+	return all
 }

@@ -100,14 +100,8 @@ func (f *follower[T]) status() status {
 	return f.at
 }
 
-// complaint says what keeps the collection from being watched, "" if nothing does.
-func (f *follower[T]) complaint() string {
-	s := f.status()
-	if s.unread == "" && s.polled {
-		return "may not watch " + f.what + ": listing them every " + poll.String()
-	}
-	return s.unread
-}
+// name names the collection for people.
+func (f *follower[T]) name() string { return f.what }
 
 // run lists and watches in turn until ctx ends.
 func (f *follower[T]) run(ctx context.Context) {

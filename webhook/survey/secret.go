@@ -28,6 +28,17 @@ func (m mounted) equal(o mounted) bool {
 		})
 }
 
+// mountedSecrets are the Secrets of a backing as a collection.
+type mountedSecrets struct{ *backing }
+
+func (s mountedSecrets) name() string { return "secrets in namespace " + s.namespace }
+
+func (s mountedSecrets) status() status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return status{synced: s.looked, unread: s.secrets.unread}
+}
+
 // readSecrets reads the certificates of mounted Secrets, when the pods change
 // and from time to time, until ctx ends.
 func (b *backing) readSecrets(ctx context.Context) {

@@ -79,9 +79,9 @@ func TestServer(t *testing.T) {
 			require.NoError(t, err)
 			until(webhook.Backed, webhook.Ready)
 			if !limited {
-				require.Empty(t, view.Unread())
+				require.Empty(t, view.Polled())
 			} else {
-				require.Contains(t, strings.Join(view.Unread(), "\n"), "may not watch services in namespace "+ns)
+				require.Contains(t, strings.Join(view.Polled(), "\n"), "may not watch services in namespace "+ns)
 			}
 		})
 	}

@@ -142,18 +142,39 @@ func (f *Following) Synced() bool {
 	return true
 }
 
-// Unread says what cannot be read, or is polled, one text each. It is empty
-// when all is watched.
+// Unread says what cannot be read, one text each.
 func (s *Survey) Unread() []string {
+	return s.texts(func(c collection) string { return c.status().unread })
+}
+
+// Polled says what may not be watched and is listed from time to time instead,
+// one text each.
+func (s *Survey) Polled() []string {
+	return s.texts(func(c collection) string {
+		if !c.status().polled {
+			return ""
+		}
+		return "may not watch " + c.name() + ": listing them every " + poll.String()
+	})
+}
+
+// collection is a follower of anything.
+type collection interface {
+	status() status
+	name() string
+}
+
+// texts are what say tells of all that is followed, sorted, without empty ones.
+func (s *Survey) texts(say func(collection) string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	texts := map[string]bool{}
 	for _, c := range s.configurations {
-		texts[c.complaint()] = true
+		texts[say(c)] = true
 	}
 	for _, b := range s.backings {
-		for _, text := range b.complaints() {
-			texts[text] = true
+		for _, c := range b.collections() {
+			texts[say(c)] = true
 		}
 	}
 	delete(texts, "")
