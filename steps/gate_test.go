@@ -146,3 +146,42 @@ func TestWebhookStepWithoutHold(t *testing.T) {
 	require.Empty(t, out.of(runner.TypeHeld))
 	require.Equal(t, "2 of 2 webhooks admit", out.execution.Step("gate").Message)
 }
+
+// A webhook that may be ignored passes everything until it answers; only what it
+// denies and changes shows that it does. It is found by its Service.
+func TestCanariesWaitForAWebhookThatMayBeIgnored(t *testing.T) {
+	t.Parallel()
+	lab := labtest.Node(t)
+	lab.Operator(t)
+	ns := lab.Namespace(t)
+	dir := files(t, ns, map[string]string{
+		"deny.yaml":   "{apiVersion: lab.kplan.dev/v1, kind: Widget, metadata: {name: deny, namespace: NS}, spec: {deny: true}}",
+		"widget.yaml": "{apiVersion: lab.kplan.dev/v1, kind: Widget, metadata: {name: widget, namespace: NS}, spec: {width: 1}}",
+	})
+
+	out := runPlan(t, lab, ns, `
+- name: operator
+  helm:
+    chart: CHARTS/race
+    release: NS
+    namespace: NS
+    values: {listenDelay: 5s, webhook: {failurePolicy: Ignore}, operator: {lyingHealth: true}, guarded: {gadgets: 0, widgets: 0}}
+- name: gate
+  needs: [operator]
+  timeout: 1m
+  webhook:
+    service: NS/NS-webhook
+    stable: 2
+    canary: {deny: [`+dir+`/deny.yaml], mutate: [{file: `+dir+`/widget.yaml, expect: 'object.spec.tier == "standard"'}]}
+`)
+
+	require.NoError(t, out.err)
+	require.Equal(t, "2 of 2 webhooks admit", out.execution.Step("gate").Message)
+	require.Empty(t, out.of(runner.TypeHeld), "nothing is held that is let pass")
+	told := out.of(runner.TypeWebhook)
+	require.NotEmpty(t, told)
+	require.Equal(t, "admitting waiting", told[0].Webhook.Rung+" "+told[0].Webhook.State)
+	last := told[len(told)-1].Webhook
+	require.Equal(t, "admitting ready", last.Rung+" "+last.State)
+	require.Equal(t, "Helm release "+ns+"/"+ns, last.Owner)
+}
