@@ -53,8 +53,10 @@ func TestCanaries(t *testing.T) {
 		},
 		"each webhook needs evidence of its own": {
 			hooks: []hook{
-				{name: "a.example.io", does: "mutate", mutating: true, policy: ignore}, {name: "b.example.io", does: "deny", policy: ignore},
-				{name: "c.example.io", does: "allow", policy: ignore}, {name: "d.example.io", does: "allow"},
+				{name: "a.example.io", does: "mutate", mutating: true, policy: ignore},
+				{name: "b.example.io", does: "deny", policy: ignore},
+				{name: "c.example.io", does: "allow", policy: ignore},
+				{name: "d.example.io", does: "allow"},
 			},
 			canary: "accept: [DIR/good.yaml], deny: [DIR/bad.yaml], mutate: [" + made + "]",
 			want:   `3 of 4 webhooks admit (c.example.io unproven: `,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,7 +75,7 @@ Exit codes: 0 they answer, 1 a canary is answered otherwise than expected, or th
 
 // wait runs a plan of one step.
 func (o *waitWebhookOptions) wait(ctx context.Context) error {
-	if err := o.runOptions.check(); err != nil {
+	if err := o.check(); err != nil {
 		return err
 	}
 	dir, err := os.Getwd()
@@ -113,7 +114,7 @@ func (o *waitWebhookOptions) checkSpec(p *plan.Plan) error {
 		}
 		o.canary.Mutate = append(o.canary.Mutate, plan.Mutation{File: file, Expect: expect})
 	}
-	files := append(append(o.spec.Files[:len(o.spec.Files):len(o.spec.Files)], o.canary.Accept...), o.canary.Deny...)
+	files := slices.Concat(o.spec.Files, o.canary.Accept, o.canary.Deny)
 	for _, m := range o.canary.Mutate {
 		files = append(files, m.File)
 	}
@@ -133,8 +134,12 @@ func (o *waitWebhookOptions) checkTarget() error {
 		name string
 		set  bool
 	}{
-		{"--release", o.spec.Release != ""}, {"--configuration", o.spec.Configuration != ""}, {"--service", o.spec.Service != ""},
-		{"--selector", o.spec.Selector != ""}, {"--filename", len(o.spec.Files) > 0}, {"--all", o.spec.All},
+		{"--release", o.spec.Release != ""},
+		{"--configuration", o.spec.Configuration != ""},
+		{"--service", o.spec.Service != ""},
+		{"--selector", o.spec.Selector != ""},
+		{"--filename", len(o.spec.Files) > 0},
+		{"--all", o.spec.All},
 	} {
 		if flag.set {
 			given = append(given, flag.name)
