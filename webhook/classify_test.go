@@ -287,3 +287,12 @@ func TestForRequest(t *testing.T) {
 		})
 	}
 }
+
+// An object that is converted for an admission webhook meets the API server's
+// prefix twice, if the conversion fails.
+func TestClassifyConversionInAdmission(t *testing.T) {
+	f := Classify(internalError(`Internal error occurred: Internal error occurred: conversion webhook for lab.kplan.dev/v1alpha1, Kind=Gizmo failed: ` +
+		`Post "https://op-webhook.op.svc:443/convert?timeout=30s": dial tcp 10.96.76.153:443: connect: connection refused`))
+	require.Equal(t, Conversion, f.Kind)
+	require.True(t, f.Waitable(), "admission is before storage")
+}
