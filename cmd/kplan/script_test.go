@@ -34,11 +34,12 @@ func TestScript(t *testing.T) {
 }
 
 // TestClusterScript runs those that need an API server, each with a namespace
-// of its own in $NS. At $REGISTRY answers a registry and a chart repository
+// of its own in $NS. That is deleted at the end, and webhook configurations and
+// cluster roles with the label kplan.dev/script=$NS. At $REGISTRY answers a registry and a chart repository
 // which have no charts.
 func TestClusterScript(t *testing.T) {
 	lab := labtest.ControlPlane(t)
-	namespaces := lab.Clientset(t).CoreV1().Namespaces()
+	client := lab.Clientset(t)
 	registry := emptyRegistry(t)
 	p := params("testdata/cluster")
 	p.Setup = func(env *testscript.Env) error {
@@ -49,7 +50,12 @@ func TestClusterScript(t *testing.T) {
 		env.Setenv("REGISTRY", registry)
 		env.Defer(func() {
 			// It may be gone, or was never made: then there is nothing to take away.
-			_ = namespaces.Delete(t.Context(), ns, metav1.DeleteOptions{})
+			mine := metav1.ListOptions{LabelSelector: "kplan.dev/script=" + ns}
+			_ = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().DeleteCollection(t.Context(), metav1.DeleteOptions{}, mine)
+			_ = client.AdmissionregistrationV1().MutatingWebhookConfigurations().DeleteCollection(t.Context(), metav1.DeleteOptions{}, mine)
+			_ = client.RbacV1().ClusterRoleBindings().DeleteCollection(t.Context(), metav1.DeleteOptions{}, mine)
+			_ = client.RbacV1().ClusterRoles().DeleteCollection(t.Context(), metav1.DeleteOptions{}, mine)
+			_ = client.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{})
 		})
 		return nil
 	}

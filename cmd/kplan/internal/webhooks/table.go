@@ -1,0 +1,296 @@
+package webhooks
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/kplan-dev/kplan/webhook"
+)
+
+// Style says how to draw.
+type Style struct {
+	// Clean takes out of a text from the cluster what a terminal might obey.
+	Clean func(string) string
+	// Colour allows colours. They only repeat what the signs say.
+	Colour bool
+	// ASCII demands plain signs.
+	ASCII bool
+	// Wide shows more columns, and all of the rules.
+	Wide bool
+	// Width is that of the terminal, which columns are cut to; 0 cuts nothing.
+	Width int
+	// Now is the time to count ages from.
+	Now time.Time
+}
+
+// widest is how much of a reason the wide table shows; the rest is below it.
+const widest = 80
+
+// column is one of the table.
+type column struct {
+	title string
+	cell  func(Webhook) string
+	// least is how far it may be cut; 0 leaves it whole.
+	least int
+}
+
+func (s Style) columns() []column {
+	columns := []column{
+		{"WEBHOOK", Webhook.ID, 20},
+		{"KIND", func(w Webhook) string { return string(w.Kind) }, 0},
+		{"GUARDS", func(w Webhook) string { return brief(w.Guards) }, 12},
+		{"POLICY", func(w Webhook) string { return cmp.Or(w.Policy, "Fail") }, 0},
+		{"SERVICE", Webhook.called, 12},
+		{"LADDER", func(w Webhook) string { return s.ladder(w.Ladder) }, 0},
+		{"SINCE", func(w Webhook) string { return s.age(w.since()) }, 0},
+		{"OWNER", owner, 8},
+	}
+	if !s.Wide {
+		return columns
+	}
+	columns[2].cell = func(w Webhook) string { return strings.Join(w.Guards, "; ") }
+	return append(columns,
+		column{"TIMEOUT", func(w Webhook) string { return fmt.Sprintf("%gs", w.Timeout) }, 0},
+		column{"SIDE-EFFECTS", func(w Webhook) string { return cmp.Or(w.SideEffects, "-") }, 0},
+		column{"NAMESPACES", func(w Webhook) string { return cmp.Or(w.NamespaceMatch, "-") }, 0},
+		column{"OBJECTS", func(w Webhook) string { return cmp.Or(w.ObjectMatch, "-") }, 0},
+		column{"LOWEST", func(w Webhook) string { return s.cut(s.line(stands(w)), widest) }, 0},
+		column{"READ-FROM", func(w Webhook) string { return cmp.Or(w.Lowest.Source.String(), "-") }, 0},
+	)
+}
+
+// signs of the states of a rung; a rung that a webhook does not have is a dash.
+var (
+	signs = map[webhook.State]string{webhook.Ready: "●", webhook.Waiting: "○", webhook.Failed: "✗", webhook.Unknown: "?"}
+	ascii = map[webhook.State]string{webhook.Ready: "+", webhook.Waiting: "o", webhook.Failed: "x", webhook.Unknown: "?"}
+	paint = map[webhook.State]string{webhook.Ready: "32", webhook.Waiting: "33;1", webhook.Failed: "31;1", webhook.Unknown: "2"}
+)
+
+func (s Style) ladder(l webhook.Ladder) string {
+	cells := make([]string, len(webhook.Rungs))
+	for i, rung := range webhook.Rungs {
+		r, ok := l.At(rung)
+		switch {
+		case !ok:
+			cells[i] = "-"
+		case s.ASCII:
+			cells[i] = ascii[r.State]
+		default:
+			cells[i] = signs[r.State]
+		}
+	}
+	return strings.Join(cells, " ")
+}
+
+// colours puts the signs of a ladder into their colours.
+func (s Style) colours(cell string, l webhook.Ladder) string {
+	cells := strings.Split(cell, " ")
+	for i, rung := range webhook.Rungs {
+		if r, ok := l.At(rung); ok {
+			cells[i] = s.paint(paint[r.State], cells[i])
+		}
+	}
+	return strings.Join(cells, " ")
+}
+
+func (s Style) paint(code, text string) string {
+	if !s.Colour {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (s Style) age(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return duration.HumanDuration(max(s.Now.Sub(t), 0))
+}
+
+// gap is between two columns.
+const gap = "  "
+
+// Table writes a line for each webhook, and what keeps the failing ones from
+// answering.
+func (s Style) Table(out io.Writer, all []Webhook) error {
+	columns, rows, widths := s.layout(s.columns(), all)
+	var b strings.Builder
+	for i, row := range rows {
+		var line strings.Builder
+		for j, cell := range row {
+			cell = s.cut(cell, widths[j])
+			pad := strings.Repeat(" ", widths[j]-utf8.RuneCountInString(cell)) + gap
+			switch {
+			case i == 0:
+				cell = s.paint("1", cell)
+			case columns[j].title == "LADDER":
+				cell = s.colours(cell, all[i-1].Ladder)
+			case j == 0 && all[i-1].Failing():
+				cell = s.paint("31;1", cell)
+			}
+			line.WriteString(cell + pad)
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	b.WriteString("\n" + s.Summary(all))
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// layout makes the cells of the columns, titles first, and finds their widths.
+// On a narrow terminal columns are cut, and then left out.
+func (s Style) layout(columns []column, all []Webhook) ([]column, [][]string, []int) {
+	rows := make([][]string, len(all)+1)
+	widths := make([]int, len(columns))
+	for j, c := range columns {
+		rows[0] = append(rows[0], c.title)
+		for i, w := range all {
+			rows[i+1] = append(rows[i+1], s.line(c.cell(w)))
+		}
+		for _, row := range rows {
+			widths[j] = max(widths[j], utf8.RuneCountInString(row[j]))
+		}
+	}
+	if s.fit(columns, widths) {
+		return columns, rows, widths
+	}
+	for _, title := range []string{"OWNER", "KIND", "GUARDS", "POLICY"} {
+		if i := slices.IndexFunc(columns, func(c column) bool { return c.title == title }); i >= 0 {
+			return s.layout(slices.Delete(columns, i, i+1), all)
+		}
+	}
+	return columns, rows, widths
+}
+
+// fit takes width from the widest columns that may be cut until all fit, and
+// tells whether they do.
+func (s Style) fit(columns []column, widths []int) bool {
+	if s.Width == 0 || s.Wide {
+		return true
+	}
+	for {
+		total, most := -len(gap), -1
+		for j, w := range widths {
+			total += w + len(gap)
+			if least := columns[j].least; least > 0 && w > least && (most < 0 || w-least > widths[most]-columns[most].least) {
+				most = j
+			}
+		}
+		if total <= s.Width || most < 0 {
+			return total <= s.Width
+		}
+		widths[most]--
+	}
+}
+
+func (s Style) cut(text string, width int) string {
+	runes := []rune(text)
+	if len(runes) <= width {
+		return text
+	}
+	if s.ASCII {
+		return string(runes[:width-1]) + "~"
+	}
+	return string(runes[:width-1]) + "…"
+}
+
+// line makes one line of a text from the cluster.
+func (s Style) line(text string) string {
+	return strings.Join(strings.Fields(s.Clean(text)), " ")
+}
+
+// Summary says how many webhooks there are, and why some cannot answer.
+func (s Style) Summary(all []Webhook) string {
+	var reasons []string
+	because := map[string][]string{}
+	failing := 0
+	for _, w := range all {
+		if !w.Failing() {
+			continue
+		}
+		failing++
+		why := s.line(w.Lowest.String())
+		if because[why] == nil {
+			reasons = append(reasons, why)
+		}
+		because[why] = append(because[why], s.line(w.ID()))
+	}
+	total := fmt.Sprintf("%d webhooks", len(all))
+	if len(all) == 1 {
+		total = "1 webhook"
+	}
+	if failing == 0 {
+		return total + ", nothing that was read keeps any from answering\n"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s\n", total, s.paint("31;1", fmt.Sprintf("%d cannot answer now:", failing)))
+	for _, why := range reasons {
+		b.WriteString(s.wrap("  ", why) + s.wrap("    ", some(because[why])))
+	}
+	return b.String()
+}
+
+// wrap breaks a text at the width of the terminal, and indents it.
+func (s Style) wrap(indent, text string) string {
+	line, b := indent, strings.Builder{}
+	for word := range strings.FieldsSeq(text) {
+		if s.Width > 0 && line != indent && utf8.RuneCountInString(line+word) > s.Width {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+			line = indent
+		}
+		line += word + " "
+	}
+	return b.String() + strings.TrimRight(line, " ") + "\n"
+}
+
+// some names a few of many.
+func some(names []string) string {
+	const few = 3
+	if len(names) <= few+1 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+}
+
+// Line is one line about one webhook, for a log.
+func (s Style) Line(w Webhook) string {
+	return s.line(w.ID()) + gap + s.colours(s.ladder(w.Ladder), w.Ladder) + gap + s.line(stands(w))
+}
+
+// stands says how a webhook stands.
+func stands(w Webhook) string {
+	switch {
+	case w.Lowest.Rung == "":
+		return string(webhook.Admitting) + ": it answers"
+	case !w.Failing() && !w.blind():
+		return "callable; " + w.Lowest.String()
+	}
+	return w.Lowest.String()
+}
+
+// owner says whose a webhook is; a Helm release begins with its own name, which
+// survives a cut.
+func owner(w Webhook) string {
+	if w.Owner.Release != "" {
+		return w.Owner.Release + " (Helm)"
+	}
+	return cmp.Or(w.Owner.String(), "-")
+}
+
+// brief gives the first text, and how many more there are.
+func brief(texts []string) string {
+	switch len(texts) {
+	case 0:
+		return "-"
+	case 1:
+		return texts[0]
+	}
+	return fmt.Sprintf("%s +%d", texts[0], len(texts)-1)
+}

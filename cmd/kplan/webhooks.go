@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/webhooks"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/survey"
+)
+
+// The formats of kplan webhooks beside json and yaml.
+const (
+	formatTable format = "table"
+	formatWide  format = "wide"
+)
+
+// webhooksOptions are the flags of kplan webhooks.
+type webhooksOptions struct {
+	*app
+	names             []string
+	selector, release string
+	failing, watch    bool
+	output            format
+	timeout           time.Duration
+}
+
+func newWebhooks(a *app) *cobra.Command {
+	o := &webhooksOptions{app: a}
+	cmd := &cobra.Command{
+		Use:     "webhooks [NAME…]",
+		Aliases: []string{"webhook", "wh"},
+		Short:   "Show the webhooks of a cluster, and why they cannot answer",
+		Long: `Show all admission webhooks of a cluster, and the conversion webhooks of its CRDs: what they guard, whose they are, and how they stand.
+
+LADDER has a sign for each rung that a webhook climbs until it admits objects:
+  configured   its configuration exists
+  trusted      its CA bundle parses and is in force
+  routed       its Service exists and has the port
+  backed       the Service has a ready endpoint
+  serving      a call reached it; before one, a certificate that its pods mount can only speak against it
+  admitting    a request through the API server got its answer
+● + reached, ○ o not yet, ✗ x somebody has to change something, ? not known, - not needed (a webhook with a URL).
+
+Listing calls no webhook, so serving and admitting are unknown here; 'kplan wait webhook' proves more.
+The lowest-standing webhooks come first, and below the table is why they cannot answer.`,
+		Example: `  kplan webhooks
+  kplan webhooks --failing -o wide
+  kplan webhooks cert-manager-webhook --watch
+  kplan webhooks --release kof/operators -o json | jq '.webhooks[].lowest.reason'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.names = args
+			return o.run(cmd.Context())
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.watch, "watch", "w", false, "show every change until ^C: the table anew on a terminal, else a line for each change")
+	flags.BoolVar(&o.failing, "failing", false, "show only webhooks with a rung that is known not to be reached")
+	flags.StringVarP(&o.selector, "selector", "l", "", "show only webhooks whose configuration has these labels, as for kubectl")
+	flags.StringVar(&o.release, "release", "", "show only webhooks of this Helm release, as `[NAMESPACE/]NAME`")
+	flags.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long the first reading may take; what was not read by then is unknown")
+	flags.StringVarP((*string)(&o.output), "output", "o", string(formatTable), "how to write them: table, wide, json or yaml")
+	complete(cmd, "output", string(formatTable), string(formatWide), string(formatJSON), string(formatYAML))
+	return cmd
+}
+
+func (o *webhooksOptions) check() error {
+	switch {
+	case !slices.Contains([]format{formatTable, formatWide, formatJSON, formatYAML}, o.output):
+		return usagef("there is no output format %q, only table, wide, json and yaml", string(o.output))
+	case o.watch && o.output == formatYAML:
+		return usagef("--watch cannot write yaml, only table, wide and json")
+	case o.timeout <= 0:
+		return usagef("--timeout must be positive")
+	}
+	_, err := labels.Parse(o.selector)
+	if err != nil {
+		return usagef("--selector: %w", err)
+	}
+	return nil
+}
+
+func (o *webhooksOptions) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	ctx, _, release := stoppable(ctx)
+	defer release()
+	view, err := steps.Survey(ctx, o.flags, userAgent())
+	if err != nil {
+		return o.stopped(ctx, err)
+	}
+	defer view.Close()
+	l := &listing{webhooksOptions: o, view: view, changes: make(chan struct{}, 1), noted: map[string]bool{}}
+	l.following = view.Follow(survey.Target{Match: o.wants(), Conversions: true}, l.changed)
+	if err := l.read(ctx); err != nil {
+		return o.stopped(ctx, err)
+	}
+	if o.watch {
+		return o.stopped(ctx, l.watch(ctx))
+	}
+	return l.show()
+}
+
+// stopped is err, or the signal that stopped the command, which needs no words.
+func (o *webhooksOptions) stopped(ctx context.Context, err error) error {
+	if stop, ok := errors.AsType[*runner.Interrupted](context.Cause(ctx)); ok {
+		return &shownError{stop}
+	}
+	return err
+}
+
+// wants tells which webhooks are asked for.
+func (o *webhooksOptions) wants() func(webhook.Entry) bool {
+	selector, _ := labels.Parse(o.selector) // it was checked
+	return func(e webhook.Entry) bool {
+		_, release, _ := strings.Cut(e.Owner.Release, "/")
+		return selector.Matches(labels.Set(e.Labels)) &&
+			(o.release == "" || o.release == e.Owner.Release || o.release == release) &&
+			(len(o.names) == 0 || slices.Contains(o.names, e.Configuration) || slices.Contains(o.names, e.Name))
+	}
+}
+
+// listing is what a command follows.
+type listing struct {
+	*webhooksOptions
+	view      *survey.Survey
+	following *survey.Following
+	// changes is filled by the survey when something changed; never closed.
+	changes chan struct{}
+	noted   map[string]bool
+}
+
+// changed is called by the survey.
+func (l *listing) changed() {
+	select {
+	case l.changes <- struct{}{}:
+	default:
+	}
+}
+
+// read waits until all was read that can be, and tells what cannot.
+func (l *listing) read(ctx context.Context) error {
+	late := time.After(l.timeout)
+	for !l.following.Synced() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.changes:
+			continue
+		case <-late:
+			l.note(fmt.Sprintf("not all was read within %s; what is missing is unknown", l.timeout))
+		}
+		break
+	}
+	if unread := l.view.Unread(); len(l.following.Standings()) == 0 && len(unread) > 0 {
+		return runner.WithHint(errors.New("webhooks cannot be read: "+strings.Join(unread, ", ")),
+			"what is needed for it is in docs/webhooks.md; check with: kubectl auth can-i list validatingwebhookconfigurations")
+	}
+	return nil
+}
+
+// note tells of something once.
+func (l *listing) note(texts ...string) {
+	for _, text := range texts {
+		if !l.noted[text] {
+			l.noted[text] = true
+			fmt.Fprintf(l.stderr, "note: %s\n", ui.Clean(text))
+		}
+	}
+}
+
+// few are the first of many texts.
+func few(texts []string) []string {
+	const most = 5
+	if len(texts) <= most+1 {
+		return texts
+	}
+	return append(slices.Clip(texts[:most]), fmt.Sprintf("and %d more; -o json lists all", len(texts)-most))
+}
+
+// all are the webhooks to show.
+func (l *listing) all() []webhooks.Webhook {
+	return slices.DeleteFunc(webhooks.Of(l.following.Standings()), func(w webhooks.Webhook) bool {
+		return l.failing && !w.Failing()
+	})
+}
+
+// show writes them once.
+func (l *listing) show() error {
+	all := l.all()
+	if missing := l.missing(); len(missing) > 0 {
+		return fmt.Errorf("there is no webhook and no configuration named %s", strings.Join(missing, ", "))
+	}
+	l.note(few(l.view.Unread())...)
+	if l.output == formatJSON || l.output == formatYAML {
+		return l.print(l.output, struct {
+			Webhooks []webhooks.Webhook `json:"webhooks"`
+			Unread   []string           `json:"unread,omitempty"`
+		}{all, l.view.Unread()})
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(l.stderr, "no webhooks found")
+		return nil
+	}
+	return l.style().Table(l.stdout, all)
+}
+
+// missing are the names that nothing has.
+func (l *listing) missing() []string {
+	standings := l.following.Standings()
+	return slices.DeleteFunc(slices.Clone(l.names), func(name string) bool {
+		return slices.ContainsFunc(standings, func(s survey.Standing) bool { return name == s.Configuration || name == s.Name })
+	})
+}
+
+// style is how to draw on stdout.
+func (l *listing) style() webhooks.Style {
+	out := unwrap(l.stdout)
+	s := webhooks.Style{Clean: ui.Clean, Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Now: time.Now()}
+	s.Width, _, _ = size(out)
+	return s
+}
+
+// unwrap is the stdout beneath one that is patient.
+func unwrap(w io.Writer) io.Writer {
+	if p, ok := w.(patient); ok {
+		return p.out
+	}
+	return w
+}
+
+// size is that of the terminal; not ok when w is none.
+func size(w io.Writer) (width, height int, ok bool) {
+	f, is := w.(*os.File)
+	if !is || !term.IsTerminal(int(f.Fd())) {
+		return 0, 0, false
+	}
+	width, height, err := term.GetSize(int(f.Fd()))
+	return width, height, err == nil
+}
