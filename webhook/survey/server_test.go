@@ -1,6 +1,7 @@
 package survey_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -104,7 +105,7 @@ func configure(t *testing.T, admin kubernetes.Interface, ns string) {
 		}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = configurations.Delete(t.Context(), ns, metav1.DeleteOptions{}) })
+	t.Cleanup(func() { _ = configurations.Delete(context.Background(), ns, metav1.DeleteOptions{}) })
 }
 
 // lister is the access of a service account that may list all that a survey
@@ -120,14 +121,14 @@ func lister(t *testing.T, lab *labtest.Lab, ns string) *rest.Config {
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = rbac.ClusterRoles().Delete(t.Context(), ns, metav1.DeleteOptions{}) })
+	t.Cleanup(func() { _ = rbac.ClusterRoles().Delete(context.Background(), ns, metav1.DeleteOptions{}) })
 	_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: ns},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: ns},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "lister"}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = rbac.ClusterRoleBindings().Delete(t.Context(), ns, metav1.DeleteOptions{}) })
+	t.Cleanup(func() { _ = rbac.ClusterRoleBindings().Delete(context.Background(), ns, metav1.DeleteOptions{}) })
 	config := lab.Config(t)
 	config.Impersonate.UserName = fmt.Sprintf("system:serviceaccount:%s:lister", ns)
 	return config
