@@ -80,10 +80,11 @@ func read(text string, status bool) Fault {
 }
 
 // begins tells that nothing but the API server's own words stands before a
-// phrase: the prefix of an internal error, or what its field manager says of a
-// conversion (k8s.io/apimachinery pkg/util/managedfields).
+// phrase: the prefix of an internal error, twice around a conversion in
+// admission, or what its field manager says of a conversion
+// (k8s.io/apimachinery pkg/util/managedfields).
 func begins(before string) bool {
-	return before == "" || before == internalPrefix || strings.HasPrefix(before, "failed to ")
+	return strings.ReplaceAll(before, internalPrefix, "") == "" || strings.HasPrefix(before, "failed to ")
 }
 
 // judged tells that a text says that the server has judged the request: what
