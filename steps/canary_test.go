@@ -192,7 +192,7 @@ func TestWebhookStepBySelection(t *testing.T) {
 		require.Equal(t, want, out.execution.Step("gate").Message, webhook)
 	}
 	out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 2s\n  webhook: {files: ["+dir+"/secret.yaml]}\n")
-	require.ErrorContains(t, out.err, "waiting for webhooks that objects in")
+	require.ErrorContains(t, out.err, "waiting for webhooks for the objects in")
 }
 
 // Without a canary the objects of later steps are asked with: they may be the only

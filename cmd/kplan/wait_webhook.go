@@ -33,7 +33,8 @@ func newWaitWebhook(a *app) *cobra.Command {
 		Short: "Wait until webhooks answer through the API server",
 		Long: `Wait until admission webhooks, and conversion webhooks of custom resources, answer through the API server.
 
-Exactly one of --release, --configuration, --service, --selector, --filename and --all says which are meant.
+Exactly one of --release, --configuration, --service, --selector, --filename and --all says which are meant. Where there is none
+yet (but with --all) it is waited for.
 Their configuration, certificate, Service and endpoints are watched; then dry runs show whether they answer, and nothing is persisted.
 
 A dry run proves a webhook when it denies an object, or when an object is admitted that cannot be without its answer.

@@ -54,7 +54,7 @@ func targetOf(owners standing.Owners, spec plan.Webhook) (target, error) {
 		t.what = "webhooks with labels " + spec.Selector
 		t.wants = func(e webhook.Entry) bool { return s.Matches(labels.Set(e.Labels)) }
 	case len(spec.Files) > 0:
-		t.what = "webhooks that objects in " + strings.Join(spec.Files, ", ") + " are sent to"
+		t.what = "webhooks for the objects in " + strings.Join(spec.Files, ", ")
 	default:
 		return t, errors.New("it is not said which webhooks are meant")
 	}

@@ -64,7 +64,7 @@ func read(ctx context.Context, err error, u *unstructured.Unstructured) (answer,
 	switch {
 	case f.Class == webhook.Denied:
 		if secret {
-			f.Message, f.Cause = "denied, in words that are left out here: the object is a Secret", ""
+			f.Message, f.Cause = "", "its words are left out, for the object is a Secret"
 		}
 		return answer{fault: f}, nil
 	case f.Waitable():

@@ -20,9 +20,9 @@ func (p *Probe) judgeCanary(ctx context.Context, c Canary, d dryRun, a answer) (
 		return p.judgeDenial(ctx, c, d, a.fault), nil
 	case a.fault.Class == webhook.Denied:
 		if p.denier(ctx, d, a.fault) == stranger {
-			return missing(fmt.Sprintf("webhook %q, which is not meant, denies the %s: %s", a.fault.Webhook, c, a.fault.Message)), nil
+			return missing(fmt.Sprintf("webhook %q, which is not meant, denies the %s: %s", a.fault.Webhook, c, a.fault.Cause)), nil
 		}
-		return Outcome{}, &RefusedError{Canary: c, Webhook: a.fault.Webhook, Message: a.fault.Message}
+		return Outcome{}, &RefusedError{Canary: c, Webhook: a.fault.Webhook, Message: a.fault.Cause}
 	case a.fault.Kind != "":
 		return p.failed(a.fault), nil
 	case a.absent != "" || a.forbidden != "":
@@ -53,7 +53,7 @@ func (p *Probe) judgeDenial(ctx context.Context, c Canary, d dryRun, f webhook.F
 	case who == peer:
 		return unproven(fmt.Sprintf("the %s is denied by webhook %q, which shows nothing of this one", c, f.Webhook))
 	default:
-		return missing(fmt.Sprintf("the %s is denied by webhook %q, which is not meant: %s", c, f.Webhook, f.Message))
+		return missing(fmt.Sprintf("the %s is denied by webhook %q, which is not meant: %s", c, f.Webhook, f.Cause))
 	}
 }
 

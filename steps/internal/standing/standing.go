@@ -75,6 +75,9 @@ func (o Owners) Of(owner webhook.Owner) string {
 	if step := o.Installer(owner); step != "" {
 		return fmt.Sprintf("%s, which step %q installs", name, step)
 	}
+	if o.Plan.File == "" { // there is no plan: the command line says all
+		return name
+	}
 	return name + ", which this plan does not install"
 }
 
