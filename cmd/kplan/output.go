@@ -37,11 +37,10 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 }
 
 func (f format) check() error {
-	switch f {
-	case formatNone, formatJSON, formatYAML:
-		return nil
+	if f != formatNone && f != formatJSON && f != formatYAML {
+		return usagef("there is no output format %q, only json and yaml", string(f))
 	}
-	return usagef("there is no output format %q, only json and yaml", string(f))
+	return nil
 }
 
 // print writes v to stdout.
