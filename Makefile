@@ -87,10 +87,10 @@ bench-phases: $(LAB) $(OPERATOR) $(BIN)/helm ## Measure each fault phase of a we
 	@$(say) 'starting a Kubernetes cluster for the benchmark; the first time builds it, some minutes'
 	trap '$(LAB) down --name phases' EXIT; \
 	$(LAB) up --name phases --audit && $(LAB) load --name phases $(IMAGE) $(OPERATOR) && \
-	$(say) 'measuring nine phases; takes some 20 minutes' && \
+	$(say) 'measuring nine phases; takes some 25 minutes' && \
 	PATH=$(abspath $(BIN)):$$PATH go test ./bench -run '^$$' -bench Phases -timeout 90m -lab phases $(PHASES)
 
-PHASES := -benchtime 6x -rivals 1 -update
+PHASES := -benchtime 4x -rivals 1 -update
 
 $(BIN)/helm: bench/rivals/go.mod bench/rivals/go.sum
 	@$(say) 'building helm, the rival; the first time compiles its libraries, some minutes'

@@ -96,6 +96,9 @@ type traffic struct {
 	// held are the moments at which the guarded objects were admitted that were
 	// not before the webhook made dry-runs fail; sorted.
 	held []time.Time
+	// waited are those of held that had been sent before the floor; the others
+	// were not sent sooner, because Helm upgrades one object after the other.
+	waited []time.Time
 	// flight is how many requests for guarded objects were at most under way at
 	// once before the first of the held ones was admitted; again is the same
 	// without the first request for each object.
@@ -103,7 +106,7 @@ type traffic struct {
 }
 
 // trafficOf reads what a tool with one of the user agents (prefixes) did.
-func trafficOf(all []request, agents []string, namespace string, closed time.Time) traffic {
+func trafficOf(all []request, agents []string, namespace string, f floor) traffic {
 	var t traffic
 	var calls []request
 	for _, r := range all {
@@ -118,16 +121,24 @@ func trafficOf(all []request, agents []string, namespace string, closed time.Tim
 			calls = append(calls, r)
 		}
 	}
-	if closed.IsZero() {
+	if f.closed.IsZero() {
 		return t
 	}
 	slices.SortFunc(calls, func(a, b request) int { return a.Received.Compare(b.Received) })
-	admitted := map[string]bool{}
+	sent, admitted := map[string]time.Time{}, map[string]bool{}
 	for _, r := range calls {
-		if r.Status.Code < 300 && !admitted[r.ObjectRef.Name] {
-			admitted[r.ObjectRef.Name] = true
-			if r.Answered.After(closed) {
-				t.held = append(t.held, r.Answered)
+		name := r.ObjectRef.Name
+		if sent[name].IsZero() {
+			sent[name] = r.Received
+		}
+		if r.Status.Code >= 300 || admitted[name] {
+			continue
+		}
+		admitted[name] = true
+		if r.Answered.After(f.closed) {
+			t.held = append(t.held, r.Answered)
+			if sent[name].Before(f.at) {
+				t.waited = append(t.waited, r.Answered)
 			}
 		}
 	}
@@ -135,8 +146,9 @@ func trafficOf(all []request, agents []string, namespace string, closed time.Tim
 		return t
 	}
 	slices.SortFunc(t.held, time.Time.Compare)
+	slices.SortFunc(t.waited, time.Time.Compare)
 	calls = slices.DeleteFunc(calls, func(r request) bool {
-		return !r.refused() && r.Answered.Before(closed) // there was no webhook yet
+		return !r.refused() && r.Answered.Before(f.closed) // there was no webhook yet
 	})
 	t.flight = crowd(calls, t.held[0])
 	met := map[string]bool{}
@@ -218,7 +230,12 @@ func TestTraffic(t *testing.T) {
 		send("a", 30, 36, 201),
 		send("b", 34, 38, 201),
 		send("c", 38, 42, 201),
+		send("late", 43, 45, 201), // sent after the floor: it did not wait
 		{Agent: "other/1", Status: status{Message: "failed calling webhook"}},
-	}, []string{"tool/"}, "n", at(13))
-	require.Equal(t, traffic{requests: 8, vain: 4, held: []time.Time{at(36), at(38), at(42)}, flight: 3, again: 2}, got)
+	}, []string{"tool/"}, "n", floor{closed: at(13), at: at(35)})
+	require.Equal(t, traffic{
+		requests: 9, vain: 4,
+		held: []time.Time{at(36), at(38), at(42), at(45)}, waited: []time.Time{at(36), at(38), at(42)},
+		flight: 3, again: 2,
+	}, got)
 }

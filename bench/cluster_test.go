@@ -140,6 +140,7 @@ func cleanUp(client kubernetes.Interface, release string) error {
 		webhooks.MutatingWebhookConfigurations().DeleteCollection(ctx, now, labels),
 		roles.ClusterRoleBindings().DeleteCollection(ctx, now, labels),
 		roles.ClusterRoles().DeleteCollection(ctx, now, labels),
+		stopPods(ctx, client, release),
 		client.CoreV1().Namespaces().Delete(ctx, release, now),
 	)
 	if err != nil {
@@ -159,6 +160,25 @@ func cleanUp(client kubernetes.Interface, release string) error {
 		}
 	}
 	return nil // what is not gone yet goes on going
+}
+
+// stopPods waits until the pods are gone: a namespace that is deleted with pods
+// in it looks for them only every few seconds.
+func stopPods(ctx context.Context, client kubernetes.Interface, namespace string) error {
+	background := metav1.DeletePropagationBackground
+	err := client.AppsV1().Deployments(namespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for {
+		pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil || len(pods.Items) == 0 {
+			return err
+		}
+		if !sleep(ctx, 100*time.Millisecond) {
+			return context.Cause(ctx)
+		}
+	}
 }
 
 func TestReadMetrics(t *testing.T) {

@@ -172,7 +172,7 @@ func missedBy(p phase, all []trial) []string {
 	}
 	admitted("first object", trial.first)
 	if !p.crowd {
-		admitted("last object", trial.last)
+		admitted("last object that was sent before the floor", trial.lastWaited)
 		return missed
 	}
 	miss("first admitted to last", percentile(durations(raced, spread), 100), barSpread)
@@ -189,7 +189,7 @@ func TestReport(t *testing.T) {
 	one := func(tool string, p phase, after ...time.Duration) trial {
 		t := trial{phase: p, tool: tool, attempts: 1, revision: 1, floor: floor{at: at}, traffic: traffic{requests: 100, vain: 4, flight: 4}}
 		for _, d := range after {
-			t.held = append(t.held, at.Add(d))
+			t.held, t.waited = append(t.held, at.Add(d)), append(t.waited, at.Add(d))
 		}
 		return t
 	}

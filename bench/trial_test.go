@@ -72,7 +72,7 @@ func try(ctx context.Context, dir string, lab *ownLab, client kubernetes.Interfa
 			t.logged++
 		}
 	}
-	t.traffic = trafficOf(t.log, with.agents(), ns.Name, t.closed)
+	t.traffic = trafficOf(t.log, with.agents(), ns.Name, t.floor)
 	return t
 }
 
@@ -185,8 +185,11 @@ func (t trial) wrong() []string {
 func (t trial) first() time.Duration { return t.held[0].Sub(t.at) }
 func (t trial) last() time.Duration  { return t.held[len(t.held)-1].Sub(t.at) }
 
+// lastWaited is the last of those that were sent before the floor.
+func (t trial) lastWaited() time.Duration { return t.waited[len(t.waited)-1].Sub(t.at) }
+
 // raced tells whether objects were held until a floor that is known.
-func (t trial) raced() bool { return t.err == nil && t.lost == nil && len(t.held) > 0 }
+func (t trial) raced() bool { return t.err == nil && t.lost == nil && len(t.waited) > 0 }
 
 func (t trial) String() string {
 	text := fmt.Sprintf("%s, %d attempts, revision %d, %d requests, %d calls in vain", brief(t.took), t.attempts, t.revision, t.requests, t.vain)
