@@ -213,7 +213,7 @@ func TestWebhookStepAsksWithLaterObjects(t *testing.T) {
 
 	alone := runPlan(t, lab, ns, gate)
 	require.NoError(t, alone.err)
-	require.Contains(t, alone.execution.Step("gate").Message, `0 of 1 webhooks admit (a.example.io unproven: its matchCondition "named" is false`)
+	require.Contains(t, alone.execution.Step("gate").Message, `0 of 1 webhooks admit (a.example.io unproven: it is called for no creation of a kind that can be made up: its matchCondition "named" is false`)
 
 	later := runPlan(t, lab, ns, gate+"- {name: between, needs: [gate], wait: {resource: configmap/kube-root-ca.crt, namespace: NS, for: create}}\n"+
 		"- {name: later, needs: [between], apply: {files: ["+files(t, ns, canaries)+"/good.yaml]}}\n")

@@ -25,17 +25,17 @@ func hook(kind webhook.Kind, configuration, name string, policy admissionv1.Fail
 	}
 }
 
-// configMaps is a mapper that knows ConfigMaps only.
-type configMaps struct{}
+// onlyConfigMaps is a mapper that knows ConfigMaps only.
+type onlyConfigMaps struct{}
 
-func (configMaps) KindFor(r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+func (onlyConfigMaps) KindFor(r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	if r.Resource != "configmaps" {
 		return schema.GroupVersionKind{}, &meta.NoResourceMatchError{PartialResource: r}
 	}
 	return r.GroupVersion().WithKind("ConfigMap"), nil
 }
 
-func (configMaps) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+func (onlyConfigMaps) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if gk.Kind != "ConfigMap" {
 		return nil, &meta.NoKindMatchError{GroupKind: gk, SearchedVersions: versions}
 	}
@@ -113,7 +113,7 @@ func TestJudgeCanary(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := New(Means{
-				Mapper: configMaps{}, Matcher: &match.Matcher{}, Known: append(tt.others, tt.entry),
+				Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}, Known: append(tt.others, tt.entry),
 				Wanted: func(e webhook.Entry) bool { return e.Configuration == "x" },
 			}, tt.entry)
 			d, err := p.prepare(t.Context(), configMap(nil))
@@ -160,7 +160,7 @@ func TestJudgeObject(t *testing.T) {
 		"the mutating webhook gives no answer": {mutating, answer{fault: webhook.Fault{Kind: webhook.Admission, Class: webhook.Race, Webhook: "a", Cause: "EOF"}}, Missing, "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := New(Means{Mapper: configMaps{}, Matcher: &match.Matcher{}, Known: []webhook.Entry{tt.entry}}, tt.entry)
+			p := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}, Known: []webhook.Entry{tt.entry}}, tt.entry)
 			d, err := p.prepare(t.Context(), configMap(nil))
 			require.NoError(t, err)
 			o := p.judgeObject(t.Context(), d, tt.answer)
@@ -175,7 +175,7 @@ func TestJudgeObject(t *testing.T) {
 func TestDoubtIsNoEvidence(t *testing.T) {
 	e := hook(webhook.Validating, "x", "a", admissionv1.Fail)
 	e.NamespaceSelector = selector("team", "app")
-	p := New(Means{Mapper: configMaps{}, Matcher: &match.Matcher{}}, e)
+	p := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}}, e)
 	d, err := p.prepare(t.Context(), configMap(nil))
 	require.NoError(t, err)
 	o := p.judgeObject(t.Context(), d, answer{admitted: true})

@@ -10,11 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/kplan-dev/kplan/webhook/match"
 )
 
 var (
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
 // makeUp makes objects that the webhook is called for, of different kinds.
@@ -25,8 +28,8 @@ func (p *Probe) makeUp(ctx context.Context, client dynamic.Interface) ([]*unstru
 		return nil, unproven(err.Error()), nil
 	}
 	targets := Targets(p.entry)
-	if len(targets) == 0 {
-		return nil, unproven("it is called for no creation of a kind that can be made up"), nil
+	if len(targets) == 0 { // rules with wildcards may mean what every cluster has
+		targets = append(targets, configMaps)
 	}
 	reason := missing("no kind that it is called for is served: " + targets[0].GroupResource().String())
 	if time.Since(p.began) > unserved {
@@ -53,6 +56,10 @@ func (p *Probe) makeUp(ctx context.Context, client dynamic.Interface) ([]*unstru
 				continue
 			}
 			u.SetNamespace(name)
+		}
+		if d, err := p.prepare(ctx, u); err != nil || d.verdict.Outcome == match.Skips {
+			reason = unproven("it is called for no creation of a kind that can be made up: " + d.verdict.Reason)
+			continue
 		}
 		if samples = append(samples, u); len(samples) == mostSamples {
 			break

@@ -62,7 +62,7 @@ func TestAskMakesUp(t *testing.T) {
 		Message: `Internal error occurred: failed calling webhook "a": failed to call webhook: Post "https://s.ns.svc:443/?timeout=3s": dial tcp 10.0.0.1:443: connect: connection refused`,
 	}}
 	client := answers(t, refused, nil)
-	p := New(Means{Mapper: configMaps{}, Matcher: &match.Matcher{}}, e)
+	p := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}}, e)
 
 	o, err := p.Ask(t.Context(), client)
 	require.NoError(t, err)
@@ -75,10 +75,22 @@ func TestAskMakesUp(t *testing.T) {
 	require.Equal(t, Outcome{State: Proven}, o)
 }
 
+// A webhook that guards everything guards ConfigMaps as well; one that guards
+// other groups cannot be asked.
+func TestAskWithWildcards(t *testing.T) {
+	for group, want := range map[string]State{"*": Proven, "apps": Unproven} {
+		e := hook(webhook.Validating, "x", "a", admissionv1.Fail)
+		e.Rules[0].Rule = admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{"*"}}
+		o, err := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}}, e).Ask(t.Context(), answers(t, nil))
+		require.NoError(t, err)
+		require.Equal(t, want, o.State, o.Reason)
+	}
+}
+
 // What comes from no API server is no answer.
 func TestAskWithoutAnswer(t *testing.T) {
 	away := errors.New("connection refused")
-	_, err := New(Means{Mapper: configMaps{}, Matcher: &match.Matcher{}}, hook(webhook.Validating, "x", "a", admissionv1.Fail)).Ask(t.Context(), answers(t, away))
+	_, err := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}}, hook(webhook.Validating, "x", "a", admissionv1.Fail)).Ask(t.Context(), answers(t, away))
 	require.ErrorIs(t, err, away)
 }
 

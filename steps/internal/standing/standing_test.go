@@ -54,8 +54,13 @@ func TestOnce(t *testing.T) {
 		return runner.Report{Type: runner.TypeWebhook, Webhook: &runner.Webhook{Name: name, State: state}}
 	}
 	for _, report := range []runner.Report{
-		stands("a", "waiting"), stands("b", "waiting"), stands("a", "waiting"), stands("a", "ready"), stands("a", "waiting"),
-		{Type: runner.TypeLog}, {Type: runner.TypeLog},
+		stands("a", "waiting"),
+		stands("b", "waiting"),
+		stands("a", "waiting"), // said already
+		stands("a", "ready"),
+		stands("a", "waiting"),
+		{Type: runner.TypeLog},
+		{Type: runner.TypeLog},
 	} {
 		r.Report(report)
 	}
