@@ -25,7 +25,7 @@ const (
 	// pkg/proxy/apis/config/v1alpha1/defaults.go); a try costs some 4 ms.
 	fast = 25 * time.Millisecond
 	// hurry is how long tries stay fast after a change.
-	hurry = 5 * time.Second
+	hurry = 2 * time.Second
 	// share and patience bound the distance after that: a tenth of the time
 	// goes to tries, and a webhook that took long is met late by at most a
 	// hundredth of that.
@@ -40,6 +40,9 @@ type pace struct {
 	next     time.Time
 	since    time.Time // of the last change
 	prospect prospect
+	// cost is that of the cheapest try since the last change, 0 when there was
+	// none. One that hangs says nothing of what the next one takes.
+	cost time.Duration
 }
 
 func newPace(now time.Time) *pace {
@@ -49,7 +52,7 @@ func newPace(now time.Time) *pace {
 // changed takes news: the next try is due now, unless nobody could answer it.
 // A configuration that changed can let a request pass all the same.
 func (p *pace) changed(now time.Time, to prospect, configuration bool) {
-	p.prospect, p.since = to, now
+	p.prospect, p.since, p.cost = to, now, 0
 	if to != hopeless || configuration {
 		p.next = now
 	}
@@ -58,13 +61,16 @@ func (p *pace) changed(now time.Time, to prospect, configuration bool) {
 // failed sets the time of the next try after one that failed and took cost.
 func (p *pace) failed(now time.Time, cost time.Duration) {
 	waited := now.Sub(p.since)
+	if cost < hangs && (p.cost == 0 || cost < p.cost) {
+		p.cost = cost
+	}
 	switch {
 	case p.prospect == hopeless:
 		p.next = now.Add(slow)
 	case waited < hurry:
-		p.next = now.Add(min(max(fast, cost), rare))
+		p.next = now.Add(fast)
 	default:
-		p.next = now.Add(min(max(2*fast, share*cost, waited/patience), rare))
+		p.next = now.Add(min(max(2*fast, share*p.cost, waited/patience), rare))
 	}
 }
 

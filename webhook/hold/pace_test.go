@@ -28,14 +28,16 @@ func TestPace(t *testing.T) {
 		why                string
 	}{
 		{0, 4 * ms, fast, "just after a change: fast"},
-		{0, 100 * ms, 100 * ms, "a dear try leaves as much time as it took"},
-		{hurry, 2 * ms, 50 * ms, "later: slower"},
+		{0, 1026 * ms, fast, "also after a try that hung"},
+		{hurry, 1026 * ms, 50 * ms, "later: slower"},
 		{hurry, 20 * ms, 200 * ms, "a tenth of the time goes to tries"},
+		{hurry, 2 * ms, 50 * ms, "as the cheapest one takes"},
 		{30 * time.Second, 4 * ms, 300 * ms, "late by a hundredth of the time waited"},
 		{5 * time.Minute, 4 * ms, time.Second, "but once a second"},
-		{0, 10 * time.Second, time.Second, "however long a try took"},
 	} {
+		p.changed(now, callable, false)
 		then := now.Add(after.waited)
+		p.failed(then, 2*hangs) // such a one says nothing
 		p.failed(then, after.cost)
 		require.Equal(t, after.want, p.next.Sub(then), after.why)
 	}

@@ -88,7 +88,7 @@ func metadataOf(b []byte) metav1.PartialObjectMetadata {
 
 // route is the resource that a request addresses.
 type route struct {
-	resource, namespace, name string
+	resource, namespace, name, subresource string
 }
 
 // routeOf reads the address of a resource: /api/v1/… or /apis/GROUP/VERSION/…,
@@ -113,6 +113,9 @@ func routeOf(req *http.Request) route {
 	r.resource = parts[0]
 	if len(parts) > 1 {
 		r.name = parts[1]
+	}
+	if len(parts) > 2 {
+		r.subresource = parts[2]
 	}
 	return r
 }

@@ -148,7 +148,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	h := &holding{transport: t, req: req, body: body}
+	back, err := t.Gate.scouts.enter(req.Context(), scoutKey(req))
+	if err != nil {
+		return nil, err
+	}
 	resp, fault, err := h.send()
+	back(err == nil && !fault.Waitable())
 	if err != nil {
 		return nil, err
 	}

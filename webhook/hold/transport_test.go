@@ -367,29 +367,6 @@ func TestTransportKnowsAWebhookWithoutItsAddress(t *testing.T) {
 	require.InDelta(t, steady, flapping, 20)
 }
 
-// Those that waited do not fall upon a webhook that has just begun to answer.
-func TestTransportLetsOthersGoInGrowingNumbers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ready := time.Now().Add(5 * time.Second)
-		server := &apiServer{answer: readyAfter(5*time.Second, refused)}
-		tr := &Transport{Base: server, Gate: NewGate(nil)}
-		var wg sync.WaitGroup
-		for range 200 {
-			wg.Go(func() {
-				_, err := tr.RoundTrip(create(t.Context(), t, "w"))
-				require.NoError(t, err)
-			})
-		}
-		time.Sleep(time.Second)
-		server.most.Store(0)
-		time.Sleep(time.Until(ready) - time.Millisecond)
-		require.EqualValues(t, 1, server.most.Load())
-		wg.Wait()
-		require.Less(t, server.most.Load(), int32(180), "not all at once")
-		require.Less(t, time.Since(ready), 1200*time.Millisecond)
-	})
-}
-
 func internalError(message string) *metav1.Status {
 	return &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: message,
