@@ -126,7 +126,7 @@ type ground struct {
 // each kind in each place.
 func newGround(t *testing.T) *ground {
 	t.Helper()
-	lab := labtest.ControlPlane(t)
+	lab := labtest.Own(t, "test-match") // its webhooks would meet the objects of other tests
 	id := lab.Namespace(t)
 	config := lab.Config(t)
 	dyn, err := dynamic.NewForConfig(config)
