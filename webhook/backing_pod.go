@@ -75,13 +75,6 @@ func (b *Backing) troubleIn(p *corev1.Pod, c corev1.ContainerStatus) trouble {
 			why = after
 		}
 		return trouble{broken, because(fmt.Sprintf("is in ImagePullBackOff, image %q", c.Image), why)}
-	case w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff"):
-		// Kubelet tells the two in turns, and the same cause in both.
-		_, why, again := strings.Cut(w.Message, ": ErrImagePull: ")
-		if !again {
-			why = w.Message
-		}
-		return trouble{broken, because("cannot pull its image "+c.Image, why)}
 	case w != nil && w.Reason != "":
 		return trouble{broken, because("is in "+w.Reason, w.Message)}
 	case t != nil:
@@ -109,16 +102,28 @@ func (b *Backing) absent(p *corev1.Pod) string {
 }
 
 // ended is how a container did. Its message is what the process wrote to its
-// termination log, or the end of its output.
+// termination log, or the end of its output: up to 4 KiB, of which the last line
+// says most.
 func ended(t *corev1.ContainerStateTerminated) string {
-	return because(fmt.Sprintf("ended with %d", t.ExitCode), cmp.Or(strings.TrimSpace(t.Message), t.Reason))
+	lines := strings.Split(strings.TrimSpace(t.Message), "\n")
+	last := shortened(lines[len(lines)-1], 200)
+	return because(fmt.Sprintf("ended with %d", t.ExitCode), cmp.Or(last, t.Reason))
 }
 
 func because(what, why string) string {
-	if why == "" {
+	if why = shortened(why, 300); why == "" {
 		return what
 	}
 	return what + ": " + why
+}
+
+// shortened is a text as one line of at most so many characters.
+func shortened(text string, most int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
 }
 
 func podReady(p *corev1.Pod) bool {
