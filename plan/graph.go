@@ -97,6 +97,34 @@ func (g *Graph) Dependents(step string) []string {
 	return nil
 }
 
+// Ancestors gives the steps that the named one needs, directly or not, in plan
+// order. A step of a cycle is its own ancestor.
+func (g *Graph) Ancestors(step string) []string { return g.reach(step, g.needs) }
+
+// Descendants gives the steps that need the named one, directly or not, in plan
+// order. A step of a cycle is its own descendant.
+func (g *Graph) Descendants(step string) []string { return g.reach(step, g.dependents) }
+
+// reach names the steps to which edges lead from one, over any number of others.
+func (g *Graph) reach(step string, edges [][]int) []string {
+	from, ok := g.index[step]
+	if !ok {
+		return nil
+	}
+	seen := make([]bool, len(g.names))
+	var found []int
+	for todo := []int{from}; len(todo) > 0; todo = todo[1:] {
+		for _, i := range edges[todo[0]] {
+			if !seen[i] {
+				seen[i] = true
+				found, todo = append(found, i), append(todo, i)
+			}
+		}
+	}
+	slices.Sort(found)
+	return g.named(found)
+}
+
 // Roots gives the steps that need nothing.
 func (g *Graph) Roots() []string {
 	var roots []string

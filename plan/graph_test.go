@@ -33,6 +33,17 @@ func TestGraphUnchecked(t *testing.T) {
 	require.Empty(t, (&plan.Plan{}).Graph().Order())
 }
 
+// Ancestors and descendants are found over other steps, each once, and a cycle
+// does not keep anybody from ending.
+func TestGraphReach(t *testing.T) {
+	g := steps([]string{"a"}, []string{"d", "b", "c"}, []string{"b", "a"}, []string{"c", "a"}, []string{"x", "y"}, []string{"y", "x", "a"}).Graph()
+	require.Equal(t, []string{"a", "b", "c"}, g.Ancestors("d"))
+	require.Equal(t, []string{"d", "b", "c", "x", "y"}, g.Descendants("a"))
+	require.Equal(t, []string{"a", "x", "y"}, g.Ancestors("x"))
+	require.Nil(t, g.Ancestors("a"))
+	require.Nil(t, g.Descendants("nowhere"))
+}
+
 // A cycle is one of those of its group: the shortest through the first step.
 func TestCycles(t *testing.T) {
 	require.Equal(t, [][]string{{"a", "c"}}, steps([]string{"a", "b", "c"}, []string{"b", "c"}, []string{"c", "a"}).Graph().Cycles())

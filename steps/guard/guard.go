@@ -41,7 +41,7 @@ func Find(ctx context.Context, p *plan.Plan, source Source, k Known) ([]runner.G
 		f.steps = append(f.steps, &step{name: s.Name, objects: objects})
 	}
 	for _, s := range f.steps {
-		problems = append(problems, f.read(s))
+		problems = append(problems, f.read(s)...)
 	}
 	f.matcher = match.Matcher{Cluster: match.Cluster{Labels: f.labels(k.Labels), Resources: &f.kinds.resources}}
 	return f.guards(ctx), errors.Join(problems...)
@@ -62,13 +62,19 @@ type step struct {
 	entries []webhook.Entry
 }
 
-// read takes note of what a step's objects mean for other objects.
-func (f *finder) read(s *step) error {
+// read takes note of what a step's objects mean for other objects. The errors
+// say which of them mean nothing.
+func (f *finder) read(s *step) []error {
 	var problems []error
+	problem := func(err error) {
+		if err != nil {
+			problems = append(problems, fmt.Errorf("step %q: %w", s.name, err))
+		}
+	}
 	for _, o := range s.objects {
 		switch o.GroupVersionKind().GroupKind() {
 		case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
-			problems = append(problems, f.kinds.add(o))
+			problem(f.kinds.add(o))
 		case schema.GroupKind{Kind: "Namespace"}:
 			if f.namespaces == nil {
 				f.namespaces = map[string]map[string]string{}
@@ -76,12 +82,10 @@ func (f *finder) read(s *step) error {
 			f.namespaces[o.GetName()] = o.GetLabels()
 		}
 		entries, err := webhook.EntriesOf(o)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("step %q: %w", s.name, err))
-		}
+		problem(err)
 		s.entries = append(s.entries, entries...)
 	}
-	return errors.Join(problems...)
+	return problems
 }
 
 // labels gives those of a namespace that the plan makes, else of one that the
@@ -105,29 +109,17 @@ func (f *finder) guards(ctx context.Context) []runner.Guard {
 		if len(by.entries) == 0 {
 			continue
 		}
-		before, after := reach(by.name, f.graph.Needs), reach(by.name, f.graph.Dependents)
+		before, after := f.graph.Ancestors(by.name), f.graph.Descendants(by.name)
 		for _, s := range f.steps {
-			if before[s.name] {
+			if slices.Contains(before, s.name) {
 				continue // done before the webhooks are there
 			}
 			// Steps that do not wait for each other may come in any order.
-			ordered := s == by || after[s.name]
+			ordered := s == by || slices.Contains(after, s.name)
 			guards = append(guards, f.pair(ctx, by, s, ordered)...)
 		}
 	}
 	return guards
-}
-
-// reach are the steps that next leads to from one, over any number of others.
-func reach(name string, next func(string) []string) map[string]bool {
-	seen := map[string]bool{}
-	for todo := next(name); len(todo) > 0; todo = todo[1:] {
-		if !seen[todo[0]] {
-			seen[todo[0]] = true
-			todo = append(todo, next(todo[0])...)
-		}
-	}
-	return seen
 }
 
 // pair tells which objects of s the webhooks of by intercept: those that

@@ -3,6 +3,7 @@ package webhookgate
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -88,17 +89,10 @@ func canariesOf(spec plan.Canary, read func(...string) ([]*unstructured.Unstruct
 // laterObjects are those of the apply steps that need the named step, directly or
 // not. Faults in their files are for them to tell.
 func laterObjects(owners standing.Owners, name string) []*unstructured.Unstructured {
-	graph := owners.Plan.Graph()
-	later := map[string]bool{}
-	for queue := graph.Dependents(name); len(queue) > 0; queue = queue[1:] {
-		if step := queue[0]; !later[step] {
-			later[step] = true
-			queue = append(queue, graph.Dependents(step)...)
-		}
-	}
+	later := owners.Plan.Graph().Descendants(name)
 	var all []*unstructured.Unstructured
 	for _, s := range owners.Plan.Steps {
-		if s.Apply == nil || !later[s.Name] {
+		if s.Apply == nil || !slices.Contains(later, s.Name) {
 			continue
 		}
 		spec := *s.Apply
