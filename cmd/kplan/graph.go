@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +49,7 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 			var guards []runner.Guard
 			if webhooks {
 				if guards, err = steps.Guards(cmd.Context(), p); err != nil {
-					fmt.Fprintf(a.stderr, "warning: not all webhooks are shown: %s\n", ui.Clean(err.Error()))
+					warnHidden(a.stderr, err)
 				}
 			}
 			if err := graph.Write(a.stdout, f, p, guards); err != nil {
@@ -64,4 +67,18 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 	}
 	complete(cmd, "output", names...)
 	return cmd
+}
+
+// warnHidden tells why webhooks are not shown, a line for each of the errors that
+// err joins.
+func warnHidden(w io.Writer, err error) {
+	problems := []error{err}
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		problems = joined.Unwrap()
+	}
+	for _, p := range problems {
+		line := strings.Join(strings.Fields(ui.Clean(p.Error())), " ")
+		fmt.Fprintf(w, "warning: not all webhooks are shown: %s\n", line)
+	}
 }
