@@ -3,6 +3,7 @@ package hold
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,23 +11,43 @@ import (
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
-// door is the row of requests that wait for one webhook. The gate's mutex
-// guards it.
+// door is the row of requests that wait for one webhook, or for several at one
+// Service. The gate's mutex guards it.
 type door struct {
 	gate *Gate
 	key  string
 	// row are those that wait; the first one leads.
 	row  []*turn
 	pace *pace
+	// fault is what a try met last, bad the start of an unbroken row of
+	// misconfigured ones. They hold for all of the row.
+	fault webhook.Fault
+	bad   time.Time
 	// following is nil without a survey; the door ends it.
 	following *survey.Following
-	// standing is how the webhook stands as of the latest of version changes,
+	// standings are how the webhooks stand as of the latest of version changes,
 	// told the version that a leader told of last.
-	standing      survey.Standing
+	standings     []survey.Standing
 	version, told int
 }
 
-// changed reads how the webhook stands, and lets the leader look when it is
+// met takes down what a try met.
+func (d *door) met(f webhook.Fault) {
+	was := d.bad
+	d.fault = f
+	if f.Class != webhook.Misconfigured {
+		d.bad = time.Time{}
+	} else if d.bad.IsZero() {
+		d.bad = time.Now()
+	}
+	if d.bad != was { // the bound of all of them changes
+		for _, t := range d.row {
+			t.wake()
+		}
+	}
+}
+
+// changed reads how the webhooks stand, and lets the leader look when it is
 // due. The survey calls it.
 func (d *door) changed() {
 	d.gate.mu.Lock() // join holds it while it begins to follow
@@ -35,38 +56,43 @@ func (d *door) changed() {
 	if !following.Synced() {
 		return
 	}
-	st, ok := worst(following.Standings())
-	if !ok {
-		return
-	}
+	standings := following.Standings()
 	d.gate.mu.Lock()
 	defer d.gate.mu.Unlock()
 	first := d.version == 0
-	configuration := !first && !reflect.DeepEqual(st.Entry, d.standing.Entry)
-	if !first && !configuration && print(st.Ladder) == print(d.standing.Ladder) {
+	configuration := !first && !slices.EqualFunc(standings, d.standings, func(a, b survey.Standing) bool {
+		return reflect.DeepEqual(a.Entry, b.Entry)
+	})
+	if !first && !configuration && imprint(standings) == imprint(d.standings) {
 		return
 	}
-	d.standing = st
+	d.standings = standings
 	d.version++
-	d.pace.changed(time.Now(), prospectOf(st.Ladder), configuration)
+	d.pace.changed(time.Now(), prospectOf(standingOf(standings, d.fault).Ladder), configuration)
 	if len(d.row) > 0 {
 		d.row[0].wake()
 	}
 }
 
-// worst picks the standing that lacks most: webhooks of the same name, or at
-// the same Service, all have to answer.
-func worst(standings []survey.Standing) (survey.Standing, bool) {
-	at := -1
-	for i, st := range standings {
-		if at < 0 || height(st.Ladder) < height(standings[at].Ladder) {
-			at = i
+// standingOf picks the standing of a fault's webhook, and of several the one
+// that lacks most: webhooks of one name all have to answer. It is empty when
+// there is none.
+func standingOf(standings []survey.Standing, f webhook.Fault) survey.Standing {
+	var found survey.Standing
+	for _, own := range []bool{true, false} {
+		for _, st := range standings {
+			if own && st.Configuration != "" && !st.Met(f) {
+				continue
+			}
+			if found.Ladder == nil || height(st.Ladder) < height(found.Ladder) {
+				found = st
+			}
+		}
+		if found.Ladder != nil {
+			return found
 		}
 	}
-	if at < 0 {
-		return survey.Standing{}, false
-	}
-	return standings[at], true
+	return found
 }
 
 // height is how many rungs were reached, or passed over because they are unknown.
@@ -79,13 +105,15 @@ func height(l webhook.Ladder) int {
 	return len(l)
 }
 
-// print tells ladders apart by what can be read of them; what calls showed is
-// no news to a gate.
-func print(l webhook.Ladder) string {
+// imprint tells standings apart by what can be read of them; what calls showed
+// is no news to a gate.
+func imprint(standings []survey.Standing) string {
 	var b strings.Builder
-	for _, r := range l {
-		if (r.Rung != webhook.Serving && r.Rung != webhook.Admitting) || r.Source.Kind == "Secret" {
-			fmt.Fprintln(&b, r.Rung, r.State, r.Reason)
+	for _, st := range standings {
+		for _, r := range st.Ladder {
+			if (r.Rung != webhook.Serving && r.Rung != webhook.Admitting) || r.Source.Kind == "Secret" {
+				fmt.Fprintln(&b, st.Configuration, st.Name, r.Rung, r.State, r.Reason)
+			}
 		}
 	}
 	return b.String()

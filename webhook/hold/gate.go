@@ -57,12 +57,17 @@ func (g *Gate) join(f webhook.Fault) *turn {
 		d = &door{gate: g, key: key, pace: newPace(time.Now())}
 		g.doors[key] = d
 		if g.survey != nil && f.Kind != webhook.Server {
-			d.following = g.survey.Follow(survey.Target{Fault: &f}, d.changed)
+			d.following = g.survey.Follow(survey.Target{Fault: &f, Match: at(f.ServiceKey())}, d.changed)
 		}
 	}
 	t := &turn{door: d, signal: make(chan struct{}, 1)}
 	d.row = append(d.row, t)
 	return t
+}
+
+// at selects the webhooks that are called at a Service.
+func at(service string) func(webhook.Entry) bool {
+	return func(e webhook.Entry) bool { return service != "" && e.Service() == service }
 }
 
 // called tells the survey what a call showed.

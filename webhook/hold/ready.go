@@ -3,6 +3,7 @@ package hold
 import (
 	"sync"
 
+	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
@@ -16,7 +17,7 @@ func (g *Gate) Ready(e *Error) <-chan struct{} {
 	if g.survey == nil || e.Fault.Webhook == "" {
 		return nil
 	}
-	w := &waiter{before: print(e.Standing.Ladder), ready: make(chan struct{})}
+	w := &waiter{fault: e.Fault, before: imprint([]survey.Standing{e.Standing}), ready: make(chan struct{})}
 	w.mu.Lock() // until the following is known
 	defer w.mu.Unlock()
 	w.following = g.survey.Follow(survey.Target{Fault: &e.Fault}, w.changed)
@@ -25,6 +26,7 @@ func (g *Gate) Ready(e *Error) <-chan struct{} {
 
 // waiter closes ready, once.
 type waiter struct {
+	fault  webhook.Fault
 	before string
 	ready  chan struct{}
 
@@ -39,8 +41,8 @@ func (w *waiter) changed() {
 	if w.done || !w.following.Synced() {
 		return
 	}
-	st, ok := worst(w.following.Standings())
-	if !ok || prospectOf(st.Ladder) != callable || print(st.Ladder) == w.before {
+	st := standingOf(w.following.Standings(), w.fault)
+	if st.Ladder == nil || prospectOf(st.Ladder) != callable || imprint([]survey.Standing{st}) == w.before {
 		return
 	}
 	w.done = true

@@ -9,7 +9,7 @@ import (
 )
 
 // vanguardSize is how many writes of a kind go first. With a leader's try that
-// makes three calls at once before the first success.
+// makes three calls at once before the first success, unless calls hang.
 const vanguardSize = 2
 
 // scouts let a few writes of one kind go first: when a client sends two hundred
@@ -22,9 +22,12 @@ type scouts struct {
 
 // vanguard is what is known of the writes of one kind in one namespace.
 type vanguard struct {
-	// open says that writes pass, or that it was given up to wait for them.
-	open   bool
-	flying int
+	// open says that writes pass.
+	open bool
+	// flying are on their way, of limit that may be; that doubles, as of raised,
+	// with every second in which they hang.
+	flying, limit int
+	raised        time.Time
 	// changed is closed, and made anew, when one comes back.
 	changed chan struct{}
 }
@@ -57,36 +60,46 @@ func (s *scouts) enter(ctx context.Context, key string) (back func(passed bool),
 	}
 	v := s.kinds[key]
 	if v == nil {
-		v = &vanguard{changed: make(chan struct{})}
+		v = &vanguard{limit: vanguardSize, changed: make(chan struct{})}
 		s.kinds[key] = v
 	}
-	for !v.open && v.flying >= vanguardSize {
-		changed := v.changed
+	for !v.open && v.flying >= v.limit {
+		changed, hung := v.changed, time.After(time.Until(v.raised.Add(hangs)))
 		s.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-changed:
-		case <-time.After(hangs): // they hang: the others may have nothing to do with it
-			changed = nil
+		case <-hung:
 		}
 		s.mu.Lock()
 		if err != nil {
 			return nil, err
 		}
-		if changed == nil && !v.open {
-			v.open = true
-			v.tell()
-		}
+		v.raise()
 	}
 	v.flying++
+	if v.flying == v.limit {
+		v.raised = time.Now()
+	}
 	return func(passed bool) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		v.flying--
-		v.open = passed
+		v.open, v.limit = passed, vanguardSize
 		v.tell()
 	}, nil
+}
+
+// raise lets more go when those on their way hang: the others may have nothing
+// to do with it. The mutex is held.
+func (v *vanguard) raise() {
+	if v.flying < v.limit || time.Since(v.raised) < hangs {
+		return
+	}
+	v.limit *= 2
+	v.raised = time.Now()
+	v.tell()
 }
 
 // tell wakes those who wait; the mutex is held.

@@ -2,7 +2,7 @@ package hold
 
 import (
 	"bytes"
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -184,17 +184,15 @@ func replayable(req *http.Request) (func() (io.ReadCloser, error), error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }, nil
 }
 
-// hold is one request on its way through a Transport; one goroutine uses it.
+// holding is one request on its way through a Transport; one goroutine uses it.
 type holding struct {
 	transport *Transport
 	req       *http.Request
 	body      func() (io.ReadCloser, error)
 	request   Request
-	// fault is the last answer, since the first one's time, bad the start of
-	// an unbroken row of misconfigured ones.
+	// fault is the last answer, since the first one's time.
 	fault webhook.Fault
 	since time.Time
-	bad   time.Time
 	sends int
 	// began and before are the time and the sends at which the request came to
 	// be held for the fault's webhook.
@@ -255,8 +253,9 @@ func (h *holding) again() (*http.Response, webhook.Fault, error) {
 func (h *holding) run(f webhook.Fault) (*http.Response, error) {
 	h.request = describe(h.req, h.body)
 	h.since = time.Now()
-	h.met(h.transport.Gate.locate(f))
-	turn := h.transport.Gate.join(h.fault)
+	f = h.transport.Gate.locate(f)
+	turn := h.transport.Gate.join(f)
+	h.met(turn.met(f))
 	defer func() { turn.leave() }()
 	for {
 		if err := h.wait(turn); err != nil {
@@ -279,8 +278,7 @@ func (h *holding) run(f webhook.Fault) (*http.Response, error) {
 				turn.leave()
 				turn = h.transport.Gate.join(f)
 			}
-			f.Class = turn.judge(f)
-			h.met(f)
+			h.met(turn.met(f))
 		default:
 			if f.Class == webhook.Denied || (resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests) {
 				h.transport.Gate.called(h.fault, true)
@@ -303,11 +301,6 @@ func (h *holding) met(f webhook.Fault) {
 		}
 		h.began, h.before = time.Now(), h.sends-1
 	}
-	if f.Class != webhook.Misconfigured {
-		h.bad = time.Time{}
-	} else if h.bad.IsZero() {
-		h.bad = time.Now()
-	}
 	h.fault = f
 	h.transport.Gate.called(f, false)
 	if news {
@@ -317,41 +310,19 @@ func (h *holding) met(f webhook.Fault) {
 
 // wait blocks until it is this request's turn to be sent again.
 func (h *holding) wait(t *turn) error {
-	limit, ends := h.bound()
-	ctx, cancel := context.WithDeadlineCause(h.req.Context(), ends, &boundError{limit})
-	defer cancel()
-	return t.wait(ctx, func(st survey.Standing) { h.notify(Notice{Event: Stands, Standing: st}) })
+	limit := cmp.Or(max(h.transport.Timeout, 0), DefaultTimeout)
+	grace := cmp.Or(max(h.transport.Grace, 0), DefaultGrace)
+	return t.wait(h.req.Context(), bound{limit, h.since.Add(limit)}, grace, h.fault, func(st survey.Standing) {
+		h.notify(Notice{Event: Stands, Standing: st})
+	})
 }
-
-// bound gives the bound that will be reached first.
-func (h *holding) bound() (time.Duration, time.Time) {
-	limit := h.transport.Timeout
-	if limit <= 0 {
-		limit = DefaultTimeout
-	}
-	ends := h.since.Add(limit)
-	if h.bad.IsZero() {
-		return limit, ends
-	}
-	grace := h.transport.Grace
-	if grace <= 0 {
-		grace = DefaultGrace
-	}
-	if e := h.bad.Add(grace); e.Before(ends) {
-		return grace, e
-	}
-	return limit, ends
-}
-
-// boundError says which bound ended a wait.
-type boundError struct{ limit time.Duration }
-
-func (e *boundError) Error() string { return "held for " + e.limit.String() }
 
 // giveUp makes the error of a request that is no longer held.
 func (h *holding) giveUp(err error, t *turn) error {
-	e := &Error{Request: h.request, Fault: h.fault, Held: time.Since(h.since), Sends: h.sends}
-	e.Standing, _ = t.standing()
+	if f := t.last(); f.Webhook == h.fault.Webhook { // another request may have learnt more since
+		h.fault = f
+	}
+	e := &Error{Request: h.request, Fault: h.fault, Held: time.Since(h.since), Sends: h.sends, Standing: t.standing(h.fault)}
 	if b := (*boundError)(nil); errors.As(err, &b) {
 		e.Limit = b.limit
 	} else {

@@ -31,32 +31,60 @@ func (t *turn) wake() {
 }
 
 // wait blocks until the request should be sent again: the turn leads and its
-// time has come, or the webhook has answered another request. While it leads,
-// tell is called with every change of the webhook's standing.
-func (t *turn) wait(ctx context.Context, tell func(survey.Standing)) error {
+// time has come, or the webhook has answered another request. The error is the
+// cause of the context's end, or a boundError: a request may wait until the
+// given end, and for a webhook that is misconfigured for no longer than grace.
+// While the turn leads, tell is called with every change of the standing of the
+// webhook that f is about.
+func (t *turn) wait(ctx context.Context, limit bound, grace time.Duration, f webhook.Fault, tell func(survey.Standing)) error {
 	for {
-		if st, news := t.news(); news {
+		if st, news := t.news(f); news {
 			tell(st)
+		}
+		b := t.bound(limit, grace)
+		rest := time.Until(b.ends)
+		if rest <= 0 {
+			return &boundError{b.limit}
 		}
 		due, ok := t.due()
 		if ok && due <= 0 {
 			return context.Cause(ctx)
 		}
-		var timer <-chan time.Time
-		if ok {
-			timer = time.After(due)
+		if !ok || due > rest {
+			due = rest
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-t.signal:
-		case <-timer:
+		case <-time.After(due):
 		}
 	}
 }
 
-// news gives the standing of the webhook, if this turn leads and it is new.
-func (t *turn) news() (survey.Standing, bool) {
+// bound is how long a request may be held, and when that ends.
+type bound struct {
+	limit time.Duration
+	ends  time.Time
+}
+
+// bound gives the bound that will be reached first.
+func (t *turn) bound(limit bound, grace time.Duration) bound {
+	t.door.gate.mu.Lock()
+	defer t.door.gate.mu.Unlock()
+	if bad := t.door.bad; !bad.IsZero() && bad.Add(grace).Before(limit.ends) {
+		return bound{grace, bad.Add(grace)}
+	}
+	return limit
+}
+
+// boundError says which bound ended a wait.
+type boundError struct{ limit time.Duration }
+
+func (e *boundError) Error() string { return "held for " + e.limit.String() }
+
+// news gives the standing of a fault's webhook, if this turn leads and it is new.
+func (t *turn) news(f webhook.Fault) (survey.Standing, bool) {
 	t.door.gate.mu.Lock()
 	defer t.door.gate.mu.Unlock()
 	d := t.door
@@ -64,24 +92,35 @@ func (t *turn) news() (survey.Standing, bool) {
 		return survey.Standing{}, false
 	}
 	d.told = d.version
-	return d.standing, true
+	st := standingOf(d.standings, f)
+	return st, st.Ladder != nil
 }
 
-// standing gives how the webhook stands, if that was read.
-func (t *turn) standing() (survey.Standing, bool) {
+// standing gives how the webhook of a fault stands; it is empty when that was
+// not read.
+func (t *turn) standing(f webhook.Fault) survey.Standing {
 	t.door.gate.mu.Lock()
 	defer t.door.gate.mu.Unlock()
-	return t.door.standing, t.door.version > 0
+	return standingOf(t.door.standings, f)
 }
 
-// judge decides the class of a fault by how the webhook stands, where the text
-// of the fault can mislead.
-func (t *turn) judge(f webhook.Fault) webhook.Class {
-	st, ok := t.standing()
-	if !ok || st.Configuration == "" {
-		return f.Class
+// met takes down what the request's try met, and gives it with the class that
+// how the webhook stands leaves to it, for the text alone can mislead.
+func (t *turn) met(f webhook.Fault) webhook.Fault {
+	if st := t.standing(f); st.Configuration != "" {
+		f.Class = webhook.Judge(f, &st.Entry, st.Backing, time.Now())
 	}
-	return webhook.Judge(f, &st.Entry, st.Backing, time.Now())
+	t.door.gate.mu.Lock()
+	defer t.door.gate.mu.Unlock()
+	t.door.met(f)
+	return f
+}
+
+// last is what a try of any request in the row met last.
+func (t *turn) last() webhook.Fault {
+	t.door.gate.mu.Lock()
+	defer t.door.gate.mu.Unlock()
+	return t.door.fault
 }
 
 const (
@@ -125,7 +164,7 @@ func (t *turn) distance() (time.Duration, bool) {
 	if d.pace.prospect == hopeless {
 		after = slow
 	}
-	return time.Until(d.row[i-1].sent.Add(after)), true
+	return max(time.Until(d.row[i-1].sent.Add(after)), time.Until(d.pace.next)), true
 }
 
 // failed says that the request was sent and the webhook still cannot answer. It
@@ -181,10 +220,11 @@ func (t *turn) leave() {
 		return
 	}
 	d.row = slices.Delete(d.row, i, i+1)
-	switch {
-	case len(d.row) == 0:
+	if len(d.row) == 0 {
 		d.remove()
-	case i == 0:
-		d.row[0].wake()
+		return
+	}
+	for ; i < min(leaders, len(d.row)); i++ { // they move up
+		d.row[i].wake()
 	}
 }

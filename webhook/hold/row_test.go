@@ -1,0 +1,157 @@
+package hold
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/survey"
+)
+
+// crowd sends n requests at once and gives when each ended, and how.
+func crowd(t *testing.T, tr *Transport, n int) (after []time.Duration, errs []error) {
+	t.Helper()
+	after, errs = make([]time.Duration, n), make([]error, n)
+	start := time.Now()
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			_, errs[i] = tr.RoundTrip(create(t.Context(), t, fmt.Sprintf("w%d", i+10)))
+			after[i] = time.Since(start)
+		})
+	}
+	wg.Wait()
+	return after, errs
+}
+
+// A webhook that turns out to be misconfigured ends the hold of all that wait
+// for it after one grace, not of one after the other.
+func TestMisconfigurationEndsTheWholeRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		server := &apiServer{answer: func(string) (*metav1.Status, error) {
+			if time.Since(start) < 5*time.Second {
+				return internalError(refused), nil
+			}
+			return internalError(notTrue), nil
+		}}
+		after, errs := crowd(t, &Transport{Base: server, Gate: NewGate(nil)}, 10)
+		for i := range errs {
+			var held *Error
+			require.ErrorAs(t, errs[i], &held)
+			require.Equal(t, DefaultGrace, held.Limit)
+			require.Contains(t, held.Fault.Cause, "certificate is valid for other.ns.svc", "all know the last answer")
+			require.InDelta(t, 5*time.Second+DefaultGrace, after[i], float64(200*time.Millisecond))
+		}
+	})
+}
+
+// One that was misconfigured and then is merely late holds all of them on.
+func TestARowForgetsAMisconfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		server := &apiServer{answer: func(string) (*metav1.Status, error) {
+			switch d := time.Since(start); {
+			case d < 2*time.Second:
+				return internalError(notTrue), nil
+			case d < time.Minute:
+				return internalError(refused), nil
+			}
+			return nil, nil
+		}}
+		_, errs := crowd(t, &Transport{Base: server, Gate: NewGate(nil)}, 5)
+		for _, err := range errs {
+			require.NoError(t, err)
+		}
+	})
+}
+
+// While a leader hangs, the next in the row keeps the pace.
+func TestPaceBehindALeaderThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var first, second atomic.Int32
+		server := &apiServer{answer: func(body string) (*metav1.Status, error) {
+			if strings.Contains(body, "w10") {
+				if first.Add(1) > 1 {
+					time.Sleep(10 * time.Second)
+				}
+			} else {
+				second.Add(1)
+			}
+			return internalError(refused), nil
+		}}
+		crowd(t, &Transport{Base: server, Gate: NewGate(nil), Timeout: 15 * time.Second}, 2)
+		require.Less(t, second.Load(), int32(220), "one every 25 ms for some seconds, and every 50 ms after that")
+	})
+}
+
+// When calls hang, more and more are let go.
+func TestManyAtOnceThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		server := &apiServer{answer: func(string) (*metav1.Status, error) {
+			time.Sleep(10 * time.Second)
+			return internalError(refused), nil
+		}}
+		tr := &Transport{Base: server, Gate: NewGate(nil), Timeout: 30 * time.Second}
+		go crowd(t, tr, 200)
+		for _, most := range []int32{2, 4, 8, 16} {
+			synctest.Wait()
+			require.LessOrEqual(t, server.inFlight.Load(), most, "after %s", time.Since(start))
+			time.Sleep(time.Second)
+		}
+		time.Sleep(5 * time.Minute)
+	})
+}
+
+// Two webhooks at one Service are followed together, and each fault is
+// explained by its own.
+func TestTwoWebhooksAtOneService(t *testing.T) {
+	foreign := strings.NewReplacer("name: c,", "name: foreign,", "v.example.io", "f.example.io", "release-name: op", "release-name: other").Replace(configuration)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, fmt.Sprintf(configuration, 1, authority(t)), fmt.Sprintf(foreign, 1, ""), service, fmt.Sprintf(endpoint, 1, true))
+		view := survey.New(c.client)
+		defer view.Close()
+		var owners []string
+		tr := &Transport{
+			Base: &apiServer{answer: readyAfter(time.Hour, strings.ReplaceAll(refused, "v.example.io", "f.example.io"))},
+			Gate: NewGate(view), Timeout: 10 * time.Second,
+			Notify: func(n Notice) {
+				if n.Event == Stands {
+					owners = append(owners, n.Standing.Owner.String())
+				}
+			},
+		}
+
+		_, err := tr.RoundTrip(create(t.Context(), t, "w1"))
+
+		var held *Error
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, "Helm release ns/other", held.Standing.Owner.String())
+		require.Equal(t, []string{"Helm release ns/other"}, owners)
+	})
+}
+
+// A request that leaves lets those behind it move up.
+func TestWhoMovesUpIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(nil)
+		f := webhook.Classify(internalError(refused))
+		turns := make([]*turn, 5)
+		for i := range turns {
+			turns[i] = g.join(f)
+		}
+		turns[1].leave()
+		for i, want := range map[int]int{0: 0, 2: 1, 3: 1, 4: 0} {
+			require.Len(t, turns[i].signal, want, "turn %d", i)
+		}
+	})
+}
