@@ -55,9 +55,14 @@ type Report struct {
 	Unchanged bool
 }
 
+// APIServer is the Name of a Webhook that is none: the API server itself does
+// not take the request yet.
+const APIServer = "API server"
+
 // Webhook is the webhook that a request was held for, or that a step waits for.
 type Webhook struct {
-	// Name is the webhook's name as the API server gives it, e.g. "vmalert.victoriametrics.com".
+	// Name is the webhook's name as the API server gives it, e.g. "vmalert.victoriametrics.com",
+	// or APIServer; it is empty when the API server does not say which webhook it is.
 	Name string `json:"name"`
 	// Service is the Service behind it, as namespace/name; empty when it is not known.
 	Service string `json:"service,omitempty"`

@@ -118,6 +118,29 @@ func TestLineTellsOfHolds(t *testing.T) {
 	}, out.all)
 }
 
+// What holds a request always has a name.
+func TestLineNamesTheAPIServer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault webhook.Fault
+		want  string
+	}{
+		"it starts":         {webhook.Fault{Kind: webhook.Server, Cause: "the API server starts or stops"}, runner.APIServer},
+		"it lacks a kind":   {webhook.Fault{Kind: webhook.Definition}, runner.APIServer},
+		"and says which":    {webhook.Fault{Kind: webhook.Definition, Webhook: "widgets.example.io"}, "widgets.example.io"},
+		"a webhook is told": {webhook.Fault{Kind: webhook.Admission, Webhook: "v.example.io"}, "v.example.io"},
+		"a webhook is not":  {webhook.Fault{Kind: webhook.Admission}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, out := &line{}, &reports{}
+			l.open(t.Context(), out)
+
+			l.notify(hold.Notice{Event: hold.Held, Fault: tc.fault})
+
+			require.Equal(t, tc.want, out.all[0].Webhook.Name)
+		})
+	}
+}
+
 func TestExplainHold(t *testing.T) {
 	fault := webhook.Fault{
 		Kind: webhook.Admission, Class: webhook.Race, Webhook: "v.example.io", Service: "w", Namespace: "ns", Cause: "connection refused",
@@ -144,6 +167,17 @@ func TestExplainHold(t *testing.T) {
 			&hold.Error{Request: request, Fault: webhook.Fault{Class: webhook.Misconfigured, Webhook: "v", Cause: "x509: wrong"}, Limit: 30 * time.Second},
 			`timed out after 30s waiting for webhook "v" to judge Widget/demo/w1: x509: wrong`,
 			"does not heal by waiting",
+		},
+		"the API server itself": {
+			&hold.Error{Request: request, Fault: webhook.Fault{Kind: webhook.Server, Cause: "the API server starts or stops"}, Limit: time.Minute},
+			`timed out after 1m waiting for the API server to take Widget/demo/w1: the API server starts or stops`,
+			"kubectl get --raw '/readyz?verbose'",
+		},
+		"with the server's own text": {
+			&hold.Error{Request: request, Fault: webhook.Fault{Webhook: "v", Cause: "EOF", Message: "Internal error occurred: failed calling webhook \"v\": EOF\n"}, Limit: time.Minute},
+			"timed out after 1m waiting for webhook \"v\" to judge Widget/demo/w1: EOF\n" +
+				`(API server: Internal error occurred: failed calling webhook "v": EOF)`,
+			"kplan webhooks",
 		},
 		"an interrupted run": {
 			&hold.Error{Request: request, Fault: fault, Cause: errors.New("interrupted")},

@@ -132,6 +132,25 @@ func stale(ctx context.Context, r runner.Reporter) error {
 	return runner.WithHint(err, "its Service is gone: delete the webhook configuration if its owner is gone too")
 }
 
+// restarts applies two objects while the API server restarts.
+func restarts(ctx context.Context, r runner.Reporter) error {
+	server := runner.Webhook{Name: runner.APIServer, Cause: "the API server starts or stops"}
+	objects := []string{"ConfigMap/demo/a", "ConfigMap/demo/b"}
+	for _, o := range objects {
+		w := server
+		r.Report(runner.Report{Type: runner.TypeHeld, Object: o, Webhook: &w})
+	}
+	if err := nap(ctx, 24*time.Second); err != nil {
+		return err
+	}
+	for _, o := range objects {
+		w := server
+		w.HeldSeconds, w.Sends = 24, 9
+		r.Report(runner.Report{Type: runner.TypeReleased, Object: o, Webhook: &w})
+	}
+	return nil
+}
+
 func step(name string, retries int, needs ...string) plan.Step {
 	return plan.Step{
 		Name: name, Needs: needs, Helm: &plan.Helm{},
@@ -157,6 +176,10 @@ var recordings = map[string]struct {
 			"stale": late(250*time.Millisecond, stale),
 			"evil":  late(400*time.Millisecond, fails(runner.Permanent(errors.New("admission webhook \"x\" denied: \x1b]0;title\a\x1b[2Jsecond\r\nline\u202e")))),
 		},
+	},
+	"server": {
+		steps: []plan.Step{step("maps", 1)},
+		do:    map[string]do{"maps": restarts},
 	},
 	"interrupt": {
 		steps:  []plan.Step{step("race", 1), step("later", 1, "race")},
