@@ -13,6 +13,7 @@ import (
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
@@ -162,7 +163,7 @@ func (l *line) notify(n hold.Notice) {
 		return
 	case hold.Held, hold.Released:
 	}
-	w := &runner.Webhook{Name: n.Fault.Webhook, Service: n.Fault.ServiceKey(), Cause: n.Fault.Cause}
+	w := &runner.Webhook{Name: nameOf(n.Fault), Service: n.Fault.ServiceKey(), Cause: n.Fault.Cause}
 	report := runner.Report{Type: runner.TypeHeld, Object: n.Request.String(), Webhook: w}
 	if n.Event == hold.Released {
 		report.Type = runner.TypeReleased
@@ -172,6 +173,15 @@ func (l *line) notify(n hold.Notice) {
 	a.reporter.Report(report)
 }
 
+// nameOf is how events name what a fault is about: a webhook, or the API server
+// that does not take requests, or not of this kind.
+func nameOf(f webhook.Fault) string {
+	if f.Webhook == "" && (f.Kind == webhook.Server || f.Kind == webhook.Definition) {
+		return runner.APIServer
+	}
+	return f.Webhook
+}
+
 // warn hands the API server's warnings to the attempt's log.
 func (l *line) warn(message string) {
 	if a := l.attempt.Load(); a != nil {
@@ -179,7 +189,7 @@ func (l *line) warn(message string) {
 	}
 }
 
-// givenUp says why a request is held no longer; the rest of a HoldError is in
+// givenUp says why a request is held no longer; the rest of a hold.Error is in
 // the report already.
 func givenUp(err error) string {
 	var held *hold.Error

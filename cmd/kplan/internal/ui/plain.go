@@ -245,11 +245,23 @@ func (p *plain) stands(e runner.Event, s *runner.Step) {
 }
 
 func webhookText(name, service string) string {
-	text := fmt.Sprintf("webhook %q", name)
+	text := holder(name, fmt.Sprintf("webhook %q", name))
 	if service != "" {
 		text += " (Service " + service + ")"
 	}
 	return text
+}
+
+// holder says for people what holds requests: what has a name of its own as that
+// is written, the API server itself, or a webhook of unknown name.
+func holder(name, written string) string {
+	switch name {
+	case "":
+		return "a webhook"
+	case runner.APIServer:
+		return "the " + name
+	}
+	return written
 }
 
 // released tells how long requests were held, or that they were given up, once
@@ -291,10 +303,10 @@ func (h *episode) end(e runner.Event) string {
 	case h.requests == 1:
 		return joined(": ", e.Object, fmt.Sprintf("given up after %s (%s)", brief(h.longest), sends), h.err)
 	case h.failed == 0:
-		return fmt.Sprintf("%s held up to %s (%s) by webhook %q", count(h.requests, "request"), brief(h.longest), sends, e.Webhook.Name)
+		return fmt.Sprintf("%s held up to %s (%s) by %s", count(h.requests, "request"), brief(h.longest), sends, webhookText(e.Webhook.Name, ""))
 	}
-	return fmt.Sprintf("%d of %s held by webhook %q given up after up to %s (%s): %s",
-		h.failed, count(h.requests, "request"), e.Webhook.Name, brief(h.longest), sends, h.err)
+	return fmt.Sprintf("%d of %s held by %s given up after up to %s (%s): %s",
+		h.failed, count(h.requests, "request"), webhookText(e.Webhook.Name, ""), brief(h.longest), sends, h.err)
 }
 
 // tick tells of progress that was held back, and of steps at work that have
@@ -326,7 +338,7 @@ func (p *plain) waits(s *runner.Step) string {
 		if h.Waiting == 0 {
 			continue
 		}
-		text := fmt.Sprintf("%s held by webhook %q", count(h.Waiting, "request"), h.Webhook)
+		text := fmt.Sprintf("%s held by %s", count(h.Waiting, "request"), webhookText(h.Webhook, ""))
 		if told := p.said[s.Name].holds[h.Webhook]; told == nil || told.cause != h.Cause {
 			text = joined(": ", text, h.Cause)
 			if told != nil {

@@ -52,7 +52,7 @@ func note(x *runner.Execution, s *runner.Step) string {
 	}
 	by := make([]string, len(s.Holds))
 	for i, h := range s.Holds {
-		by[i] = fmt.Sprintf("%s (%s, longest %s)", h.Webhook, count(h.Requests, "request"), brief(h.Longest))
+		by[i] = fmt.Sprintf("%s (%s, longest %s)", holder(h.Webhook, h.Webhook), count(h.Requests, "request"), brief(h.Longest))
 	}
 	if len(by) > 2 { // a row has no room for more
 		by = append(by[:1], fmt.Sprintf("and %d more webhooks", len(by)-1))
