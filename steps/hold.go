@@ -3,6 +3,7 @@ package steps
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/standing"
@@ -32,13 +33,6 @@ func (x *explainer) explain(err error) error {
 		limit = step.After
 	}
 	f := held.Fault
-	name := "a webhook"
-	if f.Webhook != "" {
-		name = fmt.Sprintf("webhook %q", f.Webhook)
-	}
-	if key := f.ServiceKey(); key != "" {
-		name += " (Service " + key + ")"
-	}
 	last := f.Cause
 	if r, missing := held.Standing.Ladder.Missing(); missing && r.Reason != f.Cause {
 		last += "; " + r.String()
@@ -46,8 +40,30 @@ func (x *explainer) explain(err error) error {
 	if owner := x.owners.Of(held.Standing.Owner); owner != "" {
 		last += "; it belongs to " + owner
 	}
-	timeout := &runner.TimeoutError{After: limit, For: name + " to judge " + held.Request.String(), Last: last}
-	return &heldInVain{runner.WithHint(timeout, x.owners.Hint(held.Standing, f)), err, held, x.gate}
+	timeout := &runner.TimeoutError{After: limit, For: awaited(f) + held.Request.String(), Last: last}
+	return &heldInVain{runner.WithHint(timeout, x.hint(held)), err, held, x.gate}
+}
+
+// awaited is what a request with a fault waited for, up to the request's name.
+func awaited(f webhook.Fault) string {
+	if nameOf(f) == runner.APIServer {
+		return "the API server to take "
+	}
+	name := "a webhook"
+	if f.Webhook != "" {
+		name = fmt.Sprintf("webhook %q", f.Webhook)
+	}
+	if key := f.ServiceKey(); key != "" {
+		name += " (Service " + key + ")"
+	}
+	return name + " to judge "
+}
+
+func (x *explainer) hint(held *hold.Error) string {
+	if held.Fault.Kind == webhook.Server {
+		return "is the API server healthy? try kubectl get --raw '/readyz?verbose'"
+	}
+	return x.owners.Hint(held.Standing, held.Fault)
 }
 
 // heldInVain is a timeout whose chain still has the client's own error.
@@ -56,6 +72,16 @@ type heldInVain struct {
 	client error
 	held   *hold.Error
 	gate   *hold.Gate
+}
+
+// Error is a summary of one line, and the API server's own text below it where
+// that says more.
+func (e *heldInVain) Error() string {
+	raw := strings.TrimSpace(e.held.Fault.Message)
+	if raw == "" || raw == e.held.Fault.Cause {
+		return e.error.Error()
+	}
+	return e.error.Error() + "\n(API server: " + raw + ")"
 }
 
 func (e *heldInVain) Unwrap() []error { return []error{e.error, e.client} }
