@@ -21,6 +21,8 @@ const (
 	// relist is how long a collection is watched until it is listed anew, so
 	// that a missed event is made up for (zarf-dev/zarf#4716).
 	relist = 30 * time.Second
+	// relistLarge is the same for CRDs, whose schemas make a list large.
+	relistLarge = 5 * time.Minute
 	// poll is the distance of lists where watching is forbidden.
 	poll = 2 * time.Second
 	// denied is the distance of tries where listing is forbidden.
@@ -29,8 +31,8 @@ const (
 	away = 2 * time.Second
 	// breath is the least distance of watches that end at once.
 	breath = 500 * time.Millisecond
-	// page is how many objects a list asks for at once.
-	page = 250
+	// page is how many objects a list asks for at once; CRDs have up to 1 MiB each.
+	page = 50
 )
 
 // follower keeps a copy of one collection, as values of T. Its run method ends
@@ -43,6 +45,8 @@ type follower[T any] struct {
 	// what names the collection for people: the resource, and where.
 	what    string
 	options metav1.ListOptions
+	// relist is how long the collection is watched at once.
+	relist time.Duration
 	// read makes a T of an object; one that it cannot make is left out.
 	read func(*unstructured.Unstructured) (T, error)
 	// changed is told of every change, by the goroutine of run.
@@ -188,7 +192,7 @@ func key(u *unstructured.Unstructured) string { return u.GetNamespace() + "/" + 
 // watch follows the collection from a version on, until it is to be listed
 // anew: also when the watch hangs and says nothing any more.
 func (f *follower[T]) watch(ctx context.Context, version string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, relist, errors.New("it is time to list again"))
+	ctx, cancel := context.WithTimeoutCause(ctx, f.relist, errors.New("it is time to list again"))
 	defer cancel()
 	options := f.options
 	options.ResourceVersion = version

@@ -213,7 +213,12 @@ func (s *Survey) services(t Target) map[string]bool {
 // than its webhook: the schemas of a cluster's CRDs can take some 100 MB.
 func (s *Survey) configure(gvr schema.GroupVersionResource) *configurations {
 	ctx, stop := cancellable(context.Background())
-	f := &follower[[]webhook.Entry]{api: s.client.Resource(gvr), what: gvr.Resource, read: webhook.EntriesOf, changed: s.configured}
+	f := &follower[[]webhook.Entry]{
+		api: s.client.Resource(gvr), what: gvr.Resource, relist: relist, read: webhook.EntriesOf, changed: s.configured,
+	}
+	if gvr == definitions {
+		f.relist = relistLarge
+	}
 	s.running.Go(func() { f.run(ctx) })
 	return &configurations{f, stop}
 }
