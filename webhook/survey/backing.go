@@ -69,7 +69,7 @@ func (s *Survey) back(key string) *backing {
 func newFollower[T any](b *backing, gvr schema.GroupVersionResource, options metav1.ListOptions, changed func()) *follower[*T] {
 	return &follower[*T]{
 		relist: relist,
-		api: b.survey.client.Resource(gvr).Namespace(b.namespace), what: gvr.Resource + " in namespace " + b.namespace,
+		api:    b.survey.client.Resource(gvr).Namespace(b.namespace), what: gvr.Resource + " in namespace " + b.namespace,
 		options: options, read: typed[T], changed: changed,
 	}
 }
