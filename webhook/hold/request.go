@@ -123,8 +123,7 @@ func routeOf(req *http.Request) route {
 // readFault looks whether a response is about a webhook. The response of a
 // fault that can be waited for is closed; any other can be read as if nobody had.
 func readFault(resp *http.Response, req *http.Request) (*http.Response, webhook.Fault, error) {
-	// A fault is a server error, or the Forbidden of an API server that starts.
-	if resp.StatusCode < 500 && resp.StatusCode != http.StatusForbidden {
+	if resp.StatusCode < http.StatusBadRequest { // a denial has any code of an error
 		return resp, webhook.Fault{Class: webhook.None}, nil
 	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus+1))
@@ -138,6 +137,9 @@ func readFault(resp *http.Response, req *http.Request) (*http.Response, webhook.
 		return resp, webhook.Fault{Class: webhook.None}, nil
 	}
 	f := webhook.Classify(decodeStatus(b)).ForRequest(groupVersion(req), idempotent(req))
+	if f.Kind == webhook.Definition { // whether somebody brings that CRD is not known here
+		return resp, webhook.Fault{Class: webhook.None}, nil
+	}
 	if f.Waitable() {
 		rest.Close()
 		return nil, f, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -113,9 +114,16 @@ func TestTransportHoldsUntilTheWebhookAnswers(t *testing.T) {
 }
 
 func TestTransportReturnsADenialUntouched(t *testing.T) {
+	for _, code := range []int32{400, 403, 409, 422, 500} { // the webhook chooses
+		t.Run(fmt.Sprint(code), func(t *testing.T) { returnsADenial(t, code) })
+	}
+}
+
+func returnsADenial(t *testing.T, code int32) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{answer: func(string) (*metav1.Status, error) {
-			return &metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: denial}, nil
+			return &metav1.Status{Status: metav1.StatusFailure, Code: code, Message: denial}, nil
 		}}
 		var notices []Notice
 		tr := &Transport{Base: server, Gate: NewGate(nil), Notify: func(n Notice) { notices = append(notices, n) }}
@@ -130,6 +138,25 @@ func TestTransportReturnsADenialUntouched(t *testing.T) {
 		require.Len(t, notices, 1, "a denial is told, not held")
 		require.Equal(t, Refused, notices[0].Event)
 		require.Equal(t, "Widget/demo/w1", notices[0].Request.String())
+	})
+}
+
+// A kind that is not served yet is the client's to wait for.
+func TestTransportDoesNotHoldForDefinitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &apiServer{answer: func(string) (*metav1.Status, error) {
+			return &metav1.Status{
+				Status: metav1.StatusFailure, Code: 404, Reason: metav1.StatusReasonNotFound,
+				Message: "the server could not find the requested resource",
+			}, nil
+		}}
+		tr := &Transport{Base: server, Gate: NewGate(nil)}
+
+		resp, err := tr.RoundTrip(create(t.Context(), t, "w1"))
+
+		require.NoError(t, err)
+		require.Equal(t, http.StatusNotFound, resp.StatusCode)
+		require.EqualValues(t, 1, server.sends.Load())
 	})
 }
 
