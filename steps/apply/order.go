@@ -47,6 +47,10 @@ var builtinGroups = map[string]bool{
 	"storagemigration.k8s.io": true,
 }
 
+// Before tells whether a step is done with objects of kind a, unless they are
+// held for a webhook, before it sends objects of kind b.
+func Before(a, b schema.GroupKind) bool { return phaseOf(a) < phaseOf(b) }
+
 func phaseOf(gk schema.GroupKind) phase {
 	switch {
 	case gk == namespaceKind, gk.Group == crdGroup:

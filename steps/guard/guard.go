@@ -38,7 +38,7 @@ func Find(ctx context.Context, p *plan.Plan, source Source, k Known) ([]runner.G
 		if err != nil {
 			problems = append(problems, fmt.Errorf("step %q: %w", s.Name, err))
 		}
-		f.steps = append(f.steps, &step{name: s.Name, objects: objects})
+		f.steps = append(f.steps, &step{name: s.Name, charted: s.Helm != nil, objects: objects})
 	}
 	for _, s := range f.steps {
 		problems = append(problems, f.read(s)...)
@@ -58,8 +58,9 @@ type finder struct {
 
 type step struct {
 	name    string
+	charted bool // Helm sends the objects
 	objects []*unstructured.Unstructured
-	entries []webhook.Entry
+	entries []entry
 }
 
 // read takes note of what a step's objects mean for other objects. The errors
@@ -83,7 +84,9 @@ func (f *finder) read(s *step) []error {
 		}
 		entries, err := webhook.EntriesOf(o)
 		problem(err)
-		s.entries = append(s.entries, entries...)
+		for _, e := range entries {
+			s.entries = append(s.entries, entry{e, o})
+		}
 	}
 	return problems
 }
@@ -131,9 +134,9 @@ func (f *finder) pair(ctx context.Context, by, s *step, ordered bool) []runner.G
 		r := f.kinds.request(o)
 		var calls, may []string
 		for _, e := range by.entries {
-			switch outcome := f.outcome(ctx, e, r); {
+			switch outcome := f.outcome(ctx, e.Entry, r); {
 			case outcome == match.Skips:
-			case outcome == match.Maybe || !ordered:
+			case outcome == match.Maybe, !ordered, s == by && !e.precedes(s, o):
 				may = append(may, e.Name)
 			default:
 				calls = append(calls, e.Name)

@@ -1,0 +1,52 @@
+package helm
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Before tells whether an install is done with the rendered object a before it
+// sends b. Objects of one kind are sent side by side; hooks of one sort are
+// sent one by one, and are taken to have no order here.
+func Before(a, b *unstructured.Unstructured) bool {
+	if x, y := stageOf(a), stageOf(b); x != template || y != template {
+		return x < y
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.GetKind(), b.GetKind())) < 0
+}
+
+// stage is the part of an install that sends an object.
+type stage int
+
+const (
+	preInstall stage = iota
+	template
+	postInstall
+)
+
+func stageOf(o *unstructured.Unstructured) stage {
+	for event := range strings.SplitSeq(o.GetAnnotations()[release.HookAnnotation], ",") {
+		switch release.HookEvent(strings.TrimSpace(event)) {
+		case release.HookPreInstall:
+			return preInstall
+		case release.HookPostInstall:
+			return postInstall
+		}
+	}
+	return template
+}
+
+// rank is the place of an object's kind in Helm's order; the kinds that it does
+// not have come last, by name (helm.sh/helm/v3 pkg/releaseutil/kind_sorter.go,
+// lessByKind, which is not exported).
+func rank(o *unstructured.Unstructured) int {
+	if i := slices.Index(releaseutil.InstallOrder, o.GetKind()); i >= 0 {
+		return i
+	}
+	return len(releaseutil.InstallOrder)
+}
