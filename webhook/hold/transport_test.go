@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -175,64 +174,6 @@ func TestTransportEndsAHoldWithADenial(t *testing.T) {
 
 		require.NoError(t, err)
 		require.Equal(t, http.StatusForbidden, resp.StatusCode)
-	})
-}
-
-func TestTransportLetsOneRequestLead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const objects = 20
-		server := &apiServer{answer: readyAfter(8*time.Second, refused)}
-		tr := &Transport{Base: server, Gate: NewGate(nil)}
-		alone := &apiServer{answer: readyAfter(8*time.Second, refused)}
-
-		var wg sync.WaitGroup
-		var last atomic.Int64
-		start := time.Now()
-		for range objects {
-			wg.Go(func() {
-				_, err := tr.RoundTrip(create(t.Context(), t, "w"))
-				require.NoError(t, err)
-				last.Store(max(last.Load(), int64(time.Since(start))))
-			})
-		}
-		wg.Go(func() {
-			one := &Transport{Base: alone, Gate: NewGate(nil)}
-			_, err := one.RoundTrip(create(t.Context(), t, "w"))
-			require.NoError(t, err)
-		})
-		time.Sleep(time.Second)
-		server.most.Store(0)
-		time.Sleep(6 * time.Second)
-		require.EqualValues(t, 1, server.most.Load(), "while the webhook is down, one request is sent at a time")
-		wg.Wait()
-		// Each of the others costs two sends: the first one, and the one that is admitted.
-		require.InDelta(t, alone.sends.Load()+2*(objects-1), server.sends.Load(), 12)
-		require.Less(t, time.Duration(last.Load()), 9500*time.Millisecond)
-	})
-}
-
-func TestTransportLeaderGoesAndTheNextOneLeads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := &apiServer{answer: readyAfter(8*time.Second, refused)}
-		tr := &Transport{Base: server, Gate: NewGate(nil)}
-		ctx, cancel := context.WithCancelCause(t.Context())
-		stop := errors.New("interrupted")
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			_, err := tr.RoundTrip(create(ctx, t, "leader"))
-			require.ErrorIs(t, err, stop)
-			var held *Error
-			require.ErrorAs(t, err, &held)
-			require.Equal(t, "Widget/demo/leader", held.Request.String())
-		})
-		time.Sleep(time.Second)
-		wg.Go(func() {
-			_, err := tr.RoundTrip(create(t.Context(), t, "next"))
-			require.NoError(t, err)
-		})
-		time.Sleep(time.Second)
-		cancel(stop)
-		wg.Wait()
 	})
 }
 
