@@ -114,6 +114,7 @@ func TestCanaries(t *testing.T) {
 			}
 			require.ErrorContains(t, out.err, tt.err)
 			require.NotEmpty(t, runner.HintOf(out.err))
+			require.NotContains(t, runner.HintOf(out.err), "can be deleted", "they work")
 			timedOut := (*runner.TimeoutError)(nil)
 			require.Equal(t, !tt.timeout, runner.IsPermanent(out.err))
 			if tt.timeout {

@@ -23,6 +23,15 @@ func at(r webhook.Reading, owner webhook.Owner) survey.Standing {
 	return survey.Standing{Entry: e, Ladder: webhook.Ladder{{Rung: webhook.Configured, State: webhook.Ready}, r}}
 }
 
+// stale is a webhook of Service ns/s that somebody left behind before it was trusted.
+func stale(owner webhook.Owner) survey.Standing {
+	st := at(webhook.Reading{Rung: webhook.Trusted, State: webhook.Waiting, Reason: "no CA bundle"}, owner)
+	st.Ladder = append(st.Ladder,
+		webhook.Reading{Rung: webhook.Routed, State: webhook.Waiting, Reason: "no Service"},
+		webhook.Reading{Rung: webhook.Backed, State: webhook.Waiting, Reason: "no endpoints"})
+	return st
+}
+
 // A webhook is told at the lowest rung that it misses, else at the lowest of
 // which nothing is known, else at the highest.
 func TestOf(t *testing.T) {
@@ -87,6 +96,8 @@ func TestHint(t *testing.T) {
 		want     string
 	}{
 		"a bundle":              {at(webhook.Reading{Rung: webhook.Trusted, State: webhook.Waiting}, foreign), none, "fills the CA bundle in"},
+		"a stale one without":   {stale(foreign), none, "kubectl delete validatingwebhookconfiguration c"},
+		"one to be trusted":     {stale(webhook.Owner{}), none, "fills the CA bundle in"},
 		"a stale one":           {at(webhook.Reading{Rung: webhook.Backed, State: webhook.Waiting}, foreign), none, "kubectl delete validatingwebhookconfiguration c"},
 		"a pod":                 {at(webhook.Reading{Rung: webhook.Backed, State: webhook.Waiting, Source: webhook.Object{Kind: "Pod", Namespace: "ns", Name: "p"}}, webhook.Owner{}), none, "kubectl describe pod -n ns p"},
 		"not healing":           {at(webhook.Reading{Rung: webhook.Serving, State: webhook.Failed}, foreign), webhook.Fault{Class: webhook.Misconfigured}, "does not heal by waiting"},
