@@ -168,7 +168,7 @@ func TestAPlanWithoutStepsSucceeds(t *testing.T) {
 }
 
 // Guards are told once they are found; whoever looks for them is stopped and
-// waited for when the run ends before.
+// waited for when the run ends before, unless that was aborted.
 func TestGuards(t *testing.T) {
 	guards := []runner.Guard{{Step: "a", By: "a", Webhooks: []string{"v"}, Objects: 2}}
 	nap := always(func(context.Context, runner.Reporter) error {
@@ -202,6 +202,20 @@ func TestGuards(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, x.Guards())
 			require.True(t, stopped)
+		})
+	})
+	t.Run("aborted", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			abort := make(chan struct{})
+			time.AfterFunc(time.Second, func() { close(abort) })
+			r := runner.Runner{Resolve: nap, Abort: abort, Guards: func(context.Context) []runner.Guard {
+				time.Sleep(time.Hour) // whatever its context says
+				return guards
+			}}
+			start := time.Now()
+			_, err := r.Run(t.Context(), steps("a"))
+			require.ErrorIs(t, err, runner.ErrAborted)
+			require.Equal(t, time.Second, time.Since(start))
 		})
 	})
 }
