@@ -75,7 +75,8 @@ func (r *Runner) Run(ctx context.Context, p *plan.Plan) (*Execution, error) {
 	return l.finish()
 }
 
-// look begins to look for guards, and gives the function that ends it.
+// look begins to look for guards, and gives the function that ends it and, unless
+// the run was aborted, waits for that.
 func (l *loop) look(ctx context.Context, find func(context.Context) []Guard) (end func()) {
 	if find == nil {
 		return func() {}
@@ -89,7 +90,13 @@ func (l *loop) look(ctx context.Context, find func(context.Context) []Guard) (en
 		case <-ctx.Done():
 		}
 	}()
-	return func() { cancel(errRunOver); <-over }
+	return func() {
+		cancel(errRunOver)
+		select {
+		case <-over:
+		case <-l.abort:
+		}
+	}
 }
 
 var errRunOver = errors.New("the run is over")
