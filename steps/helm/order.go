@@ -31,10 +31,10 @@ const (
 
 func stageOf(o *unstructured.Unstructured) stage {
 	for event := range strings.SplitSeq(o.GetAnnotations()[release.HookAnnotation], ",") {
-		switch release.HookEvent(strings.TrimSpace(event)) {
-		case release.HookPreInstall:
+		switch strings.TrimSpace(event) {
+		case release.HookPreInstall.String():
 			return preInstall
-		case release.HookPostInstall:
+		case release.HookPostInstall.String():
 			return postInstall
 		}
 	}
