@@ -1,0 +1,92 @@
+package helm_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/repo"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/steps/helm"
+)
+
+// remote is a chart in a repository that never answers its first request, and a
+// channel that is closed when that came.
+func remote(t *testing.T) (*helm.Chart, <-chan struct{}) {
+	t.Helper()
+	dir := t.TempDir()
+	_, err := chartutil.Save(&chart.Chart{
+		Metadata:  &chart.Metadata{APIVersion: chart.APIVersionV2, Name: "x", Version: "0.1.0"},
+		Templates: []*chart.File{{Name: "templates/map.yaml", Data: []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}")}},
+	}, dir)
+	require.NoError(t, err)
+	asked := make(chan struct{})
+	first := make(chan bool, 1)
+	first <- true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		select {
+		case <-first:
+			close(asked)
+			<-req.Context().Done()
+		default:
+			http.FileServer(http.Dir(dir)).ServeHTTP(w, req)
+		}
+	}))
+	t.Cleanup(server.Close)
+	index, err := repo.IndexDirectory(dir, server.URL)
+	require.NoError(t, err)
+	require.NoError(t, index.WriteFile(filepath.Join(dir, "index.yaml"), 0o600))
+	c, err := helm.NewChart(&plan.Plan{}, plan.Step{Name: "s", Helm: &plan.Helm{Chart: "x", Repo: server.URL}}, "default")
+	require.NoError(t, err)
+	return c, asked
+}
+
+// A chart is fetched for whoever asks first. The others wait as long as they
+// want to, and get it also if the first one was stopped.
+func TestChartIsFetchedForAll(t *testing.T) {
+	c, asked := remote(t)
+	render := func(ctx context.Context) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			objects, err := c.Render(ctx, helm.Capabilities{})
+			if err == nil && len(objects) != 1 {
+				err = errors.New("not the chart")
+			}
+			done <- err
+		}()
+		return done
+	}
+	tired, stopped := errors.New("tired"), errors.New("stopped")
+	firstCtx, stop := context.WithCancelCause(t.Context())
+	first := render(firstCtx)
+	<-asked
+	patient := render(t.Context())
+	waiterCtx, leave := context.WithCancelCause(t.Context())
+	waiter := render(waiterCtx)
+
+	leave(tired)
+	require.ErrorIs(t, <-waiter, tired, "it does not wait for the first")
+	stop(stopped)
+	require.ErrorIs(t, <-first, stopped)
+	require.NoError(t, <-patient)
+}
+
+// Rendering does not begin for nobody.
+func TestRenderEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stopped := errors.New("stopped")
+	cancel(stopped)
+	c, err := helm.NewChart(&plan.Plan{}, plan.Step{Name: "s", Helm: &plan.Helm{Chart: "./nowhere"}}, "default")
+	require.NoError(t, err)
+
+	_, err = c.Render(ctx, helm.Capabilities{})
+
+	require.ErrorIs(t, err, stopped)
+}
