@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"sync"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
@@ -43,7 +42,7 @@ func NewChart(p *plan.Plan, step plan.Step, namespace string) (*Chart, error) {
 	if problems := validation.IsDNS1123Label(c.namespace); len(problems) > 0 {
 		return nil, fmt.Errorf("namespace %q: %s", c.namespace, problems[0])
 	}
-	c.source = source{spec: spec, path: p.Abs(spec.Chart)}
+	c.source = source{spec: spec, path: p.Abs(spec.Chart), turn: make(chan struct{}, 1)}
 	return c, nil
 }
 
@@ -53,7 +52,9 @@ type source struct {
 	spec plan.Helm
 	path string // of a local chart
 
-	mu      sync.Mutex
+	// turn has room for the one who may fetch, and use archive. Whoever waits
+	// for it can stop to do so, and fetches anew if the one before was stopped.
+	turn    chan struct{}
 	archive []byte
 }
 
@@ -81,24 +82,38 @@ func (s *source) open(ctx context.Context) (*chart.Chart, error) {
 		}
 		return ch, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.archive == nil {
-		b, err := fetch(ctx, s.spec)
-		if err != nil {
-			err = fmt.Errorf("fetching chart %s: %w", s.spec.Chart, err)
-			if ctx.Err() == nil && runner.HintOf(err) == "" {
-				err = runner.WithHint(err, fetchHint(s.spec))
-			}
-			return nil, withoutPasswords(err, s.spec.Chart, s.spec.Repo)
+	archive, err := s.fetched(ctx)
+	if err != nil {
+		err = fmt.Errorf("fetching chart %s: %w", s.spec.Chart, err)
+		if ctx.Err() == nil && runner.HintOf(err) == "" {
+			err = runner.WithHint(err, fetchHint(s.spec))
 		}
-		s.archive = b
+		return nil, withoutPasswords(err, s.spec.Chart, s.spec.Repo)
 	}
-	ch, err := loader.LoadArchive(bytes.NewReader(s.archive))
+	ch, err := loader.LoadArchive(bytes.NewReader(archive))
 	if err != nil {
 		return nil, runner.Permanent(fmt.Errorf("reading chart %s: %w", public(s.spec.Chart), err))
 	}
 	return ch, nil
+}
+
+// fetched is the archive of a chart from afar.
+func (s *source) fetched(ctx context.Context) ([]byte, error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s.archive != nil {
+		return s.archive, nil
+	}
+	archive, err := fetch(ctx, s.spec)
+	if err != nil {
+		return nil, err
+	}
+	s.archive = archive
+	return archive, nil
 }
 
 func fetchHint(spec plan.Helm) string {

@@ -37,9 +37,15 @@ func (c *Chart) Render(ctx context.Context, has Capabilities) ([]*unstructured.U
 	if err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil { // reading from disk and rendering know of no context
+		return nil, context.Cause(ctx)
+	}
 	ch, err := c.source.load(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	version := has.Version
 	if version == "" {
