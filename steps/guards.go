@@ -37,7 +37,7 @@ func Guards(ctx context.Context, p *plan.Plan) ([]runner.Guard, error) {
 // the charts that the steps fetch anyway. What cannot be read is left out: its
 // step will say why.
 func (s *Steps) Guards(ctx context.Context) []runner.Guard {
-	served, version, err := s.cluster.Serves()
+	served, version, err := s.cluster.Serves(ctx)
 	if err != nil {
 		return nil
 	}

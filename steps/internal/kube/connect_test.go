@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,34 @@ import (
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/runner"
 )
+
+// What the server serves is asked for no longer than anybody wants to know.
+func TestServesEndsWithItsContext(t *testing.T) {
+	hangs := make(chan struct{})
+	hang := sync.OnceFunc(func() { close(hangs) })
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/version" {
+			_, _ = w.Write([]byte(`{"gitVersion":"v1.36.3"}`))
+			return
+		}
+		hang()
+		<-req.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	flags := genericclioptions.NewConfigFlags(false)
+	*flags.KubeConfig = kubeconfig(t, server.URL)
+	cluster, err := Connect(t.Context(), flags, "test")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-hangs
+		cancel(nil)
+	}()
+
+	_, _, err = cluster.Serves(ctx)
+
+	require.ErrorIs(t, err, context.Canceled)
+}
 
 // kubeconfig writes one whose cluster is at server.
 func kubeconfig(t *testing.T, server string) string {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -65,12 +66,13 @@ func (c *Cluster) Served(ctx context.Context, kinds []schema.GroupVersionKind) e
 
 // Serves lists what the API server serves, from the shared cache, and its
 // version. What an API service does not tell is left out.
-func (c *Cluster) Serves() (lists []*metav1.APIResourceList, gitVersion string, err error) {
-	v, err := c.discovery.ServerVersion()
+func (c *Cluster) Serves(ctx context.Context) (lists []*metav1.APIResourceList, gitVersion string, err error) {
+	served := discovery.ToDiscoveryInterfaceWithContext(c.discovery)
+	v, err := served.ServerVersionWithContext(ctx)
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the cluster's version: %w", err)
 	}
-	_, lists, err = c.discovery.ServerGroupsAndResources()
+	_, lists, err = served.ServerGroupsAndResourcesWithContext(ctx)
 	if len(lists) == 0 && err != nil {
 		return nil, "", fmt.Errorf("reading what the cluster serves: %w", err)
 	}
