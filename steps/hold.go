@@ -35,7 +35,7 @@ func (x *explainer) explain(err error) error {
 	f := held.Fault
 	last := f.Cause
 	if r, missing := held.Standing.Ladder.Missing(); missing && r.Reason != f.Cause {
-		last += "; " + r.String()
+		last += "; " + standing.Lacks(held.Standing.Ladder)
 	}
 	if owner := x.owners.Of(held.Standing.Owner); owner != "" {
 		last += "; it belongs to " + owner

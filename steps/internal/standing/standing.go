@@ -96,15 +96,16 @@ func (o Owners) Installer(owner webhook.Owner) string {
 func (o Owners) Hint(st survey.Standing, f webhook.Fault) string {
 	foreign := st.Owner.String() != "" && o.Installer(st.Owner) == ""
 	missing, _ := st.Ladder.Missing()
+	_, gone := nothingBehind(st.Ladder)
 	service := cmp.Or(st.Service(), f.ServiceKey())
 	switch {
 	case f.Kind == webhook.Conversion:
 		return "the CRD's conversion webhook must run before its objects can be read or written"
-	case missing.Rung == webhook.Trusted:
-		return "the operator, or cert-manager's cainjector, fills the CA bundle in: look at its log"
-	case foreign && (missing.Rung == webhook.Routed || missing.Rung == webhook.Backed):
+	case foreign && gone: // nobody is there to fill the CA bundle in either
 		return fmt.Sprintf("mend what should answer at Service %s, or, if nothing should any more, the webhook is stale: kubectl delete %s %s",
 			service, resourceOf(st.Kind), st.Configuration)
+	case missing.Rung == webhook.Trusted:
+		return "the operator, or cert-manager's cainjector, fills the CA bundle in: look at its log"
 	case missing.Source.Kind == "Pod":
 		return fmt.Sprintf("look at the pod: kubectl describe pod -n %s %s", missing.Source.Namespace, missing.Source.Name)
 	case f.Class == webhook.Misconfigured:
@@ -120,6 +121,31 @@ func (o Owners) Hint(st survey.Standing, f webhook.Fault) string {
 	default:
 		return "find its configuration with: kplan webhooks"
 	}
+}
+
+// nothingBehind finds the lower one of the rungs that say what is behind a webhook
+// which it did not reach.
+func nothingBehind(l webhook.Ladder) (webhook.Reading, bool) {
+	for _, rung := range []webhook.Rung{webhook.Routed, webhook.Backed} {
+		if r, ok := l.At(rung); ok && (r.State == webhook.Waiting || r.State == webhook.Failed) {
+			return r, true
+		}
+	}
+	return webhook.Reading{}, false
+}
+
+// Lacks says which rung a webhook did not reach, and, if its CA bundle is what is
+// missing, that there is nothing behind it either: two faults with one cause, or
+// with two. It is "" when no rung is missing.
+func Lacks(l webhook.Ladder) string {
+	r, missing := l.Missing()
+	if !missing {
+		return ""
+	}
+	if behind, gone := nothingBehind(l); gone && behind.Rung != r.Rung {
+		return r.String() + "; " + behind.String()
+	}
+	return r.String()
 }
 
 func resourceOf(k webhook.Kind) string {

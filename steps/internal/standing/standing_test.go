@@ -110,6 +110,13 @@ func TestHint(t *testing.T) {
 	}
 }
 
+// A missing CA bundle does not hide that nothing is behind the webhook.
+func TestLacks(t *testing.T) {
+	require.Equal(t, "trusted: no CA bundle; routed: no Service", standing.Lacks(stale(webhook.Owner{}).Ladder))
+	require.Equal(t, "backed: no endpoints", standing.Lacks(at(webhook.Reading{Rung: webhook.Backed, State: webhook.Waiting, Reason: "no endpoints"}, webhook.Owner{}).Ladder))
+	require.Empty(t, standing.Lacks(at(webhook.Reading{Rung: webhook.Serving, State: webhook.Unknown}, webhook.Owner{}).Ladder))
+}
+
 // Only a timeout is told as one; why a run was stopped is not hidden.
 func TestTimedOut(t *testing.T) {
 	bound := &runner.TimeoutError{After: time.Minute}
