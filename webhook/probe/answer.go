@@ -29,8 +29,10 @@ type answer struct {
 	refusal string
 	// absent is what has to be there first, and is not: its namespace.
 	absent string
-	// forbidden is why the user may not create it.
+	// forbidden is why the user may not create it. rights says that it is the
+	// authorizer who forbids it, and no quota or other admission plugin.
 	forbidden string
+	rights    bool
 }
 
 // send creates an object by dry run. An error is the context's cause, or one
@@ -78,7 +80,14 @@ func read(ctx context.Context, err error, u *unstructured.Unstructured) (answer,
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return answer{refusal: text}, nil
 	case apierrors.IsForbidden(err):
-		return answer{forbidden: text}, nil
+		return answer{forbidden: text, rights: unauthorized(s.Message)}, nil
 	}
 	return answer{}, err
+}
+
+// unauthorized tells the authorizer's words from those of admission plugins, which
+// answer Forbidden as well (k8s.io/apiserver
+// pkg/endpoints/handlers/responsewriters/errors.go).
+func unauthorized(message string) bool {
+	return strings.Contains(message, `User "`) && strings.Contains(message, `" cannot `)
 }

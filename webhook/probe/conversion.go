@@ -22,7 +22,7 @@ func (p *Probe) askConversion(ctx context.Context, client dynamic.Interface) (Ou
 	case ctx.Err() != nil:
 		return Outcome{}, context.Cause(ctx)
 	case apierrors.IsForbidden(err):
-		return unproven("its CustomResourceDefinition may not be read"), nil
+		return Outcome{State: Unproven, Reason: "its CustomResourceDefinition may not be read", Forbidden: true}, nil
 	case err != nil:
 		return Outcome{}, err
 	}
@@ -32,12 +32,14 @@ func (p *Probe) askConversion(ctx context.Context, client dynamic.Interface) (Ou
 	for _, gvr := range versions {
 		o, err := p.askList(ctx, client, gvr, whole)
 		if err == nil && o.State == Unproven {
-			o, err = p.askConverted(ctx, client, crd, gvr)
+			var more Outcome
+			more, err = p.askConverted(ctx, client, crd, gvr)
+			o = o.or(more)
 		}
 		if err != nil || o.State == Missing {
 			return o, err
 		}
-		proven, last = proven || o.State == Proven, o
+		proven, last = proven || o.State == Proven, last.or(o)
 	}
 	if proven {
 		return Outcome{State: Proven}, nil
@@ -80,7 +82,7 @@ func (p *Probe) askList(ctx context.Context, client dynamic.Interface, gvr schem
 	case a.fault.Kind != "":
 		return p.failed(a.fault), nil
 	}
-	return unproven(a.absent + a.forbidden + a.refusal), nil
+	return Outcome{State: Unproven, Reason: a.absent + a.forbidden + a.refusal, Forbidden: a.rights}, nil
 }
 
 // askConverted creates a made-up object in a version by dry run.
@@ -108,5 +110,7 @@ func (p *Probe) askConverted(ctx context.Context, client dynamic.Interface, crd 
 	case a.fault.Kind != "":
 		return p.failed(a.fault), nil
 	}
-	return unproven("there is no object to convert, and a made-up one is refused: " + a.absent + a.forbidden + a.refusal), nil
+	o := unproven("there is no object to convert, and a made-up one is refused: " + a.absent + a.forbidden + a.refusal)
+	o.Forbidden = a.rights
+	return o, nil
 }

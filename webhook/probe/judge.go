@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/match"
@@ -94,7 +95,7 @@ func (p *Probe) judgeObject(ctx context.Context, d dryRun, a answer) Outcome {
 	case a.refusal != "":
 		return unproven("the object that it was asked with is not valid: " + a.refusal)
 	case a.absent != "" || a.forbidden != "":
-		return unproven(a.absent + a.forbidden)
+		return Outcome{State: Unproven, Reason: a.absent + a.forbidden, Forbidden: a.rights}
 	}
 	return p.admitted(d)
 }
@@ -105,9 +106,16 @@ func (p *Probe) admitted(d dryRun) Outcome {
 	case p.entry.FailurePolicy == admissionv1.Ignore:
 		return unproven(ignores)
 	case d.verdict.Outcome != match.Calls:
-		return unproven("it may not have been asked: " + d.verdict.Reason)
+		o := unproven("it may not have been asked: " + d.verdict.Reason)
+		o.Forbidden = p.means.Unlabelled && d.request.Namespace != "" && !selectsAll(p.entry.NamespaceSelector)
+		return o
 	}
 	return Outcome{State: Proven}
+}
+
+// selectsAll tells whether a selector asks for no label.
+func selectsAll(s *metav1.LabelSelector) bool {
+	return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0
 }
 
 // failed says that the call to a webhook failed.

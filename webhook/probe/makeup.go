@@ -52,13 +52,13 @@ func (p *Probe) makeUp(ctx context.Context, client dynamic.Interface) ([]*unstru
 				return nil, Outcome{}, err
 			}
 			if name == "" {
-				reason = unproven(why)
+				reason = reason.or(why)
 				continue
 			}
 			u.SetNamespace(name)
 		}
 		if d, err := p.prepare(ctx, u); err != nil || d.verdict.Outcome == match.Skips {
-			reason = unproven("it is called for no creation of a kind that can be made up: " + d.verdict.Reason)
+			reason = reason.or(unproven("it is called for no creation of a kind that can be made up: " + d.verdict.Reason))
 			continue
 		}
 		if samples = append(samples, u); len(samples) == mostSamples {
@@ -123,33 +123,33 @@ func schemaOf(crd *unstructured.Unstructured, version string) map[string]any {
 }
 
 // namespace picks one in which the webhook is called: that of its Service if it
-// is, else any other. Without one the text says why.
-func (p *Probe) namespace(ctx context.Context, client dynamic.Interface) (name, why string, err error) {
+// is, else any other. Without one the outcome says why.
+func (p *Probe) namespace(ctx context.Context, client dynamic.Interface) (name string, why Outcome, err error) {
 	selector := p.entry.NamespaceSelector
 	if selector == nil {
 		selector = &metav1.LabelSelector{}
 	}
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
-		return "", err.Error(), nil
+		return "", unproven(err.Error()), nil
 	}
 	list, err := client.Resource(namespaces).List(ctx, metav1.ListOptions{LabelSelector: s.String()})
 	switch {
 	case ctx.Err() != nil:
-		return "", "", context.Cause(ctx)
+		return "", Outcome{}, context.Cause(ctx)
 	case apierrors.IsForbidden(err):
-		return "", "namespaces may not be listed", nil
+		return "", Outcome{State: Unproven, Reason: "namespaces may not be listed", Forbidden: true}, nil
 	case err != nil:
-		return "", "", err
+		return "", Outcome{}, err
 	}
 	for _, ns := range list.Items {
 		switch {
 		case ns.GetDeletionTimestamp() != nil:
 		case p.entry.Client.Service != nil && ns.GetName() == p.entry.Client.Service.Namespace:
-			return ns.GetName(), "", nil
+			return ns.GetName(), Outcome{}, nil
 		case name == "":
 			name = ns.GetName()
 		}
 	}
-	return name, "no namespace matches its namespaceSelector " + s.String(), nil
+	return name, unproven("no namespace matches its namespaceSelector " + s.String()), nil
 }

@@ -48,6 +48,21 @@ type Outcome struct {
 	Reason string
 	// Fault is why a call to the webhook failed; its Kind is empty when none did.
 	Fault webhook.Fault
+	// Canary was answered otherwise than expected, or could not be sent, though no
+	// call failed; nil when it is not the reason for Missing.
+	Canary *Canary
+	// Forbidden says that Unproven is for want of rights: somebody who has more of
+	// them could show whether the webhook answers.
+	Forbidden bool
+}
+
+// or gives the outcome of another try after one that was Unproven; one that is for
+// want of rights stays, unless the other try shows something.
+func (o Outcome) or(another Outcome) Outcome {
+	if o.Forbidden && another.State == Unproven {
+		return o
+	}
+	return another
 }
 
 // Mapper knows which resources the API server serves. A meta.RESTMapper is one.
@@ -72,6 +87,8 @@ type Means struct {
 	Canaries []Canary
 	// Objects will be created later anyway. Namespaced ones have a namespace.
 	Objects []*unstructured.Unstructured
+	// Unlabelled says that the labels of namespaces may not be read.
+	Unlabelled bool
 }
 
 // unserved is how long the kinds that a webhook is called for may be unknown to
@@ -123,8 +140,10 @@ func (p *Probe) Ask(ctx context.Context, client dynamic.Interface) (Outcome, err
 		if err != nil || more.State != Unproven {
 			return more, err
 		}
+		o = o.or(more)
 	}
-	return p.askSamples(ctx, client)
+	more, err := p.askSamples(ctx, client)
+	return o.or(more), err
 }
 
 // askCanaries sends the canaries that concern the webhook. Each must meet what
@@ -137,7 +156,9 @@ func (p *Probe) askCanaries(ctx context.Context, client dynamic.Interface) (Outc
 	for i, c := range p.means.Canaries {
 		d, err := p.prepare(ctx, c.Object)
 		if err != nil {
-			return missing(c.String() + ": " + err.Error()), nil
+			o := missing(c.String() + ": " + err.Error())
+			o.Canary = &c
+			return o, nil
 		}
 		if d.verdict.Outcome == match.Skips {
 			continue
@@ -152,6 +173,9 @@ func (p *Probe) askCanaries(ctx context.Context, client dynamic.Interface) (Outc
 		case err != nil:
 			return Outcome{}, err
 		case o.State == Missing:
+			if o.Fault.Kind == "" {
+				o.Canary = &c
+			}
 			return o, nil
 		case o.State == Proven, whole.State == Unproven:
 			whole = o
@@ -197,7 +221,7 @@ func (p *Probe) askSamples(ctx context.Context, client dynamic.Interface) (Outco
 		if err != nil || o.State != Unproven {
 			return o, err
 		}
-		last = o
+		last = last.or(o)
 	}
 	return last, nil
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -24,7 +23,7 @@ func selector(key, value string) *metav1.LabelSelector {
 }
 
 // answers is a client whose creations end as said, one after the other.
-func answers(t *testing.T, errs ...error) dynamic.Interface {
+func answers(t *testing.T, errs ...error) *fake.FakeDynamicClient {
 	t.Helper()
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "ns"}}}
 	c := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
@@ -84,6 +83,67 @@ func TestAskWithWildcards(t *testing.T) {
 		o, err := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}}, e).Ask(t.Context(), answers(t, nil))
 		require.NoError(t, err)
 		require.Equal(t, want, o.State, o.Reason)
+	}
+}
+
+// What is unproven for want of rights is told from what nobody could prove. One
+// try that was forbidden is enough: it might have proven the webhook.
+func TestAskWithoutRights(t *testing.T) {
+	status := func(message string) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: message}}
+	}
+	rights := status(`configmaps is forbidden: User "me" cannot create resource "configmaps" in API group "" in the namespace "ns"`)
+	quota := status(`configmaps "c" is forbidden: exceeded quota: q`)
+	for name, tt := range map[string]struct {
+		means     Means
+		selector  *metav1.LabelSelector
+		list      error
+		creations []error
+		want      bool
+		reason    string
+	}{
+		"namespaces may not be listed": {list: status("no"), want: true, reason: "namespaces may not be listed"},
+		"nothing may be created":       {creations: []error{rights}, want: true, reason: `User "me" cannot create`},
+		"a quota":                      {creations: []error{quota}, reason: "exceeded quota"},
+		"the first may not be created": {
+			means: Means{Objects: []*unstructured.Unstructured{configMap(nil)}}, creations: []error{rights, quota}, want: true, reason: `User "me" cannot create`,
+		},
+		"labels may not be read": {
+			means:    Means{Objects: []*unstructured.Unstructured{configMap(nil)}, Unlabelled: true},
+			selector: selector("guarded", "yes"), list: status("no"), creations: []error{nil}, want: true, reason: "labels of namespace",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := hook(webhook.Validating, "x", "a", admissionv1.Fail)
+			e.NamespaceSelector = tt.selector
+			tt.means.Mapper, tt.means.Matcher = onlyConfigMaps{}, &match.Matcher{}
+			client := answers(t, tt.creations...)
+			client.PrependReactor("list", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return tt.list != nil, nil, tt.list })
+
+			o, err := New(tt.means, e).Ask(t.Context(), client)
+
+			require.NoError(t, err)
+			require.Equal(t, Unproven, o.State)
+			require.Equal(t, tt.want, o.Forbidden, o.Reason)
+			require.Contains(t, o.Reason, tt.reason)
+		})
+	}
+}
+
+// A canary is the reason as long as no call failed.
+func TestAskNamesTheCanary(t *testing.T) {
+	c := Canary{Want: Deny, Object: configMap(nil), Source: "c.yaml"}
+	p := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}, Canaries: []Canary{c}}, hook(webhook.Validating, "x", "a", admissionv1.Fail))
+	failed := &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError,
+		Message: `Internal error occurred: failed calling webhook "a": failed to call webhook: Post "https://s.ns.svc:443/?timeout=3s": dial tcp 10.0.0.1:443: connect: connection refused`,
+	}}
+	client := answers(t, nil, failed)
+	for _, want := range []*Canary{&c, nil} {
+		o, err := p.Ask(t.Context(), client)
+		require.NoError(t, err)
+		require.Equal(t, Missing, o.State)
+		require.Equal(t, want, o.Canary)
 	}
 }
 
