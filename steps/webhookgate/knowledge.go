@@ -23,6 +23,8 @@ type knowledge struct {
 
 	mu     sync.Mutex
 	labels map[string]map[string]string // of namespaces
+	// unlabelled says that namespaces may not be listed.
+	unlabelled bool
 }
 
 func newKnowledge(ctx context.Context, s *kube.Session) (*knowledge, error) {
@@ -51,6 +53,9 @@ func (k *knowledge) refresh(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if apierrors.IsForbidden(err) {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.unlabelled = true
 			return nil
 		}
 		return fmt.Errorf("listing namespaces: %w", err)
@@ -61,7 +66,7 @@ func (k *knowledge) refresh(ctx context.Context) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.labels = all
+	k.labels, k.unlabelled = all, false
 	return nil
 }
 
@@ -70,6 +75,13 @@ func (k *knowledge) labelsOf(namespace string) (map[string]string, bool) {
 	defer k.mu.Unlock()
 	l, ok := k.labels[namespace]
 	return l, ok
+}
+
+// blind tells whether the labels of namespaces may not be read.
+func (k *knowledge) blind() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.unlabelled
 }
 
 // mapper finds resources as long as a context lasts.

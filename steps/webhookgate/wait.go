@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/dynamic"
 
@@ -42,8 +43,8 @@ type gate struct {
 	// began is when the webhook was seen first.
 	began time.Time
 	probe *probe.Probe
-	// last is why the last answer was none.
-	last string
+	// last is what was shown last.
+	last probe.Outcome
 	// unproven says why it could not be shown that the webhook answers, though
 	// everything that can be read is in order.
 	unproven string
@@ -71,7 +72,7 @@ func (g *gate) wait(ctx context.Context) error {
 			continue // it fell off the ladder
 		case probe.Unproven:
 			g.unproven = o.Reason
-			return nil
+			return g.barred(o)
 		case probe.Proven:
 		}
 		if stable, err := g.stable(ctx); stable || err != nil {
@@ -83,8 +84,18 @@ func (g *gate) wait(ctx context.Context) error {
 func (g *gate) means(ctx context.Context) probe.Means {
 	return probe.Means{
 		Mapper: g.known.mapper(ctx), Matcher: g.known.matcher, Known: g.survey.Entries(), Wanted: g.view.wants,
-		Canaries: g.objects.canaries, Objects: slices.Concat(g.objects.files, g.objects.later),
+		Canaries: g.objects.canaries, Objects: slices.Concat(g.objects.files, g.objects.later), Unlabelled: g.known.blind(),
 	}
+}
+
+// barred is an error if nothing could be shown of a webhook for want of rights,
+// though it fails requests when it does not answer.
+func (g *gate) barred(o probe.Outcome) error {
+	if !o.Forbidden || g.entry.FailurePolicy == admissionv1.Ignore {
+		return nil
+	}
+	return runner.WithHint(runner.Permanent(fmt.Errorf("%s cannot be asked: %s", g.entry, kube.Plain(o.Reason))),
+		"a dry run needs the rights to list namespaces and to create what the webhook is called for, by kplan's user; the objects of canaries are asked with first")
 }
 
 // climb waits for the rungs that can be read.
@@ -101,8 +112,7 @@ func (g *gate) climb(ctx context.Context) error {
 		}
 		g.report(standing.Of(st))
 		if err := changed(ctx); err != nil {
-			r, _ := st.Ladder.Missing()
-			return g.timedOut(err, st, r, webhook.Fault{})
+			return g.timedOut(err, st, standing.Lacks(st.Ladder), g.owners.Hint(st, webhook.Fault{}))
 		}
 	}
 }
@@ -133,7 +143,7 @@ func (g *gate) first(ctx context.Context) (probe.Outcome, error) {
 			return o, err
 		}
 		if err := either(ctx, changed, look); err != nil {
-			return o, g.timedOut(err, st, webhook.Reading{Rung: webhook.Admitting, Reason: kube.Plain(o.Reason)}, o.Fault)
+			return o, g.timedOut(err, st, admitting(o), g.hint(st, o))
 		}
 		if err := g.known.refresh(ctx); err != nil {
 			return o, g.explain(ctx, err, g.last)
@@ -155,14 +165,14 @@ func (g *gate) client() dynamic.Interface {
 func (g *gate) stable(ctx context.Context) (bool, error) {
 	for n := 1; n < g.spec.Stable; n++ {
 		if err := kube.Pause(ctx, steady); err != nil {
-			return false, g.explain(ctx, err, fmt.Sprintf("%s in a row, %d wanted", answers(n), g.spec.Stable))
+			return false, g.explain(ctx, err, g.some(n))
 		}
 		o, err := g.probe.Ask(ctx, g.fresh)
 		if status := apierrors.APIStatus(nil); err != nil && ctx.Err() == nil && !errors.As(err, new(*probe.RefusedError)) && !errors.As(err, &status) {
 			o, err = probe.Outcome{State: probe.Missing, Reason: err.Error()}, nil // no connection
 		}
 		if err != nil {
-			return false, g.explain(ctx, err, fmt.Sprintf("%s in a row, %d wanted", answers(n), g.spec.Stable))
+			return false, g.explain(ctx, err, g.some(n))
 		}
 		if o.State != probe.Proven {
 			o.State, o.Reason = probe.Missing, fmt.Sprintf("%s in a row, then: %s", answers(n), o.Reason)
@@ -176,6 +186,11 @@ func (g *gate) stable(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
+// some is the outcome of answers that are too few.
+func (g *gate) some(n int) probe.Outcome {
+	return probe.Outcome{State: probe.Proven, Reason: fmt.Sprintf("%s in a row, %d wanted", answers(n), g.spec.Stable)}
+}
+
 func answers(n int) string {
 	if n == 1 {
 		return "1 answer"
@@ -186,7 +201,7 @@ func answers(n int) string {
 // tell hands what an answer showed to the survey, for the ladder, and to the
 // reporter. It returns how the webhook stands now.
 func (g *gate) tell(o probe.Outcome) (survey.Standing, error) {
-	g.last = o.Reason
+	g.last = o
 	switch {
 	case o.State == probe.Proven:
 		g.survey.Answered(g.entry)
@@ -213,8 +228,8 @@ func (g *gate) report(w *runner.Webhook) {
 	g.reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: w})
 }
 
-// explain says what an error of a dry run means; last is the last reading.
-func (g *gate) explain(ctx context.Context, err error, last string) error {
+// explain says what an error of a dry run means; last is what was shown last.
+func (g *gate) explain(ctx context.Context, err error, last probe.Outcome) error {
 	refused, held := (*probe.RefusedError)(nil), (*hold.Error)(nil)
 	switch {
 	case errors.As(err, &held):
@@ -230,13 +245,12 @@ func (g *gate) explain(ctx context.Context, err error, last string) error {
 	if gone != nil {
 		st.Entry = g.entry
 	}
-	return g.timedOut(context.Cause(ctx), st, webhook.Reading{Rung: webhook.Admitting, State: webhook.Waiting, Reason: kube.Plain(last)}, webhook.Fault{})
+	return g.timedOut(context.Cause(ctx), st, admitting(last), g.hint(st, last))
 }
 
 // timedOut says of a webhook that did not come in time where it stands, whose it
 // is, and what people can do.
-func (g *gate) timedOut(err error, st survey.Standing, r webhook.Reading, f webhook.Fault) error {
-	last := r.String()
+func (g *gate) timedOut(err error, st survey.Standing, last, hint string) error {
 	if owner := g.owners.Of(st.Owner); owner != "" {
 		last += "; it belongs to " + owner
 	}
@@ -244,7 +258,31 @@ func (g *gate) timedOut(err error, st survey.Standing, r webhook.Reading, f webh
 	if service := g.entry.Service(); service != "" {
 		what += " (Service " + service + ")"
 	}
-	return standing.TimedOut(err, what+" to answer", last, g.owners.Hint(st, f))
+	return standing.TimedOut(err, what+" to answer", last, hint)
+}
+
+// admitting says what was shown last of a webhook that does not admit yet.
+func admitting(o probe.Outcome) string {
+	return webhook.Reading{Rung: webhook.Admitting, State: webhook.Waiting, Reason: kube.Plain(o.Reason)}.String()
+}
+
+// hint says what people can do after what was shown last.
+func (g *gate) hint(st survey.Standing, o probe.Outcome) string {
+	switch {
+	case o.State == probe.Proven && st.Ladder.Callable():
+		return "it answers: give the step more time"
+	case o.Canary == nil || !st.Ladder.Callable():
+		return g.owners.Hint(st, o.Fault)
+	}
+	in := ""
+	if ns := o.Canary.Object.GetNamespace(); ns != "" {
+		in = " -n " + ns
+	}
+	hint := fmt.Sprintf("see the answer with: kubectl create --dry-run=server%s -f %s; change the canary, or the policy that it is to show", in, o.Canary.Source)
+	if g.entry.FailurePolicy == admissionv1.Ignore {
+		hint += "; or mend the webhook, if it gives no answer: its failurePolicy is Ignore"
+	}
+	return hint
 }
 
 // either waits for a change or for a time, whichever comes first.
