@@ -20,7 +20,6 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 	"github.com/kplan-dev/kplan/steps/internal/standing"
-	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
@@ -47,6 +46,9 @@ func New(owners standing.Owners, step plan.Step, session *kube.Session, view *su
 	o, err := objectsOf(owners, step)
 	if err != nil {
 		return nil, runner.Permanent(err)
+	}
+	if len(spec.Files) > 0 {
+		t.conversions = o.custom()
 	}
 	return &Action{spec: spec, owners: owners, session: session, survey: view, target: t, objects: o}, nil
 }
@@ -79,7 +81,7 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 	if err := a.checkCanaries(gates); err != nil {
 		return err
 	}
-	r.Report(runner.Report{Type: runner.TypeResult, Message: summary(gates)})
+	r.Report(runner.Report{Type: runner.TypeResult, Message: summary(gates, a.unread(definitions))})
 	return nil
 }
 
@@ -99,8 +101,9 @@ func (a *Action) checkCanaries(gates []*gate) error {
 	return nil
 }
 
-// summary tells how many webhooks gave an answer, and why the others gave none.
-func summary(gates []*gate) string {
+// summary tells how many webhooks gave an answer, and why the others gave none;
+// hidden is why CRDs cannot be read, if they are wanted.
+func summary(gates []*gate, hidden string) string {
 	var notes []string
 	for _, g := range gates {
 		if g.unproven != "" {
@@ -108,34 +111,11 @@ func summary(gates []*gate) string {
 		}
 	}
 	s := fmt.Sprintf("%d of %d webhooks admit", len(gates)-len(notes), len(gates))
+	if hidden != "" {
+		notes = append(notes, "conversion webhooks unproven: "+kube.Plain(hidden))
+	}
 	if len(notes) > 0 {
 		s += " (" + strings.Join(notes, "; ") + ")"
 	}
 	return s
-}
-
-// entries waits until the webhooks that are meant exist.
-func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]webhook.Entry, error) {
-	told := false
-	for {
-		changed := v.next()
-		var mine []webhook.Entry
-		for _, st := range v.Standings() {
-			mine = append(mine, st.Entry)
-		}
-		if v.Synced() && (len(mine) > 0 || a.spec.All) {
-			return mine, nil
-		}
-		last := "there is none"
-		if unread := a.survey.Unread(); len(unread) > 0 {
-			last = strings.Join(unread, ", ")
-		}
-		if !told && v.Synced() {
-			told = true
-			r.Report(runner.Report{Type: runner.TypeProgress, Message: a.target.what + ": there is none yet"})
-		}
-		if err := changed(ctx); err != nil {
-			return nil, standing.TimedOut(err, a.target.what+" to be configured", string(webhook.Configured)+": "+last, a.target.hint)
-		}
-	}
 }

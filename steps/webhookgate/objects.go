@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/steps/apply"
@@ -41,6 +42,14 @@ func objectsOf(owners standing.Owners, step plan.Step) (objects, error) {
 	}
 	o.later = laterObjects(owners, step.Name)
 	return o, nil
+}
+
+// custom tells whether any object of the step's files may be of a kind that a CRD
+// defines: its group is none of Kubernetes' own.
+func (o objects) custom() bool {
+	return slices.ContainsFunc(o.files, func(u *unstructured.Unstructured) bool {
+		return !scheme.Scheme.IsGroupRegistered(u.GroupVersionKind().Group)
+	})
 }
 
 func canariesOf(spec plan.Canary, read func(...string) ([]*unstructured.Unstructured, error)) ([]probe.Canary, error) {

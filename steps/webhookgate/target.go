@@ -24,11 +24,16 @@ type target struct {
 	what, hint string
 	// wants tells them by what configures them; nil when it takes the step's files.
 	wants func(webhook.Entry) bool
+	// conversions says that it can contain conversion webhooks: CRDs are read.
+	conversions bool
 }
 
 // targetOf reads which webhooks a step means.
 func targetOf(owners standing.Owners, spec plan.Webhook) (target, error) {
-	t := target{hint: "list what there is with: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"}
+	t := target{
+		hint:        "list what there is with: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
+		conversions: spec.Configuration == "",
+	}
 	switch {
 	case spec.All:
 		t.what = "the webhooks of the cluster"

@@ -1,14 +1,19 @@
 package webhookgate
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/steps/internal/standing"
 	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 // Which webhooks a step means, of five that differ in one thing each.
@@ -58,4 +63,37 @@ func TestTarget(t *testing.T) {
 	}
 	_, err := targetOf(owners, plan.Webhook{Selector: "team in mine"})
 	require.ErrorContains(t, err, `selector "team in mine"`)
+}
+
+// CRDs are read for targets that can contain their conversion webhooks only.
+func TestTargetReadsCRDs(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"map.yaml":     "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}",
+		"ingress.yaml": "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: a}}",
+		"gateway.yaml": "{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: a}}",
+		"store.yaml":   "{apiVersion: example.io/v1, kind: Store, metadata: {name: a}}",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	owners := standing.Owners{Plan: &plan.Plan{Dir: dir}, Namespace: "home"}
+	for name, tt := range map[string]struct {
+		spec plan.Webhook
+		want bool
+	}{
+		"a release":       {plan.Webhook{Release: "op"}, true},
+		"a configuration": {plan.Webhook{Configuration: "mine"}, false},
+		"a Service":       {plan.Webhook{Service: "app/hook"}, true},
+		"labels":          {plan.Webhook{Selector: "team=mine"}, true},
+		"all":             {plan.Webhook{All: true}, true},
+		"built-in kinds":  {plan.Webhook{Files: []string{"map.yaml", "ingress.yaml"}}, false},
+		"a custom kind":   {plan.Webhook{Files: []string{"map.yaml", "store.yaml"}}, true},
+		"one of *.k8s.io": {plan.Webhook{Files: []string{"gateway.yaml"}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := New(owners, plan.Step{Name: "gate", Webhook: &tt.spec}, nil, survey.New(fake.NewSimpleDynamicClient(runtime.NewScheme())))
+			require.NoError(t, err)
+			require.Equal(t, tt.want, a.target.conversions)
+		})
+	}
 }

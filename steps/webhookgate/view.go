@@ -19,9 +19,10 @@ type view struct {
 	changes chan struct{}
 }
 
+// follow begins to follow what the step means.
 func (a *Action) follow(wants func(webhook.Entry) bool) *view {
 	v := &view{wants: wants, changes: make(chan struct{})}
-	v.Following = a.survey.Follow(survey.Target{Match: wants, Conversions: true}, v.changed)
+	v.Following = a.survey.Follow(survey.Target{Match: wants, Conversions: a.target.conversions}, v.changed)
 	return v
 }
 

@@ -1,0 +1,97 @@
+package webhookgate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/webhook"
+)
+
+var (
+	mutating    = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
+	validating  = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+)
+
+// entries waits until the webhooks that are meant exist, and all that may
+// configure some were read. What may not be read ends the wait.
+func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]webhook.Entry, error) {
+	told := false
+	for {
+		changed := v.next()
+		if err := a.readable(ctx); err != nil {
+			return nil, err
+		}
+		var mine []webhook.Entry
+		for _, st := range v.Standings() {
+			mine = append(mine, st.Entry)
+		}
+		hidden := cmp.Or(a.unread(mutating), a.unread(validating), a.failed(definitions))
+		if v.Synced() && hidden == "" {
+			if len(mine) > 0 || a.spec.All {
+				return mine, nil
+			}
+			if !told {
+				told = true
+				r.Report(runner.Report{Type: runner.TypeProgress, Message: a.target.what + ": there is none yet"})
+			}
+		}
+		if err := changed(ctx); err != nil {
+			last := cmp.Or(hidden, a.unread(definitions), "there is none")
+			return nil, standing.TimedOut(err, a.target.what+" to be configured", string(webhook.Configured)+": "+kube.Plain(last), a.target.hint)
+		}
+	}
+}
+
+// readable is an error if the configurations of webhooks may not be listed: a step
+// that sees some of the webhooks has not shown that all of them answer, and
+// waiting brings no rights. Errors that may pass are none.
+func (a *Action) readable(ctx context.Context) error {
+	for _, gvr := range []schema.GroupVersionResource{mutating, validating} {
+		if !strings.HasPrefix(a.unread(gvr), forbidding) {
+			continue
+		}
+		_, err := a.session.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1})
+		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			return fmt.Errorf("finding %s: %w", a.target.what, kube.Explain(err, kube.Op{Verb: "list", Resource: gvr.GroupResource()}))
+		}
+	}
+	return nil
+}
+
+// forbidding is how the survey says that something may not be listed at all.
+const forbidding = "may not list "
+
+// unread is why objects of a resource that configures webhooks cannot be read; ""
+// when they can, when the step does not want them, and before that was tried.
+func (a *Action) unread(gvr schema.GroupVersionResource) string {
+	if gvr == definitions && !a.target.conversions {
+		return "" // another step may want them
+	}
+	texts := a.survey.Unread()
+	i := slices.IndexFunc(texts, func(text string) bool {
+		return text == forbidding+gvr.Resource || strings.HasPrefix(text, "cannot list "+gvr.Resource+": ")
+	})
+	if i < 0 {
+		return ""
+	}
+	return texts[i]
+}
+
+// failed is as unread, without what may not be read: waiting does not mend that.
+func (a *Action) failed(gvr schema.GroupVersionResource) string {
+	if why := a.unread(gvr); !strings.HasPrefix(why, forbidding) {
+		return why
+	}
+	return ""
+}
