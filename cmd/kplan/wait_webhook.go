@@ -36,14 +36,18 @@ func newWaitWebhook(a *app) *cobra.Command {
 Exactly one of --release, --configuration, --service, --selector, --filename and --all says which are meant. Where there is none
 yet (but with --all) it is waited for.
 Their configuration, certificate, Service and endpoints are watched; then dry runs show whether they answer, and nothing is persisted.
+All webhook configurations must be listable. Conversion webhooks are "unproven" where CRDs may not be listed; those are not
+read for --configuration, nor for --filename with built-in kinds only.
 
 A dry run proves a webhook when it denies an object, or when an object is admitted that cannot be without its answer.
 With failurePolicy Ignore admission proves nothing: such a webhook is told as "unproven", which is no failure, unless
-a canary shows its answer: an object that it must deny (--deny), or change (--mutate).
+a canary shows its answer: an object that it must deny (--deny), or change (--mutate). Unproven, and no failure, is also one
+whose side effects forbid dry runs, or which no object that can be made up is certain to be sent to.
+It is a failure when rights are missing to ask a webhook whose failure fails requests.
 
 Progress goes to stderr; with -o a summary goes to stdout.
 
-Exit codes: 0 they answer, 1 a canary is answered otherwise than expected, or the cluster cannot be used, 2 bad usage,
+Exit codes: 0 they answer, 1 a canary is answered otherwise than expected, rights are missing, or the cluster cannot be used, 2 bad usage,
 4 timed out, 130 and 143 stopped by SIGINT and SIGTERM.`,
 		Example: `  kplan wait webhook --release external-secrets -n external-secrets
   kplan wait webhook --service cert-manager/cert-manager-webhook --stable 3
