@@ -93,7 +93,11 @@ func (p *Probe) judgeObject(ctx context.Context, d dryRun, a answer) Outcome {
 	case a.refusal != "" && p.entry.Kind == webhook.Mutating:
 		return p.admitted(d) // mutating webhooks were asked before
 	case a.refusal != "":
-		return unproven("the object that it was asked with is not valid: " + a.refusal)
+		o := unproven("the object that it was asked with is not valid: " + a.refusal)
+		if p.schemaless && d.object.GetName() == "" { // it was made up: others have names
+			o.Forbidden, o.Reason = true, o.Reason+"; its CustomResourceDefinition, which says what is valid, may not be read"
+		}
+		return o
 	case a.absent != "" || a.forbidden != "":
 		return Outcome{State: Unproven, Reason: a.absent + a.forbidden, Forbidden: a.rights}
 	}

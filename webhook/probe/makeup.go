@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/kplan-dev/kplan/webhook/match"
 )
@@ -41,7 +42,7 @@ func (p *Probe) makeUp(ctx context.Context, client dynamic.Interface) ([]*unstru
 		if m == nil {
 			continue
 		}
-		u, err := sampleOf(ctx, client, m)
+		u, err := p.sampleOf(ctx, client, m)
 		if err != nil {
 			return nil, Outcome{}, err
 		}
@@ -83,7 +84,7 @@ func (p *Probe) served(r schema.GroupVersionResource) *meta.RESTMapping {
 
 // sampleOf makes an object with the required fields of its kind, as far as they
 // can be read.
-func sampleOf(ctx context.Context, client dynamic.Interface, m *meta.RESTMapping) (*unstructured.Unstructured, error) {
+func (p *Probe) sampleOf(ctx context.Context, client dynamic.Interface, m *meta.RESTMapping) (*unstructured.Unstructured, error) {
 	crd, err := client.Resource(definitions).Get(ctx, m.Resource.Resource+"."+m.Resource.Group, metav1.GetOptions{})
 	switch {
 	case err == nil:
@@ -92,6 +93,8 @@ func sampleOf(ctx context.Context, client dynamic.Interface, m *meta.RESTMapping
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		// Kubernetes' own kinds have none, whoever asks.
+		p.schemaless = p.schemaless || (apierrors.IsForbidden(err) && !scheme.Scheme.IsGroupRegistered(m.Resource.Group))
 		return made(nil, m.GroupVersionKind), nil
 	}
 	return nil, err

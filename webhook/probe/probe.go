@@ -102,6 +102,9 @@ type Probe struct {
 	began time.Time
 	// samples are the objects that were made up; nil before the first time.
 	samples []*unstructured.Unstructured
+	// schemaless says that a CRD may not be read, so that objects of its kind lack
+	// the fields that it requires.
+	schemaless bool
 	// met are the canaries that concern the webhook, by index.
 	met map[int]bool
 }

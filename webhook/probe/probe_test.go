@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -127,6 +128,23 @@ func TestAskWithoutRights(t *testing.T) {
 			require.Equal(t, tt.want, o.Forbidden, o.Reason)
 			require.Contains(t, o.Reason, tt.reason)
 		})
+	}
+}
+
+// Without its CRD nobody knows what a custom object needs: it is made up empty.
+func TestSamplesWithoutSchema(t *testing.T) {
+	for group, want := range map[string]bool{"example.io": true, "apps": false} {
+		client := answers(t)
+		client.PrependReactor("get", definitions.Resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(definitions.GroupResource(), "", nil)
+		})
+		p := New(Means{Matcher: &match.Matcher{}}, hook(webhook.Validating, "x", "a", admissionv1.Fail))
+		things := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "things"}
+		u, err := p.sampleOf(t.Context(), client, &meta.RESTMapping{Resource: things, GroupVersionKind: things.GroupVersion().WithKind("Thing")})
+		require.NoError(t, err)
+		o := p.judgeObject(t.Context(), dryRun{object: u}, answer{refusal: "spec.size: Required value"})
+		require.Equal(t, want, o.Forbidden, o.Reason)
+		require.Equal(t, Unproven, o.State)
 	}
 }
 
