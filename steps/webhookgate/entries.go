@@ -32,12 +32,14 @@ func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]web
 		if err := a.readable(ctx); err != nil {
 			return nil, err
 		}
-		var mine []webhook.Entry
-		for _, st := range v.Standings() {
-			mine = append(mine, st.Entry)
-		}
+		// What is known is asked last: it can only be more by then.
+		synced := v.Synced()
 		hidden := cmp.Or(a.unread(mutating), a.unread(validating), a.failed(definitions))
-		if v.Synced() && hidden == "" {
+		if synced && hidden == "" {
+			var mine []webhook.Entry
+			for _, st := range v.Standings() {
+				mine = append(mine, st.Entry)
+			}
 			if len(mine) > 0 || a.spec.All {
 				return mine, nil
 			}
