@@ -35,6 +35,9 @@ func newApp(arg0 string, stdin io.Reader, stdout, stderr io.Writer) *app {
 	// Without caches on disk: a run shares its own in memory.
 	a.flags = genericclioptions.NewConfigFlags(false)
 	a.flags.CacheDir = nil
+	// One bound for all requests would end watches and held requests as well:
+	// steps have bounds of their own.
+	a.flags.Timeout = nil
 	return a
 }
 
