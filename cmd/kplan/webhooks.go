@@ -143,6 +143,8 @@ type listing struct {
 	// changes is filled by the survey when something changed; never closed.
 	changes chan struct{}
 	noted   map[string]bool
+	// partly says that not all was read in time.
+	partly bool
 }
 
 // changed is called by the survey.
@@ -163,6 +165,7 @@ func (l *listing) read(ctx context.Context) error {
 		case <-l.changes:
 			continue
 		case <-late:
+			l.partly = true
 			l.note(fmt.Sprintf("not all was read within %s; what is missing is unknown", l.timeout))
 		}
 		break

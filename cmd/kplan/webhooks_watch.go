@@ -89,15 +89,24 @@ type change struct {
 // called last.
 func (l *listing) lines(out io.Writer) func() error {
 	known := map[string]webhooks.Webhook{}
+	begun := false
+	// Something new is being read for a moment, and says more after it. What
+	// took too long to be read at first is shown as far as it is known.
+	fresh := func() bool { return (begun || !l.partly) && !l.following.Synced() }
 	return func() error {
-		if len(known) > 0 && !l.following.Synced() {
-			return nil // something new is being read: it says more in a moment
+		if fresh() {
+			return nil
 		}
+		all := l.all()
+		if fresh() { // it came after the first look
+			return nil
+		}
+		begun = true
 		l.note(slices.Concat(l.view.Unread(), l.view.Polled())...)
 		now := time.Now()
 		here := map[string]bool{}
 		var changes []change
-		for _, w := range l.all() {
+		for _, w := range all {
 			id := string(w.Kind) + " " + w.ID()
 			here[id] = true
 			before, old := known[id]
