@@ -82,10 +82,15 @@ func TestValidateUsage(t *testing.T) {
 }
 
 func TestGraph(t *testing.T) {
-	code, stdout, stderr := kplan(t, nil, "graph", "plan.yaml", "--set", "token=x")
-	require.Equal(t, []any{0, "demo: 2 steps on 2 levels\n1  app    helm\n2  ready  wait  needs app\n", ""}, []any{code, stdout, stderr})
+	const text = "demo: 2 steps on 2 levels\n1  app    helm\n2  ready  wait  needs app\n"
+	code, stdout, stderr := kplan(t, nil, "graph", "plan.yaml", "--set", "token=x", "--webhooks=false")
+	require.Equal(t, []any{0, text, ""}, []any{code, stdout, stderr})
 
-	code, stdout, _ = kplan(t, nil, "graph", "plan.yaml", "--set", "token=x", "-o", "mermaid")
+	code, stdout, stderr = kplan(t, nil, "graph", "plan.yaml", "--set", "token=x") // its chart is nowhere
+	require.Equal(t, []any{0, text}, []any{code, stdout})
+	require.Contains(t, stderr, `warning: not all webhooks are shown: step "app": fetching chart oci://registry.example/app`)
+
+	code, stdout, _ = kplan(t, nil, "graph", "plan.yaml", "--set", "token=x", "--webhooks=false", "-o", "mermaid")
 	require.Equal(t, 0, code)
 	require.True(t, strings.HasPrefix(stdout, "flowchart LR\n"), stdout)
 
