@@ -20,7 +20,6 @@ import (
 type fatal interface {
 	require.TestingT
 	Fatalf(string, ...any)
-	Skip(...any)
 }
 
 // administrator may do all, as the test's user in the cluster.
