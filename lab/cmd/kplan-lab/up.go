@@ -47,7 +47,7 @@ func upCommand(o *options) *cobra.Command {
 	flags.StringSliceVar(&up.Charts, "charts", nil, "folders of charts for the lab's registry (default: the lab's own)")
 	flags.StringSliceVar(&up.Forward, "forward", nil, "host:port=host:port: listen on this machine, connect inside the lab")
 	flags.StringSliceVar(&up.Expose, "expose", nil, "host:port=host:port: listen inside the lab, connect from this machine")
-	flags.BoolVar(&up.Audit, "audit", false, "write the API server's audit log")
+	flags.BoolVar(&up.Audit, "audit", false, "write the API server's audit log: all requests but those of service accounts and nodes")
 	flags.BoolVar(&up.Keep, "keep", false, "leave what there is when it fails")
 	return cmd
 }
