@@ -22,7 +22,10 @@ import (
 const (
 	stuckLabel = "lab.kplan.dev/stuck" // the object never becomes Ready
 	resync     = 30 * time.Second
-	workers    = 4
+	// workers is what operators have unless somebody asks for more: the default
+	// of MaxConcurrentReconciles (sigs.k8s.io/controller-runtime
+	// pkg/controller/controller.go) and of External Secrets' --concurrent.
+	workers = 1
 )
 
 // managed is one kind that the controller reconciles, and how.
