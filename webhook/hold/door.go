@@ -19,6 +19,8 @@ type door struct {
 	// row are those that wait; the first one leads.
 	row  []*turn
 	pace *pace
+	// away is how many were let go and are not back.
+	away int
 	// fault is what a try met last, bad the start of an unbroken row of
 	// misconfigured ones. They hold for all of the row.
 	fault webhook.Fault

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,6 +112,51 @@ func TestManyAtOnceThatHang(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(5 * time.Minute)
+	})
+}
+
+// A row is let go as fast as it is admitted, and no wider than the API server
+// keeps connections to the webhook.
+func TestARowIsLetGoInAWidth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		const up, takes = 8 * time.Second, 20 * time.Millisecond
+		server := &apiServer{answer: func(string) (*metav1.Status, error) {
+			if time.Since(start) < up {
+				return internalError(refused), nil
+			}
+			time.Sleep(takes)
+			return nil, nil
+		}}
+
+		after, errs := crowd(t, &Transport{Base: server, Gate: NewGate(nil)}, 200)
+
+		require.NoError(t, errors.Join(errs...))
+		require.LessOrEqual(t, server.most.Load(), int32(width+leaders))
+		require.Less(t, slices.Max(after)-slices.Min(after), 200*takes/width+4*takes, "four rounds to grow")
+	})
+}
+
+// Those that were let go and hang do not keep back the others.
+func TestARowPassesThoseThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var admitted atomic.Int32
+		server := &apiServer{answer: func(string) (*metav1.Status, error) {
+			if time.Since(start) < 8*time.Second {
+				return internalError(refused), nil
+			}
+			if n := admitted.Add(1); n > 10 && n <= 10+width {
+				time.Sleep(time.Minute)
+			}
+			return nil, nil
+		}}
+
+		after, errs := crowd(t, &Transport{Base: server, Gate: NewGate(nil)}, 200)
+
+		require.NoError(t, errors.Join(errs...))
+		slices.Sort(after)
+		require.Less(t, after[200-1-width], 18*time.Second)
 	})
 }
 

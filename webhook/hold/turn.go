@@ -16,8 +16,9 @@ type turn struct {
 	// signal is filled when something changed for this turn. The door writes,
 	// the turn reads; it is never closed.
 	signal chan struct{}
-	// free says that the webhook answered another request; guarded by the gate's mutex.
-	free bool
+	// free says that the webhook answered another request, and away that this
+	// one was let go for that and is not back; guarded by the gate's mutex.
+	free, away bool
 	// sent is when the try left that is on its way; zero when none is. Guarded
 	// by the gate's mutex.
 	sent time.Time
@@ -175,6 +176,7 @@ func (t *turn) failed(cost time.Duration) bool {
 	defer t.door.gate.mu.Unlock()
 	t.sent = time.Time{}
 	if t.free {
+		t.back()
 		return false
 	}
 	t.door.pace.failed(time.Now(), cost)
@@ -184,6 +186,12 @@ func (t *turn) failed(cost time.Duration) bool {
 // batch is how many requests are let go for each one that was answered: a
 // webhook that has just begun to answer is not met by all of them at once.
 const batch = 4
+
+// width is how many of a row that are let go may be on their way at once. An
+// API server calls webhooks over HTTP/1.1 and keeps 25 idle connections to each
+// (k8s.io/apiserver pkg/util/webhook/client.go, k8s.io/client-go
+// transport/cache.go): with more calls at once, most make a TLS handshake first.
+const width = 24
 
 // answered says that the webhook answered the request: some of the others may go.
 func (t *turn) answered() {
@@ -195,11 +203,12 @@ func (t *turn) answered() {
 	if d == nil {
 		return
 	}
-	n := min(len(d.row), batch)
+	n := min(len(d.row), batch, width-d.away) // should they all hang, the leader goes on
 	for _, o := range d.row[:n] {
-		o.free = true
+		o.free, o.away = true, true
 		o.wake()
 	}
+	d.away += n
 	d.row = slices.Delete(d.row, 0, n)
 	if len(d.row) == 0 {
 		d.remove()
@@ -214,6 +223,7 @@ func (t *turn) leave() {
 	g := t.door.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	t.back()
 	d := t.door
 	i := slices.Index(d.row, t)
 	if i < 0 {
@@ -226,5 +236,13 @@ func (t *turn) leave() {
 	}
 	for ; i < min(leaders, len(d.row)); i++ { // they move up
 		d.row[i].wake()
+	}
+}
+
+// back takes down that a request that was let go is back; the mutex is held.
+func (t *turn) back() {
+	if t.away {
+		t.away = false
+		t.door.away--
 	}
 }
