@@ -185,7 +185,7 @@ func (t *turn) failed(cost time.Duration) bool {
 
 // batch is how many requests are let go for each one that was answered: a
 // webhook that has just begun to answer is not met by all of them at once.
-const batch = 4
+const batch = 8
 
 // width is how many of a row that are let go may be on their way at once. An
 // API server calls webhooks over HTTP/1.1 and keeps 25 idle connections to each
