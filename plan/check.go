@@ -141,7 +141,7 @@ func (c *checker) checkStep(s Step, at path) {
 }
 
 // kindNames are the fields of a step of which there is one.
-var kindNames = []string{string(KindHelm), string(KindApply), string(KindWait), string(KindWebhook)}
+var kindNames = []string{string(KindHelm), string(KindApply), string(KindWait), string(KindWebhook), string(KindInclude)}
 
 func (c *checker) checkKinds(s Step, at path) {
 	step, ok := c.stepTree(at)
@@ -161,7 +161,7 @@ func (c *checker) checkKinds(s Step, at path) {
 				return // a mistyped kind is reported as such
 			}
 		}
-		c.addValue(at, "give it one of helm, apply, wait or webhook", "the step%s says nothing to do", named(s.Name))
+		c.addValue(at, "give it one of helm, apply, wait, webhook or include", "the step%s says nothing to do", named(s.Name))
 	case 1:
 	default:
 		// The one that stands last in the file is the one too many.
@@ -221,7 +221,7 @@ func (c *checker) checkNeeds() {
 	}
 	needed := map[string]int{} // the last step that needs a name, from 1
 	for i, s := range c.plan.Steps {
-		for j, n := range s.Needs {
+		for j, n := range s.NeedNames() {
 			at := path{"steps", i, "needs", j}
 			_, known := index[n]
 			again := needed[n] == i+1
@@ -240,7 +240,7 @@ func (c *checker) checkNeeds() {
 	for _, cycle := range c.graph().Cycles() {
 		if len(cycle) > 1 {
 			i := index[cycle[0]]
-			at := path{"steps", i, "needs", slices.Index(c.plan.Steps[i].Needs, cycle[1])}
+			at := path{"steps", i, "needs", slices.Index(c.plan.Steps[i].NeedNames(), cycle[1])}
 			c.addValue(at, "each step needs the next one: remove one of these needs", "cycle: %s", strings.Join(append(cycle, cycle[0]), " -> "))
 		}
 	}

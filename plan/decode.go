@@ -54,9 +54,40 @@ func (c *checker) addKey(at path, hint, format string, args ...any) {
 var enums = map[reflect.Type][]string{
 	reflect.TypeFor[WaitFor]():   {string(WaitNone), string(WaitHooks), string(WaitReady)},
 	reflect.TypeFor[OnFailure](): {string(KeepRelease), string(RollbackRelease), string(UninstallRelease)},
+	reflect.TypeFor[NeedOn]():    {string(NeedSuccess), string(NeedFailure), string(NeedAlways)},
+	reflect.TypeFor[VarType](): {
+		string(VarString), string(VarNumber), string(VarInteger), string(VarBoolean), string(VarList), string(VarMap), string(VarAny),
+	},
+	reflect.TypeFor[RetryOn](): {
+		string(RetryWebhook), string(RetryNetwork), string(RetryConflict), string(RetryTimeout), string(RetryNotReady), string(RetryAny),
+	},
 }
 
-var durationType = reflect.TypeFor[Duration]()
+var (
+	durationType = reflect.TypeFor[Duration]()
+	needType     = reflect.TypeFor[Need]()
+	forEachType  = reflect.TypeFor[ForEach]()
+)
+
+// isText tells the short form of a value that can be a mapping.
+func isText(v any) bool {
+	_, ok := v.(string)
+	return ok
+}
+
+// isLongForEach tells a mapping of in and parallel from the items themselves.
+func isLongForEach(v any) bool {
+	m, ok := v.(map[string]any)
+	if !ok || m["in"] == nil {
+		return false
+	}
+	for k := range m {
+		if k != "in" && k != "parallel" {
+			return false
+		}
+	}
+	return true
+}
 
 // structField is a field of a plan type as the file names it.
 type structField struct {
@@ -102,6 +133,10 @@ func (c *checker) set(dst reflect.Value, v any, at path) {
 	switch {
 	case t == durationType:
 		c.setDuration(dst, v, at)
+	case t == needType && isText(v):
+		c.set(dst.FieldByName("Step"), v, at)
+	case t == forEachType && !isLongForEach(v):
+		c.set(dst.FieldByName("In"), v, at)
 	case t.Kind() == reflect.Pointer:
 		p := reflect.New(t.Elem())
 		c.set(p.Elem(), v, at)

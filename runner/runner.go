@@ -173,7 +173,7 @@ func newLoop(r *Runner, p *plan.Plan) (*loop, error) {
 		l.tasks = append(l.tasks, t)
 	}
 	for _, t := range l.tasks {
-		needs := slices.Compact(slices.Sorted(slices.Values(t.step.Needs)))
+		needs := slices.Compact(slices.Sorted(slices.Values(t.step.NeedNames())))
 		t.needs = len(needs)
 		for _, name := range needs {
 			if need := byName[name]; need != nil {
@@ -189,7 +189,7 @@ func (l *loop) announce(p *plan.Plan, about string) {
 	infos := make([]StepInfo, len(l.tasks))
 	for i, t := range l.tasks {
 		infos[i] = StepInfo{
-			Name: t.step.Name, Kind: string(t.step.Kind()), Needs: t.step.Needs,
+			Name: t.step.Name, Kind: string(t.step.Kind()), Needs: t.step.NeedNames(),
 			TimeoutSeconds: t.timeout.Seconds(),
 		}
 	}

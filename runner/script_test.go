@@ -95,7 +95,7 @@ func (s *scenario) step(t *testing.T, name string, options []string) {
 		key, value, _ := strings.Cut(o, "=")
 		switch key {
 		case "needs":
-			step.Needs = strings.Split(value, ",")
+			step.Needs = plan.Needs(strings.Split(value, ",")...)
 		case "timeout":
 			d := plan.Duration(duration(t, value))
 			step.Timeout = &d

@@ -153,7 +153,7 @@ func restarts(ctx context.Context, r runner.Reporter) error {
 
 func step(name string, retries int, needs ...string) plan.Step {
 	return plan.Step{
-		Name: name, Needs: needs, Helm: &plan.Helm{},
+		Name: name, Needs: plan.Needs(needs...), Helm: &plan.Helm{},
 		Retry: &plan.Retry{InstallRetries: retries, RetryDelaySeconds: 30},
 	}
 }

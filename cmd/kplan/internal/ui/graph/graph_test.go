@@ -53,7 +53,7 @@ func draw(t *testing.T, f graph.Format, p *plan.Plan) []byte {
 // An arrow leads from the step that brings webhooks to those whose objects they judge.
 func TestGuards(t *testing.T) {
 	p := &plan.Plan{Metadata: plan.Metadata{Name: "p"}, Steps: []plan.Step{
-		{Name: "operator", Helm: &plan.Helm{}}, {Name: "rules", Needs: []string{"operator"}, Apply: &plan.Apply{}},
+		{Name: "operator", Helm: &plan.Helm{}}, {Name: "rules", Needs: plan.Needs("operator"), Apply: &plan.Apply{}},
 	}}
 	guards := []runner.Guard{
 		{Step: "operator", By: "operator", Webhooks: []string{"a.example.io"}, Objects: 1, Maybe: true},
@@ -95,7 +95,7 @@ func TestGuards(t *testing.T) {
 func TestQuoting(t *testing.T) {
 	p := &plan.Plan{Metadata: plan.Metadata{Name: `a "b" \`}, Steps: []plan.Step{
 		{Name: `x"]; evil --> y<script>`, Wait: &plan.Wait{}},
-		{Name: "end", Needs: []string{`x"]; evil --> y<script>`, "nowhere"}, Wait: &plan.Wait{}},
+		{Name: "end", Needs: plan.Needs(`x"]; evil --> y<script>`, "nowhere"), Wait: &plan.Wait{}},
 	}}
 	require.Equal(t, `digraph "a \"b\" \\" {
   rankdir=LR;
