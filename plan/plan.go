@@ -210,9 +210,12 @@ type Step struct {
 	Parallel int    `json:"-"`
 	// Last says that the step is one of the plan's finally.
 	Last bool `json:"-"`
-	// Skip says why the step is not run, such as that it was not picked; "" for one
-	// that is.
+	// Skip says why the step is not run, such as that it was not picked or that its
+	// when is false; "" for one that is.
 	Skip string `json:"-"`
+
+	// pending is what Bind needs; nil for a step whose fields are all known.
+	pending *pending
 }
 
 // Need is a step that must have ended, and how. In a plan it is the step's name,
