@@ -199,6 +199,11 @@ func isWide(r rune) bool {
 	return r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana)
 }
 
+// Clean makes text fit for a message on a terminal and in a log: control characters
+// and line breaks become a blank or a question mark, and it is cut to a length that
+// people read.
+func Clean(s string) string { return clean(cut(s, maxWords)) }
+
 // clean makes text harmless on a terminal and in a log, one character for one:
 // control characters, line breaks and characters that change the direction of
 // writing become a blank or a question mark.

@@ -105,5 +105,6 @@ func parse(file, dir string, src []byte, in Inputs, onDisk bool) (*Plan, error) 
 	if err := c.err(); err != nil {
 		return nil, err
 	}
+	c.plan.keep(s)
 	return c.plan, nil
 }

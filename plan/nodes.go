@@ -180,29 +180,35 @@ func keyName(k *yamlv3.Node) (name string, ok bool) {
 // node finds the node at a path, and the key that leads to it: nil for the
 // items of lists and the root. It goes as deep as the path can be followed.
 func (s *source) node(at path) (n, key *yamlv3.Node) {
+	n, key, _ = s.find(at)
+	return n, key
+}
+
+// find is node that tells whether the path could be followed to its end.
+func (s *source) find(at path) (n, key *yamlv3.Node, all bool) {
 	n = s.tree()
 	for _, e := range at {
 		if n != nil && n.Kind == yamlv3.AliasNode {
 			n = n.Alias
 		}
 		if n == nil {
-			return nil, nil
+			return nil, nil, false
 		}
 		switch e := e.(type) {
 		case string:
 			v, k := s.field(n, e)
 			if v == nil {
-				return n, key
+				return n, key, false
 			}
 			n, key = v, k
 		case int:
 			if n.Kind != yamlv3.SequenceNode || e >= len(n.Content) {
-				return n, key
+				return n, key, false
 			}
 			n, key = n.Content[e], nil
 		}
 	}
-	return n, key
+	return n, key, n != nil
 }
 
 // field finds the value and the key of a field in a mapping.

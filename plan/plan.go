@@ -33,6 +33,9 @@ type Plan struct {
 	File string `json:"-"`
 	// Dir is the absolute folder of File.
 	Dir string `json:"-"`
+
+	// texts are the files that the plan was read from; see Texts.
+	texts []*Text
 }
 
 // Metadata names the plan.
@@ -216,6 +219,8 @@ type Step struct {
 
 	// pending is what Bind needs; nil for a step whose fields are all known.
 	pending *pending
+	// origin is where the step was read; see Locate.
+	origin origin
 }
 
 // Need is a step that must have ended, and how. In a plan it is the step's name,
