@@ -7,6 +7,7 @@ const (
 	DefaultTimeout           = 10 * time.Minute
 	DefaultInstallRetries    = 1
 	DefaultRetryDelaySeconds = 10
+	DefaultMaxDelaySeconds   = 300
 	DefaultHoldTimeout       = 5 * time.Minute
 
 	DefaultMisconfiguredTimeout = 30 * time.Second
@@ -32,7 +33,9 @@ func (p *Plan) StepTimeout(s Step) time.Duration {
 // StepRetry says how a step is tried again. Each field is that of the step, else
 // that of the plan's defaults, else the constants above.
 func (p *Plan) StepRetry(s Step) Retry {
-	r := Retry{InstallRetries: DefaultInstallRetries, RetryDelaySeconds: DefaultRetryDelaySeconds}
+	r := Retry{
+		InstallRetries: DefaultInstallRetries, RetryDelaySeconds: DefaultRetryDelaySeconds, Multiplier: 1, MaxDelaySeconds: DefaultMaxDelaySeconds,
+	}
 	for _, over := range []*Retry{p.Defaults.Retry, s.Retry} {
 		if over == nil {
 			continue
@@ -42,6 +45,18 @@ func (p *Plan) StepRetry(s Step) Retry {
 		}
 		if over.RetryDelaySeconds != 0 {
 			r.RetryDelaySeconds = over.RetryDelaySeconds
+		}
+		if over.Multiplier != 0 {
+			r.Multiplier = over.Multiplier
+		}
+		if over.MaxDelaySeconds != 0 {
+			r.MaxDelaySeconds = over.MaxDelaySeconds
+		}
+		if over.Jitter != 0 {
+			r.Jitter = over.Jitter
+		}
+		if over.On != nil {
+			r.On = over.On
 		}
 	}
 	return r
