@@ -69,7 +69,7 @@ func (c *checker) checkPlan() {
 	c.checkLabel(p.Metadata.Name, path{"metadata", "name"})
 	c.checkRetry(p.Defaults.Retry, path{"defaults", "retry"})
 	if steps, ok := c.tree["steps"].([]any); ok && len(steps) == 0 {
-		c.addKey(path{"steps"}, "add a step", "the plan has no steps")
+		c.as(CodeMissingField).addKey(path{"steps"}, "add a step", "the plan has no steps")
 	}
 	for i, s := range p.Steps {
 		c.checkStep(s, path{"steps", i})
@@ -80,7 +80,7 @@ func (c *checker) checkPlan() {
 
 func (c *checker) checkConst(got, want string, at path) {
 	if got != "" && got != want {
-		c.addValue(at, "write "+want, "%s is %q, but only %s is understood", at, cut(got, 60), want)
+		c.as(CodeUnknownValue).addValue(at, "write "+want, "%s is %q, but only %s is understood", at, cut(got, 60), want)
 	}
 }
 
@@ -93,7 +93,7 @@ func (c *checker) checkLabel(name string, at path) {
 		c.addValue(at, hint, "%q cannot be a %s", cut(name, 80), strings.ReplaceAll(labelKind(at), "_", " "))
 	}
 	if name == "" && c.isEmptyText(at) {
-		c.addValue(at, "", "the %s is empty", labelKind(at))
+		c.as(CodeMissingField).addValue(at, "", "the %s is empty", labelKind(at))
 	}
 }
 
@@ -161,7 +161,7 @@ func (c *checker) checkKinds(s Step, at path) {
 				return // a mistyped kind is reported as such
 			}
 		}
-		c.addValue(at, "give it one of helm, apply, wait, webhook or include", "the step%s says nothing to do", named(s.Name))
+		c.as(CodeMissingField).addValue(at, "give it one of helm, apply, wait, webhook or include", "the step%s says nothing to do", named(s.Name))
 	case 1:
 	default:
 		// The one that stands last in the file is the one too many.
@@ -195,7 +195,7 @@ func (c *checker) checkNames() {
 			continue
 		}
 		if j, dup := first[s.Name]; dup {
-			c.addValue(path{"steps", i, "name"}, "the first one is on line "+strconv.Itoa(c.src.valuePos(path{"steps", j, "name"}).Line),
+			c.as(CodeDuplicate).addValue(path{"steps", i, "name"}, "the first one is on line "+strconv.Itoa(c.src.valuePos(path{"steps", j, "name"}).Line),
 				"there are two steps with the name %q", s.Name)
 			continue
 		}
@@ -229,11 +229,11 @@ func (c *checker) checkNeeds() {
 			switch {
 			case n == "" && !c.isEmptyText(at):
 			case n != "" && n == s.Name:
-				c.addValue(at, "remove it", "the step %q needs itself", n)
+				c.as(CodeCycle).addValue(at, "remove it", "the step %q needs itself", n)
 			case again:
-				c.addValue(at, "remove it", "the step %q is needed twice", n)
+				c.as(CodeDuplicate).addValue(at, "remove it", "the step %q is needed twice", n)
 			case !known && allNamed:
-				c.addValue(at, c.needHint(n, names), "there is no step %q", n)
+				c.as(CodeUnknownName).addValue(at, c.needHint(n, names), "there is no step %q", n)
 			}
 		}
 	}
@@ -241,7 +241,7 @@ func (c *checker) checkNeeds() {
 		if len(cycle) > 1 {
 			i := index[cycle[0]]
 			at := path{"steps", i, "needs", slices.Index(c.plan.Steps[i].NeedNames(), cycle[1])}
-			c.addValue(at, "each step needs the next one: remove one of these needs", "cycle: %s", strings.Join(append(cycle, cycle[0]), " -> "))
+			c.as(CodeCycle).addValue(at, "each step needs the next one: remove one of these needs", "cycle: %s", strings.Join(append(cycle, cycle[0]), " -> "))
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (c *checker) checkWebhookRelease(s Step, at path) {
 		if near := c.nearest(w.Release, sortedKeys(all)); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		c.addValue(at.key("release"), hint, "no helm step installs the release %q", cut(w.Release, 80))
+		c.as(CodeUnknownName).addValue(at.key("release"), hint, "no helm step installs the release %q", cut(w.Release, 80))
 	case len(owners) > 1 && w.Namespace == "":
 		c.addValue(at.key("release"), "give its namespace", "the release %q is installed by more than one step: %s and %s", w.Release, owners[0].Name, owners[1].Name)
 	case len(owners) == 1 && c.graph().after(owners[0].Name, s.Name):

@@ -186,17 +186,17 @@ func (c *checker) setStruct(dst reflect.Value, m map[string]any, at path) {
 			return
 		}
 		if !slices.ContainsFunc(fields, func(f structField) bool { return f.name == k }) {
-			c.addKey(at.key(k), c.unknownHint(k, fields, dst.Type()), "unknown field %q", k)
+			c.as(CodeUnknownField).addKey(at.key(k), c.unknownHint(k, fields, dst.Type()), "unknown field %q", k)
 		}
 	}
 }
 
 func (c *checker) missing(name string, given bool, at path) {
 	if given {
-		c.addKey(at.key(name), "", "the field %q is empty", name)
+		c.as(CodeMissingField).addKey(at.key(name), "", "the field %q is empty", name)
 		return
 	}
-	c.addKey(at, "", "the field %q is missing%s", name, in(at))
+	c.as(CodeMissingField).addKey(at, "", "the field %q is missing%s", name, in(at))
 }
 
 // in names the place of a fault in words that people use.
@@ -278,7 +278,7 @@ func (c *checker) setScalar(dst reflect.Value, v any, at path) {
 			if near := c.nearest(s, values); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			c.addValue(at, hint, "%s is %s, but takes %s only", at[len(at)-1], c.quote(s, at), orList(values))
+			c.as(CodeUnknownValue).addValue(at, hint, "%s is %s, but takes %s only", at[len(at)-1], c.quote(s, at), orList(values))
 			return
 		}
 		dst.SetString(s)
@@ -312,7 +312,7 @@ func (c *checker) setDuration(dst reflect.Value, v any, at path) {
 	const units = "write a number with its unit, such as 90s, 10m or 1h30m"
 	switch v := v.(type) {
 	case int64:
-		c.addValue(at, fmt.Sprintf("write %ds for seconds, or %dm for minutes", v, v), "expected a duration, got %s", c.describeAt(v, at))
+		c.as(CodeWrongType).addValue(at, fmt.Sprintf("write %ds for seconds, or %dm for minutes", v, v), "expected a duration, got %s", c.describeAt(v, at))
 	case string:
 		d, err := time.ParseDuration(v)
 		switch {
@@ -326,7 +326,7 @@ func (c *checker) setDuration(dst reflect.Value, v any, at path) {
 			dst.SetInt(int64(d))
 		}
 	default:
-		c.addValue(at, units, "expected a duration, got %s", c.describeAt(v, at))
+		c.as(CodeWrongType).addValue(at, units, "expected a duration, got %s", c.describeAt(v, at))
 	}
 }
 
@@ -348,10 +348,10 @@ func (c *checker) wrongType(t reflect.Type, v any, at path) {
 		hint = "write it without quotes"
 	}
 	if v == nil {
-		c.addKey(at, hint, "expected %s, got nothing", expected(t))
+		c.as(CodeWrongType).addKey(at, hint, "expected %s, got nothing", expected(t))
 		return
 	}
-	c.addValue(at, hint, "expected %s, got %s", expected(t), c.describeAt(v, at))
+	c.as(CodeWrongType).addValue(at, hint, "expected %s, got %s", expected(t), c.describeAt(v, at))
 }
 
 // describeAt is describe for the value at a path. A text that comes from a

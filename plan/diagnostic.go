@@ -29,6 +29,8 @@ func (p Pos) String() string {
 // Diagnostic is one fault of a plan. No text in it has control characters.
 type Diagnostic struct {
 	Pos
+	// Code is the class of the fault.
+	Code Code `json:"code"`
 	// Path is where the fault is, as a path of fields: steps[0].helm.chart.
 	Path string `json:"path,omitempty"`
 	// Message says what is wrong: one line, lowercase, no final period.
@@ -85,6 +87,8 @@ type faults struct {
 	list []fault
 	// total counts all faults, those beyond maxDiagnostics included.
 	total int
+	// next is the class of the fault that is added next; see as.
+	next Code
 }
 
 // fault is a diagnostic whose source is known, so that the excerpt is cut only
@@ -107,7 +111,9 @@ func (f *faults) add(src *source, pos Pos, path, hint, format string, args ...an
 		return
 	}
 	f.total++
-	d := Diagnostic{Pos: pos, Path: clean(cut(path, maxWords)), Message: clean(cut(fmt.Sprintf(format, args...), maxWords)), Hint: clean(cut(hint, maxWords))}
+	code := cmp.Or(f.next, CodeInvalid)
+	f.next = ""
+	d := Diagnostic{Pos: pos, Code: code, Path: clean(cut(path, maxWords)), Message: clean(cut(fmt.Sprintf(format, args...), maxWords)), Hint: clean(cut(hint, maxWords))}
 	order := 1 << 30
 	if src != nil {
 		order = src.order
@@ -138,7 +144,7 @@ func (f *faults) err() error {
 		ds = append(ds, x.Diagnostic)
 	}
 	if more := f.total - len(ds); more > 0 {
-		ds = append(ds, Diagnostic{Pos: Pos{File: ds[0].File}, Message: fmt.Sprintf("%d more faults are not shown", more)})
+		ds = append(ds, Diagnostic{Pos: Pos{File: ds[0].File}, Code: CodeInvalid, Message: fmt.Sprintf("%d more faults are not shown", more)})
 	}
 	return ds
 }

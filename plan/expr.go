@@ -37,7 +37,7 @@ func (x *expander) expand(v any, at path) any {
 	case map[string]any:
 		for _, k := range sortedKeys(v) {
 			if strings.Contains(strings.ReplaceAll(k, "$${{", ""), "${{") {
-				x.addKey(at.key(k), "use expressions in values only", "the name of a field cannot have an expression")
+				x.as(CodeExpression).addKey(at.key(k), "use expressions in values only", "the name of a field cannot have an expression")
 				continue
 			}
 			v[k] = x.expand(v[k], at.key(k))
@@ -244,7 +244,7 @@ func (x *expander) addExpr(at path, nth int, hint, format string, args ...any) {
 			offset += 3
 		}
 	}
-	x.add(x.src, pos, at.String(), hint, format, args...)
+	x.as(CodeExpression).add(x.src, pos, at.String(), hint, format, args...)
 }
 
 func deepCopy(v any, size *int) any {

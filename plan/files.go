@@ -166,9 +166,9 @@ func (c *checker) checkFile(name string, at path) {
 	info, err := os.Stat(c.plan.Abs(name))
 	switch {
 	case err != nil:
-		c.addValue(at, c.pathHint(name), "%s", cannotUse("file", name, statError(err)))
+		c.as(CodeFile).addValue(at, c.pathHint(name), "%s", cannotUse("file", name, statError(err)))
 	case info.IsDir():
-		c.addValue(at, "", "%q is a folder, not a file", name)
+		c.as(CodeFile).addValue(at, "", "%q is a folder, not a file", name)
 	}
 }
 
@@ -178,9 +178,9 @@ func (c *checker) checkGlob(name string, at path) {
 	}
 	switch _, err := c.plan.expandFile(name); {
 	case errors.Is(err, errIsFolder):
-		c.addValue(at, "write "+filepath.ToSlash(filepath.Join(name, "*.yaml")), "%q is a folder, not a file", name)
+		c.as(CodeFile).addValue(at, "write "+filepath.ToSlash(filepath.Join(name, "*.yaml")), "%q is a folder, not a file", name)
 	case err != nil:
-		c.addValue(at, c.pathHint(name), "%s", cannotUse("file", name, err))
+		c.as(CodeFile).addValue(at, c.pathHint(name), "%s", cannotUse("file", name, err))
 	}
 }
 
@@ -192,13 +192,13 @@ func (c *checker) checkChart(h Helm, at path) {
 	info, err := os.Stat(full)
 	switch {
 	case err != nil:
-		c.addValue(at, c.pathHint(h.Chart), "%s", cannotUse("chart", h.Chart, statError(err)))
+		c.as(CodeFile).addValue(at, c.pathHint(h.Chart), "%s", cannotUse("chart", h.Chart, statError(err)))
 	case info.IsDir():
 		if _, err := os.Stat(filepath.Join(full, "Chart.yaml")); err != nil {
-			c.addValue(at, "", "the folder %q is no chart: it has no Chart.yaml", h.Chart)
+			c.as(CodeFile).addValue(at, "", "the folder %q is no chart: it has no Chart.yaml", h.Chart)
 		}
 	case !strings.HasSuffix(h.Chart, ".tgz") && !strings.HasSuffix(h.Chart, ".tar.gz"):
-		c.addValue(at, "", "the file %q is no chart: its name does not end in .tgz", h.Chart)
+		c.as(CodeFile).addValue(at, "", "the file %q is no chart: its name does not end in .tgz", h.Chart)
 	}
 }
 

@@ -30,11 +30,11 @@ type Inputs struct {
 func Load(path string, in Inputs) (*Plan, error) {
 	src, err := readFile(path)
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: path}, Message: clean(err.Error())}}
+		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
 	}
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: path}, Message: clean(err.Error())}}
+		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
 	}
 	return parse(path, dir, src, in, true)
 }
@@ -45,7 +45,7 @@ func Load(path string, in Inputs) (*Plan, error) {
 func Parse(file string, src []byte, in Inputs) (*Plan, error) {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: file}, Message: clean(err.Error())}}
+		return nil, Diagnostics{{Pos: Pos{File: file}, Code: CodeFile, Message: clean(err.Error())}}
 	}
 	return parse(file, dir, src, in, false)
 }
@@ -86,7 +86,7 @@ func parse(file, dir string, src []byte, in Inputs, onDisk bool) (*Plan, error) 
 	}
 	root, isMap := tree.(map[string]any)
 	if !isMap {
-		c.add(s, s.valuePos(nil), "", "start with apiVersion: "+APIVersion, "expected a plan, which is a mapping, got %s", describe(tree))
+		c.as(CodeWrongType).add(s, s.valuePos(nil), "", "start with apiVersion: "+APIVersion, "expected a plan, which is a mapping, got %s", describe(tree))
 		return nil, c.err()
 	}
 	c.tree = root

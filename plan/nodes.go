@@ -27,11 +27,11 @@ func (s *source) pos(n *yamlv3.Node) Pos { return Pos{s.file, n.Line, n.Column} 
 func (s *source) checkNodes(f *faults) (duplicates, ok bool) {
 	w := nodeWalk{s: s, f: f, sizes: map[*yamlv3.Node]int{}, ok: true}
 	if w.size(s.root) > maxNodes && w.ok {
-		f.add(s, Pos{File: s.file}, "", "move values to values_files, and objects to apply.files", "the file has more than %d values", maxNodes)
+		f.as(CodeSyntax).add(s, Pos{File: s.file}, "", "move values to values_files, and objects to apply.files", "the file has more than %d values", maxNodes)
 		w.ok = false
 	}
 	if w.odd > maxOddKeys {
-		f.add(s, Pos{File: s.file}, "", "quote them", "the file has more than %d keys that are no text", maxOddKeys)
+		f.as(CodeSyntax).add(s, Pos{File: s.file}, "", "quote them", "the file has more than %d keys that are no text", maxOddKeys)
 		w.ok = false
 	}
 	return w.duplicates, w.ok
@@ -49,7 +49,7 @@ type nodeWalk struct {
 }
 
 func (w *nodeWalk) refuse(n *yamlv3.Node, hint, format string, args ...any) {
-	w.f.add(w.s, w.s.pos(n), "", hint, format, args...)
+	w.f.as(CodeSyntax).add(w.s, w.s.pos(n), "", hint, format, args...)
 	w.ok = false
 }
 
@@ -122,7 +122,7 @@ func (w *nodeWalk) checkKeys(n *yamlv3.Node) {
 		}
 		if was, dup := first[name]; dup {
 			w.duplicates = true
-			w.f.add(w.s, w.s.pos(k), "", "the first one is on line "+strconv.Itoa(was.Line), "the key %q is given twice", name)
+			w.f.as(CodeDuplicate).add(w.s, w.s.pos(k), "", "the first one is on line "+strconv.Itoa(was.Line), "the key %q is given twice", name)
 			continue
 		}
 		first[name] = k

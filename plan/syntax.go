@@ -56,7 +56,7 @@ func (s *source) syntaxFault(f *faults, err error) {
 			break
 		}
 	}
-	f.add(s, pos, "", hint, "%s", text)
+	f.as(CodeSyntax).add(s, pos, "", hint, "%s", text)
 }
 
 // syntaxLine gives the line that a parser's error is about; 0 when it does not

@@ -43,7 +43,7 @@ func (c *checker) readVars(root map[string]any, in Inputs) map[string]any {
 	c.readSet(in.Set, declared, defaults, vars)
 	for _, name := range sortedKeys(declared) {
 		if _, has := vars[name]; !has {
-			c.addKey(path{"vars", name}, fmt.Sprintf("give it a default, --set %s=VALUE, or a line in a --var-file", name),
+			c.as(CodeVariable).addKey(path{"vars", name}, fmt.Sprintf("give it a default, --set %s=VALUE, or a line in a --var-file", name),
 				"the variable %q has no value", name)
 			vars[name] = invalid{}
 		}
@@ -56,7 +56,7 @@ func (c *checker) readVars(root map[string]any, in Inputs) map[string]any {
 func (c *checker) readVarFile(file string, order int, declared, vars map[string]any) {
 	src, err := readFile(file)
 	if err != nil {
-		c.add(&source{file: file, order: order}, Pos{File: file}, "", "", "%s", err)
+		c.as(CodeFile).add(&source{file: file, order: order}, Pos{File: file}, "", "", "%s", err)
 		return
 	}
 	s, tree, ok := readSource(file, order, src, &c.faults)
@@ -65,12 +65,12 @@ func (c *checker) readVarFile(file string, order int, declared, vars map[string]
 	}
 	values, isMap := tree.(map[string]any)
 	if !isMap {
-		c.add(s, s.valuePos(nil), "", "write one name: value on each line", "expected a mapping of variables, got %s", describeType(tree))
+		c.as(CodeWrongType).add(s, s.valuePos(nil), "", "write one name: value on each line", "expected a mapping of variables, got %s", describeType(tree))
 		return
 	}
 	for _, name := range sortedKeys(values) {
 		if _, known := declared[name]; !known {
-			c.add(s, s.keyPos(path{name}), name, c.varHint(name, declared), "the plan declares no variable %q", name)
+			c.as(CodeUnknownName).add(s, s.keyPos(path{name}), name, c.varHint(name, declared), "the plan declares no variable %q", name)
 			continue
 		}
 		vars[name] = values[name]
@@ -85,13 +85,13 @@ func (c *checker) readSet(set []string, declared, defaults, vars map[string]any)
 		at := Pos{File: "--set " + cut(name, 60)}
 		switch _, known := declared[name]; {
 		case !found:
-			c.add(nil, at, "", "write --set name=value", "the = and the value are missing")
+			c.as(CodeVariable).add(nil, at, "", "write --set name=value", "the = and the value are missing")
 		case !known:
-			c.add(nil, at, "", c.varHint(name, declared), "the plan declares no variable %q", name)
+			c.as(CodeUnknownName).add(nil, at, "", c.varHint(name, declared), "the plan declares no variable %q", name)
 		default:
 			v, err := parseSet(text, defaults[name])
 			if err != nil {
-				c.add(nil, at, "", "", "%s", err)
+				c.as(CodeVariable).add(nil, at, "", "", "%s", err)
 				v = invalid{}
 			}
 			vars[name] = v
