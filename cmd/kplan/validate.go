@@ -3,27 +3,21 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
 	"github.com/kplan-dev/kplan/plan"
 )
-
-// verdict is what validate found, for programs.
-type verdict struct {
-	File        string           `json:"file"`
-	Valid       bool             `json:"valid"`
-	Plan        string           `json:"plan,omitempty"`
-	Steps       int              `json:"steps"`
-	Diagnostics plan.Diagnostics `json:"diagnostics"`
-}
 
 func newValidate(a *app) *cobra.Command {
 	var (
 		in     *plan.Inputs
-		output format
+		output string
 	)
 	cmd := &cobra.Command{
 		Use:   "validate PLAN",
@@ -31,42 +25,64 @@ func newValidate(a *app) *cobra.Command {
 		Long: `Read a plan and report every fault at once: syntax, fields, types, variables, needs and cycles, and files that are missing.
 No cluster is asked, and nothing is downloaded.
 
-Each fault is written to stderr as file:line:col: message, with the line and a hint; with -o as data to stdout.
+Each fault is written to stderr as file:line:col: message, with the line and a hint. With -o all of them go to stdout:
+json and yaml as data; github as workflow commands, which GitHub shows next to the lines; sarif as SARIF 2.1.0, for code scanning.
+In github and sarif, paths are relative to $GITHUB_WORKSPACE where that is set.
 
 Exit codes: 0 the plan is good, 2 it is not.`,
 		Example: `  kplan validate plan.yaml
   kplan validate plan.yaml --var-file production.yaml --set eso_version=0.11.0
-  kplan validate plan.yaml -o json`,
+  kplan validate plan.yaml -o json
+  kplan validate plan.yaml -o github            # in a GitHub workflow
+  kplan validate plan.yaml -o sarif > plan.sarif`,
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
-				return err
+			f := verdict.Format(output)
+			if f != "" && !slices.Contains(verdict.Formats, f) {
+				return usagef("there is no output format %q, only json, yaml, github and sarif", output)
 			}
-			return a.validate(args[0], *in, output)
+			return a.validate(args[0], *in, f)
 		},
 	}
 	in = addInputs(cmd)
-	addFormat(cmd, &output, "write the verdict to stdout, as json or yaml")
+	addVerdictFormat(cmd, &output)
 	return cmd
 }
 
-func (a *app) validate(path string, in plan.Inputs, output format) error {
+// addVerdictFormat registers the -o of commands that write a verdict.
+func addVerdictFormat(cmd *cobra.Command, output *string) {
+	cmd.Flags().StringVarP(output, "output", "o", "", "write the verdict to stdout, as json, yaml, github or sarif")
+	names := make([]string, len(verdict.Formats))
+	for i, f := range verdict.Formats {
+		names[i] = string(f)
+	}
+	complete(cmd, "output", names...)
+}
+
+func (a *app) validate(path string, in plan.Inputs, output verdict.Format) error {
 	p, err := plan.Load(path, in)
-	if output == formatNone {
+	if output == "" {
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(a.stdout, "%s: valid, %s\n", ui.Clean(path), graph.Count(len(p.Steps), "step"))
 		return err
 	}
-	v := verdict{File: path, Valid: err == nil, Diagnostics: plan.Diagnostics{}}
-	if err == nil {
-		v.Plan, v.Steps = p.Metadata.Name, len(p.Steps)
-	} else if !errors.As(err, &v.Diagnostics) {
-		return err
+	r := verdict.Report{
+		File: path, Valid: err == nil, Rules: verdict.FaultRules(),
+		Root: os.Getenv("GITHUB_WORKSPACE"), Version: readBuild().Version,
 	}
-	if e := a.print(output, v); e != nil {
+	if err == nil {
+		r.Plan, r.Steps = p.Metadata.Name, len(p.Steps)
+	} else {
+		faults, ok := errors.AsType[plan.Diagnostics](err)
+		if !ok {
+			return err
+		}
+		r.Findings = verdict.Faults(faults)
+	}
+	if e := r.Write(a.stdout, output); e != nil {
 		return e
 	}
 	if err != nil {
