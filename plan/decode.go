@@ -27,6 +27,8 @@ type checker struct {
 	releases map[string][]*Step
 	// budget is how many names may still be compared for hints.
 	budget int
+	// vars are the plan's variables by name.
+	vars map[string]*declaration
 }
 
 // addValue reports a fault of the value at a path.
@@ -357,10 +359,22 @@ func (c *checker) wrongType(t reflect.Type, v any, at path) {
 // describeAt is describe for the value at a path. A text that comes from a
 // variable is not shown: it may be a secret.
 func (c *checker) describeAt(v any, at path) string {
+	if c.isSecret(at) {
+		return "something else"
+	}
 	if n, _ := c.src.node(at); n != nil && strings.Contains(n.Value, "${{") {
 		return describeType(v)
 	}
 	return describe(v)
+}
+
+// isSecret tells whether a path is in a value of a sensitive variable.
+func (c *checker) isSecret(at path) bool {
+	if len(at) < 3 || at[0] != "vars" || !slices.Contains(secretFields, at[2].(string)) {
+		return false
+	}
+	d := c.vars[at[1].(string)]
+	return d != nil && d.sensitive
 }
 
 // quote is describeAt for a text of which only some are good.
@@ -394,8 +408,11 @@ func expected(t reflect.Type) string {
 	case reflect.Float64:
 		return "a number"
 	case reflect.Slice:
-		if t.Elem().Kind() == reflect.String {
+		switch t.Elem().Kind() {
+		case reflect.String:
 			return "a list of strings"
+		case reflect.Interface:
+			return "a list"
 		}
 		return "a list of mappings"
 	default: // the other kinds that a plan's types have are structs and maps

@@ -1,13 +1,14 @@
 package plan
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/kplan-dev/kplan/plan/redact"
 )
 
 // Pos is a place in a file. Line and Col count from 1, Col in characters; a
@@ -84,7 +85,9 @@ const maxWords = 400
 
 // faults collects diagnostics while sources are read and checked.
 type faults struct {
-	list []fault
+	// secrets is what no message, hint or line may show; it may be nil.
+	secrets *redact.Set
+	list    []fault
 	// total counts all faults, those beyond maxDiagnostics included.
 	total int
 	// next is the class of the fault that is added next; see as.
@@ -113,7 +116,7 @@ func (f *faults) add(src *source, pos Pos, path, hint, format string, args ...an
 	f.total++
 	code := cmp.Or(f.next, CodeInvalid)
 	f.next = ""
-	d := Diagnostic{Pos: pos, Code: code, Path: clean(cut(path, maxWords)), Message: clean(cut(fmt.Sprintf(format, args...), maxWords)), Hint: clean(cut(hint, maxWords))}
+	d := Diagnostic{Pos: pos, Code: code, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint}
 	order := 1 << 30
 	if src != nil {
 		order = src.order
@@ -141,6 +144,7 @@ func (f *faults) err() error {
 		if x.src != nil && x.Line > 0 && !x.src.private {
 			x.Excerpt = x.src.excerpt(x.Pos)
 		}
+		x.File, x.Path, x.Message, x.Hint = f.shown(x.File), f.shown(x.Path), f.shown(x.Message), f.shown(x.Hint)
 		ds = append(ds, x.Diagnostic)
 	}
 	if more := f.total - len(ds); more > 0 {
@@ -149,6 +153,10 @@ func (f *faults) err() error {
 	return ds
 }
 
+// shown makes a text fit for a diagnostic. Secrets go first: what was cut or
+// cleaned is no longer found.
+func (f *faults) shown(text string) string { return clean(cut(f.secrets.Text(text), maxWords)) }
+
 // excerptWidth is how many characters of a line are shown.
 const excerptWidth = 100
 
@@ -156,9 +164,7 @@ const excerptWidth = 100
 // that column. It looks at the characters near the column only: a line may be as
 // long as the file.
 func (s *source) excerpt(p Pos) string {
-	line, at := s.line(p.Line), s.offsetOf(p)-s.starts[p.Line-1]
-	line = bytes.TrimRight(line, "\r\n\u0085\u2028\u2029")
-	at = min(at, len(line))
+	line, at := s.redacted(p)
 	before, after := lastRunes(line[:at], excerptWidth), firstRunes(line[at:], excerptWidth)
 	if room := excerptWidth - len(before) - len(after); room < 0 {
 		half := excerptWidth / 2

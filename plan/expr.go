@@ -177,6 +177,10 @@ func (x *expander) eval(expr string, at path, nth int) (any, bool) {
 		x.addExpr(at, nth, hint, "no variable %q is declared", m[1])
 		return nil, false
 	}
+	if v == (late{}) {
+		x.addExpr(at, nth, "give it by --set, a --var-file or env", "vars.%s is known only when a step runs", m[1])
+		return nil, false
+	}
 	name := "vars." + m[1]
 	for _, part := range pathRef.FindAllString(m[2], -1) {
 		if _, bad := v.(invalid); bad {

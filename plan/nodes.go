@@ -95,7 +95,11 @@ var (
 func (w *nodeWalk) checkTag(n *yamlv3.Node) {
 	switch {
 	case n.Style&yamlv3.TaggedStyle != 0 && !slices.Contains(knownTags, n.ShortTag()):
-		w.refuse(n, "", "the YAML tag %q is not understood", n.ShortTag())
+		tag := " " + strconv.Quote(n.ShortTag())
+		if !w.s.open() {
+			tag = ""
+		}
+		w.refuse(n, "", "the YAML tag%s is not understood", tag)
 	case n.Kind == yamlv3.ScalarNode && n.Style == 0 && strings.Contains(n.Value, ".") && notFinite.MatchString(n.Value):
 		w.refuse(n, "quote it to mean the text", "%s is not a number that Kubernetes knows", n.Value)
 	}

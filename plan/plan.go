@@ -5,6 +5,8 @@
 // package runner for the loop and package steps for the kinds of steps.
 package plan
 
+import "github.com/kplan-dev/kplan/plan/redact"
+
 // APIVersion and PlanKind are the only values that a plan file may declare.
 const (
 	APIVersion = "kplan.dev/v1alpha1"
@@ -35,7 +37,9 @@ type Plan struct {
 	Dir string `json:"-"`
 
 	// texts are the files that the plan was read from; see Texts.
-	texts []*Text
+	texts   []*Text
+	vars    []*declaration // sorted by name
+	secrets *redact.Set
 }
 
 // Metadata names the plan.
@@ -48,16 +52,18 @@ type Metadata struct {
 // Var declares one variable. Its value is the first that is given of: --set, a
 // --var-file, Env, Secret or ConfigMap, Default.
 type Var struct {
-	// Default is the value when none is given; a variable without default must be set.
+	// Default is the value when none is given, and when Secret or ConfigMap has no
+	// such key; a variable without any of them must be set.
 	Default any `json:"default,omitempty"`
 	// Description is shown to people.
 	Description string `json:"description,omitempty"`
-	// Type is what the value must be (default: as the default is; any without one).
+	// Type is what the value must be (default: as the default is, else as the allowed
+	// values are, else any).
 	Type VarType `json:"type,omitempty"`
 	// Allowed are the only values that the variable takes.
 	Allowed []any `json:"allowed,omitempty"`
-	// Required wants a value from outside of the plan even if there is a default,
-	// and one that is not empty.
+	// Required wants a value from outside of the plan, and one that is not empty;
+	// there is no default.
 	Required bool `json:"required,omitempty"`
 	// Env is the environment variable that gives the value when it is set.
 	Env string `json:"env,omitempty"`

@@ -110,7 +110,7 @@ func TestApplyFiles(t *testing.T) {
 func TestSecretsAreNotShown(t *testing.T) {
 	t.Chdir(t.TempDir())
 	src := []byte(head + "vars: {token: {}}\nsteps:\n  - name: a\n    helm: {chart: oci://r.example/a, plain_http: \"${{ vars.token }}\", values: \"${{ vars.token }}\"}\n    timeout: ${{ vars.token }}\n  - {name: b, apply: {wait: \"${{ vars.token }}\", files: [a]}}\n")
-	for _, file := range []string{"token: s3cret\n", "tokn: s3cret\n", "token: s3cret\ntoken: s3cret\n", "s3cret\n", "- s3cret\n", "token: 's3cret\n", "token: {a: s3cret\n", "\ttoken: s3cret\n"} {
+	for _, file := range []string{"token: s3cret\n", "tokn: s3cret\n", "token: s3cret\ntoken: s3cret\n", "s3cret\n", "- s3cret\n", "token: 's3cret\n", "token: {a: s3cret\n", "\ttoken: s3cret\n", "token: *s3cret\n", "token: !s3cret a\n", "token: a\n---\ns3cret\n"} {
 		require.NoError(t, os.WriteFile("v.yaml", []byte(file), 0o600))
 		_, err := plan.Parse("p.yaml", src, plan.Inputs{VarFiles: []string{"v.yaml"}})
 		require.Error(t, err, file)

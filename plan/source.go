@@ -10,6 +10,8 @@ import (
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kplan-dev/kplan/plan/redact"
 )
 
 // maxFileSize bounds a plan or var file, in bytes.
@@ -32,6 +34,11 @@ type source struct {
 	lastOffset int
 	// fields are the values and keys of large mappings; see field.
 	fields map[*yamlv3.Node]map[string]int
+	// secrets is what no line that is shown may have; it may be nil.
+	secrets *redact.Set
+	// hidden are the values of sensitive variables; see extents.
+	hidden   []path
+	hiddenAt [][2]int
 }
 
 // keepNodes is the size of a file, in bytes, up to which its nodes are kept. They
@@ -57,13 +64,15 @@ func (s *source) tree() *yamlv3.Node {
 // are given nevertheless.
 func readSource(file string, order int, src []byte, f *faults) (s *source, tree any, ok bool) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
-	s = &source{file: file, private: order > 0, order: order, src: src}
+	s = &source{file: file, private: order > 0, order: order, src: src, secrets: f.secrets}
 	s.index()
 	if !s.checkBytes(f) || !s.parse(f) {
+		s.private = !s.open()
 		return s, nil, false
 	}
 	duplicates, ok := s.checkNodes(f)
 	if !ok {
+		s.private = !s.open()
 		return s, nil, false
 	}
 	if len(src) > keepNodes {
