@@ -60,7 +60,7 @@ func (a *app) show(err error) {
 		fmt.Fprintln(a.stderr, ui.Clean(faults.Error()))
 		return
 	}
-	ui.Problem(a.stderr, a.options(a.stderr), err.Error(), runner.HintOf(err))
+	ui.Problem(a.stderr, a.options(a.stderr), a.secrets().Text(err.Error()), a.secrets().Text(runner.HintOf(err)))
 }
 
 // split gives the errors that errors.Join put together, or err alone.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -42,20 +43,17 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 			if !slices.Contains(graph.Formats, f) {
 				return usagef("there is no output format %q, only text, dot, mermaid and json", output)
 			}
-			p, err := plan.Load(args[0], *in)
+			p, err := a.load(args[0], *in)
 			if err != nil {
 				return err
 			}
 			var guards []runner.Guard
 			if webhooks {
 				if guards, err = steps.Guards(cmd.Context(), p); err != nil {
-					warnHidden(a.stderr, err)
+					a.warnHidden(err)
 				}
 			}
-			if err := graph.Write(a.stdout, f, p, guards); err != nil {
-				return fmt.Errorf("writing the graph: %w", err)
-			}
-			return nil
+			return a.draw(f, p, guards)
 		},
 	}
 	in = addInputs(cmd)
@@ -69,16 +67,31 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 	return cmd
 }
 
+// draw writes the graph to stdout.
+func (a *app) draw(f graph.Format, p *plan.Plan, guards []runner.Guard) error {
+	var b bytes.Buffer
+	err := graph.Write(&b, f, p, guards)
+	if err == nil && f == graph.JSON {
+		_, err = a.stdout.Write(a.secrets().JSON(b.Bytes()))
+	} else if err == nil {
+		_, err = io.WriteString(a.stdout, a.secrets().Text(b.String()))
+	}
+	if err != nil {
+		return fmt.Errorf("writing the graph: %w", err)
+	}
+	return nil
+}
+
 // warnHidden tells why webhooks are not shown, a line for each of the errors that
 // err joins.
-func warnHidden(w io.Writer, err error) {
+func (a *app) warnHidden(err error) {
 	problems := []error{err}
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
 		problems = joined.Unwrap()
 	}
 	for _, p := range problems {
-		line := strings.Join(strings.Fields(ui.Clean(p.Error())), " ")
-		fmt.Fprintf(w, "warning: not all webhooks are shown: %s\n", line)
+		line := strings.Join(strings.Fields(ui.Clean(a.secrets().Text(p.Error()))), " ")
+		fmt.Fprintf(a.stderr, "warning: not all webhooks are shown: %s\n", line)
 	}
 }

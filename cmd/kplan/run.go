@@ -95,7 +95,7 @@ func (o *runOptions) run(ctx context.Context, path string) error {
 	if err := o.spare(path); err != nil {
 		return err
 	}
-	p, err := plan.Load(path, *o.inputs)
+	p, err := o.load(path, *o.inputs)
 	if err != nil {
 		return &usageError{err: err}
 	}

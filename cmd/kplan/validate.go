@@ -61,7 +61,7 @@ func addVerdictFormat(cmd *cobra.Command, output *string) {
 }
 
 func (a *app) validate(path string, in plan.Inputs, output verdict.Format) error {
-	p, err := plan.Load(path, in)
+	p, err := a.load(path, in)
 	if output == "" {
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ func (a *app) validate(path string, in plan.Inputs, output verdict.Format) error
 		Root: os.Getenv("GITHUB_WORKSPACE"), Version: readBuild().Version,
 	}
 	if err == nil {
-		r.Plan, r.Steps = p.Metadata.Name, len(p.Steps)
+		r.Plan, r.Steps = a.secrets().Text(p.Metadata.Name), len(p.Steps)
 	} else {
 		faults, ok := errors.AsType[plan.Diagnostics](err)
 		if !ok {
