@@ -20,6 +20,7 @@ import (
 func newGraph(a *app) *cobra.Command {
 	var (
 		in       *plan.Inputs
+		picked   *plan.Selection
 		output   string
 		webhooks bool
 	)
@@ -29,12 +30,13 @@ func newGraph(a *app) *cobra.Command {
 		Long: `Show the steps of a plan and what each of them needs, to stdout. No cluster is asked.
 
 text lists the steps by level: those of a level need nothing but steps above it. In dot and mermaid, arrows lead from a step
-to those that need it.
+to those that need it. Steps that --tags, --skip-tags, --only, --from and --until leave out, as they do for kplan run, are drawn grey.
 
 Charts are rendered, and fetched where they are not local, to show which steps' objects the plan's own webhooks intercept
 (dashed arrows). Webhooks that an operator configures when it runs do not show. --webhooks=false leaves all of that out.`,
 		Example: `  kplan graph plan.yaml
   kplan graph plan.yaml -o dot | dot -Tsvg > plan.svg
+  kplan graph plan.yaml --until eso-webhook
   kplan graph plan.yaml -o mermaid --var-file production.yaml`,
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
@@ -47,6 +49,9 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 			if err != nil {
 				return err
 			}
+			if err := selectSteps(p, *picked); err != nil {
+				return err
+			}
 			var guards []runner.Guard
 			if webhooks {
 				if guards, err = steps.Guards(cmd.Context(), p); err != nil {
@@ -57,6 +62,7 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 		},
 	}
 	in = addInputs(cmd)
+	picked = addSelection(cmd, in)
 	cmd.Flags().BoolVar(&webhooks, "webhooks", true, "show which steps' objects the plan's own webhooks intercept")
 	cmd.Flags().StringVarP(&output, "output", "o", string(graph.Text), "how to write it: text, dot, mermaid or json")
 	names := make([]string, len(graph.Formats))
