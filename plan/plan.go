@@ -45,7 +45,8 @@ type Plan struct {
 // Metadata names the plan.
 type Metadata struct {
 	// Name identifies the plan in output; a DNS label.
-	Name        string `json:"name"`
+	Name string `json:"name"`
+	// Description is shown to people.
 	Description string `json:"description,omitempty"`
 }
 
@@ -411,7 +412,8 @@ type Apply struct {
 // Wait waits until objects are as described, in the syntax of kubectl wait.
 type Wait struct {
 	// Resource is TYPE/NAME, or TYPE together with Selector.
-	Resource  string `json:"resource"`
+	Resource string `json:"resource"`
+	// Namespace is the objects' (default: that of the kubeconfig context).
 	Namespace string `json:"namespace,omitempty"`
 	// Selector picks objects by label; all of them must satisfy For, and there must be one.
 	Selector string `json:"selector,omitempty"`
