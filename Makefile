@@ -111,6 +111,7 @@ $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 
 .PHONY: golden
 golden: ## Write the tests' expected output anew
+	go generate ./schema
 	go test ./plan ./runner ./cmd/kplan/... -update
 
 .PHONY: clean
