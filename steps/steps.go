@@ -120,5 +120,5 @@ func (c *connected) Run(ctx context.Context, r runner.Reporter) error {
 	r = standing.Once(r) // both the line and the action may tell how webhooks stand
 	attempt := c.line.open(ctx, r)
 	defer c.line.close()
-	return attempt.nameDenied(c.explainer.explain(c.action.Run(ctx, r)))
+	return classify(attempt.nameDenied(c.explainer.explain(c.action.Run(ctx, r))))
 }

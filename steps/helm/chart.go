@@ -88,7 +88,11 @@ func (s *source) open(ctx context.Context) (*chart.Chart, error) {
 		if ctx.Err() == nil && runner.HintOf(err) == "" {
 			err = runner.WithHint(err, fetchHint(s.spec))
 		}
-		return nil, withoutPasswords(err, s.spec.Chart, s.spec.Repo)
+		away := ctx.Err() == nil && isUnreachable(err)
+		if err = withoutPasswords(err, s.spec.Chart, s.spec.Repo); away {
+			err = &UnreachableError{err}
+		}
+		return nil, err
 	}
 	ch, err := loader.LoadArchive(bytes.NewReader(archive))
 	if err != nil {
