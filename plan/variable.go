@@ -30,6 +30,8 @@ type Variable struct {
 	// Invalid says that the value, or what the plan says of it, has a fault. It is
 	// among the diagnostics.
 	Invalid bool
+
+	allowed []any
 }
 
 // VarSource says who gives a variable its value.
@@ -53,6 +55,27 @@ func (v Variable) Shown() any {
 		return redact.Mark
 	}
 	return v.Value
+}
+
+// Takes are the values that the variable takes, as --set has them; nil when they
+// are too many to be listed, or must not be shown.
+func (v Variable) Takes() []string {
+	allowed := v.allowed
+	if len(allowed) == 0 && v.Type == VarBoolean {
+		allowed = []any{true, false}
+	}
+	if v.Sensitive {
+		return nil
+	}
+	var texts []string
+	for _, a := range allowed {
+		if s, ok := a.(string); ok {
+			texts = append(texts, s)
+		} else {
+			texts = append(texts, literal(a))
+		}
+	}
+	return texts
 }
 
 // Variables are those that the plan declares, sorted by name.
@@ -111,7 +134,7 @@ func (g given) quotable() bool { return g.source != SourceVarFile && g.source !=
 func (d *declaration) variable() Variable {
 	v := Variable{
 		Name: d.name, Description: d.description, Type: d.typ, Source: d.from.source,
-		Sensitive: d.sensitive, Invalid: d.broken,
+		Sensitive: d.sensitive, Invalid: d.broken, allowed: d.allowed,
 	}
 	switch d.value.(type) {
 	case late:

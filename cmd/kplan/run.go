@@ -129,7 +129,10 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		}
 		return err
 	}
-	r := runner.Runner{About: kinds.Cluster(), Resolve: kinds.Resolve, Guards: kinds.Guards, Parallel: o.parallel, Abort: abort}
+	r := runner.Runner{
+		About: kinds.Cluster(), Resolve: kinds.Resolve, Guards: kinds.Guards, Redact: o.secrets().Text,
+		Parallel: o.parallel, Abort: abort,
+	}
 	x, err := o.observe(ctx, &r, p)
 	if !errors.Is(err, runner.ErrAborted) { // an action still uses what Close takes away
 		kinds.Close()
