@@ -1,6 +1,10 @@
 package plan
 
-import "time"
+import (
+	"cmp"
+	"reflect"
+	"time"
+)
 
 // What holds for a step when neither it nor the plan's defaults say otherwise.
 const (
@@ -18,6 +22,21 @@ const (
 type Hold struct {
 	Hold                              bool
 	HoldTimeout, MisconfiguredTimeout time.Duration
+}
+
+// StepCluster is the name of the cluster that a step works on; "" is that of the
+// command line.
+func (p *Plan) StepCluster(s Step) string { return cmp.Or(s.Cluster, p.Defaults.Cluster) }
+
+// SameCluster tells whether two names mean one cluster as far as the plan says:
+// it declares them alike, whatever their namespaces.
+func (p *Plan) SameCluster(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, y := p.Clusters[a], p.Clusters[b]
+	x.Namespace, y.Namespace = "", ""
+	return reflect.DeepEqual(x, y)
 }
 
 // StepTimeout bounds a step, all its attempts together.

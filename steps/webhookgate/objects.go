@@ -95,12 +95,12 @@ func canariesOf(spec plan.Canary, read func(...string) ([]*unstructured.Unstruct
 	return canaries, nil
 }
 
-// laterObjects are those of the apply steps that need the named step, directly or
-// not. Faults in their files are for them to tell.
+// laterObjects are those of the apply steps on the same cluster that need the named
+// step, directly or not. Faults in their files are for them to tell.
 func laterObjects(owners standing.Owners, name string) []*unstructured.Unstructured {
 	later := owners.Plan.Graph().Descendants(name)
 	var all []*unstructured.Unstructured
-	for _, s := range owners.Plan.Steps {
+	for _, s := range owners.Steps() {
 		if s.Apply == nil || !slices.Contains(later, s.Name) {
 			continue
 		}
