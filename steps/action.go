@@ -7,6 +7,7 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/steps/output"
 )
 
 // action does a step on its cluster. What the step's kind does is made over the
@@ -16,9 +17,12 @@ type action struct {
 	steps *Steps
 	step  plan.Step
 	link  *link
+	// outputs are read once the step's kind is done.
+	outputs *output.Outputs
 
 	// What follows changes with the connection; attempts come one at a time.
 	conn      *connection // nil before the first
+	session   *kube.Session
 	kind      runner.Action
 	line      *line
 	explainer *explainer
@@ -26,7 +30,10 @@ type action struct {
 
 // resolve makes the step's kind over the connection that there is. Without one
 // what can be checked is checked over none.
-func (a *action) resolve() error {
+func (a *action) resolve() (err error) {
+	if a.outputs, err = output.New(a.step.Outputs); err != nil {
+		return err
+	}
 	if conn := a.link.now(); conn != nil {
 		return a.over(conn)
 	}
@@ -53,13 +60,13 @@ func (a *action) over(conn *connection) error {
 	if err != nil {
 		return err
 	}
-	a.conn, a.kind, a.line = conn, kind, l
+	a.conn, a.session, a.kind, a.line = conn, session, kind, l
 	a.explainer = &explainer{a.steps.owners(a.step, conn.cluster.Namespace()), conn.gate}
 	return nil
 }
 
-// Run connects to the cluster, or sees that it is there, and runs the step's
-// kind. It makes an error say more of webhooks.
+// Run connects to the cluster, or sees that it is there, runs the step's kind and
+// reads the step's outputs. It makes an error say more of webhooks.
 func (a *action) Run(ctx context.Context, r runner.Reporter) error {
 	conn, err := a.link.connect(ctx)
 	if err != nil {
@@ -73,5 +80,25 @@ func (a *action) Run(ctx context.Context, r runner.Reporter) error {
 	r = standing.Once(r) // both the line and the action may tell how webhooks stand
 	attempt := a.line.open(ctx, r)
 	defer a.line.close()
-	return attempt.nameDenied(a.explainer.explain(a.kind.Run(ctx, r)))
+	err = a.kind.Run(ctx, r)
+	if err == nil {
+		err = a.report(ctx, r)
+	}
+	return attempt.nameDenied(a.explainer.explain(err))
+}
+
+// report reads the outputs and hands them to the run.
+func (a *action) report(ctx context.Context, r runner.Reporter) error {
+	if a.outputs.Empty() {
+		return nil
+	}
+	values, sensitive, err := a.outputs.Read(ctx, a.session)
+	if err != nil {
+		return err
+	}
+	for _, name := range sensitive {
+		a.steps.hide(values[name])
+	}
+	r.Report(runner.Report{Type: runner.TypeOutputs, Outputs: values, Sensitive: sensitive})
+	return nil
 }

@@ -36,12 +36,17 @@ type Config struct {
 	Flags *genericclioptions.ConfigFlags
 	// UserAgent names the program in the API server's audit log.
 	UserAgent string
+	// Hide takes values from the clusters that must not be shown, before anybody
+	// else has them; nil takes none. It is called from many goroutines.
+	Hide func(value any)
 }
 
 // Steps makes the actions of one plan's steps. Close it after the run.
 type Steps struct {
-	plan  *plan.Plan
-	links map[string]*link
+	plan    *plan.Plan
+	links   map[string]*link
+	hide    func(any)
+	answers answers
 
 	mu sync.Mutex
 	// charts are those of the helm steps that were resolved, by the steps' names.
@@ -62,7 +67,11 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 			return nil, err
 		}
 	}
-	return &Steps{plan: c.Plan, links: all, charts: map[string]*helm.Chart{}}, nil
+	s := &Steps{plan: c.Plan, links: all, hide: c.Hide, charts: map[string]*helm.Chart{}}
+	if s.hide == nil {
+		s.hide = func(any) {}
+	}
+	return s, nil
 }
 
 // Cluster says for people which clusters the steps work on: for each its name in

@@ -155,8 +155,22 @@ func (a *Access) unreachable(err error) error {
 	if hint == "" {
 		hint = "check that the address in the kubeconfig is right and that this machine can reach it"
 	}
-	return runner.WithHint(fmt.Errorf("%s cannot be reached: %w", a.what(), short(err)), hint)
+	return runner.WithHint(&UnreachableError{a.what(), short(err)}, hint)
 }
+
+// UnreachableError says that a cluster did not answer at all.
+type UnreachableError struct {
+	// Cluster names the cluster with its address, for people.
+	Cluster string
+	Cause   error
+}
+
+func (e *UnreachableError) Error() string {
+	return e.Cluster + " cannot be reached: " + e.Cause.Error()
+}
+
+// Unwrap gives Cause.
+func (e *UnreachableError) Unwrap() error { return e.Cause }
 
 // short leaves out the method and address that net/http puts before the cause.
 func short(err error) error {
