@@ -26,6 +26,17 @@ func (p *Plan) Abs(name string) string {
 	return filepath.Join(p.Dir, name)
 }
 
+// In gives the plan as one of its steps sees files: paths are relative to the
+// folder of the plan that the step was read from, which may be an included one.
+func (p *Plan) In(s Step) *Plan {
+	if s.Dir == "" || s.Dir == p.Dir {
+		return p
+	}
+	there := *p
+	there.Dir = s.Dir
+	return &there
+}
+
 // ApplyFiles gives the absolute paths of an apply step's files in the order of
 // the step, globs expanded and sorted, each file once. It is an error when one
 // does not exist, when a glob matches nothing, or when one is a folder.

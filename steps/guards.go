@@ -25,7 +25,7 @@ func Guards(ctx context.Context, p *plan.Plan) ([]runner.Guard, error) {
 		if s.Helm == nil {
 			return applied(p, s)
 		}
-		chart, err := helm.NewChart(p, s, metav1.NamespaceDefault)
+		chart, err := helm.NewChart(p.In(s), s, metav1.NamespaceDefault)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func applied(p *plan.Plan, s plan.Step) ([]*unstructured.Unstructured, error) {
 	if s.Apply == nil {
 		return nil, nil
 	}
-	return apply.Objects(p, *s.Apply)
+	return apply.Objects(p.In(s), *s.Apply)
 }
 
 // versions lists API versions and kinds as charts ask for them.

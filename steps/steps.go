@@ -36,16 +36,12 @@ type Config struct {
 	Flags *genericclioptions.ConfigFlags
 	// UserAgent names the program in the API server's audit log.
 	UserAgent string
-	// Hide takes values from the clusters that must not be shown, before anybody
-	// else has them; nil takes none. It is called from many goroutines.
-	Hide func(value any)
 }
 
 // Steps makes the actions of one plan's steps. Close it after the run.
 type Steps struct {
 	plan    *plan.Plan
 	links   map[string]*link
-	hide    func(any)
 	answers answers
 
 	mu sync.Mutex
@@ -67,11 +63,7 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 			return nil, err
 		}
 	}
-	s := &Steps{plan: c.Plan, links: all, hide: c.Hide, charts: map[string]*helm.Chart{}}
-	if s.hide == nil {
-		s.hide = func(any) {}
-	}
-	return s, nil
+	return &Steps{plan: c.Plan, links: all, charts: map[string]*helm.Chart{}}, nil
 }
 
 // Cluster says for people which clusters the steps work on: for each its name in
@@ -105,6 +97,13 @@ func (s *Steps) Resolve(step plan.Step) (runner.Action, error) {
 	return a, a.resolve()
 }
 
+// hide keeps a value from being shown; it does so before anybody else has it.
+func (s *Steps) hide(value any) {
+	if set := s.plan.Sensitive(); set != nil {
+		set.Add(value)
+	}
+}
+
 // kind makes what a step does over a session; view is of the same cluster.
 func (s *Steps) kind(step plan.Step, session *kube.Session, view *survey.Survey) (runner.Action, error) {
 	switch step.Kind() {
@@ -115,7 +114,7 @@ func (s *Steps) kind(step plan.Step, session *kube.Session, view *survey.Survey)
 		}
 		return helm.New(chart, session), nil
 	case plan.KindApply:
-		return apply.New(s.plan, *step.Apply, session)
+		return apply.New(s.plan.In(step), *step.Apply, session)
 	case plan.KindWait:
 		return wait.New(*step.Wait, session)
 	case plan.KindWebhook:
@@ -133,7 +132,7 @@ func (s *Steps) chart(step plan.Step, namespace string) (*helm.Chart, error) {
 	if c := s.charts[step.Name]; c != nil {
 		return c, nil
 	}
-	c, err := helm.NewChart(s.plan, step, namespace)
+	c, err := helm.NewChart(s.plan.In(step), step, namespace)
 	if err == nil {
 		s.charts[step.Name] = c
 	}

@@ -130,8 +130,8 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		return err
 	}
 	r := runner.Runner{
-		About: kinds.Cluster(), Resolve: kinds.Resolve, Guards: kinds.Guards, Redact: o.secrets().Text,
-		Parallel: o.parallel, Abort: abort,
+		About: kinds.Cluster(), Resolve: kinds.Resolve, Inquire: kinds.Inquire, Guards: kinds.Guards,
+		Parallel: o.parallel, Abort: abort, Redact: o.secrets().Text,
 	}
 	x, err := o.observe(ctx, &r, p)
 	if !errors.Is(err, runner.ErrAborted) { // an action still uses what Close takes away

@@ -16,36 +16,46 @@ import (
 
 func newValidate(a *app) *cobra.Command {
 	var (
-		in     *plan.Inputs
-		output string
+		in      *plan.Inputs
+		output  string
+		cluster bool
 	)
 	cmd := &cobra.Command{
 		Use:   "validate PLAN",
-		Short: "Check a plan without a cluster",
+		Short: "Check a plan, without a cluster unless asked to",
 		Long: `Read a plan and report every fault at once: syntax, fields, types, variables, needs and cycles, and files that are missing.
 No cluster is asked, and nothing is downloaded.
+
+With --cluster the plan's clusters are asked too, and charts are fetched and rendered: that kinds and namespaces exist or are brought by a step
+before, that the API server takes the objects (by dry runs, which write nothing), and that releases are not of another chart. What cannot be told
+before the run, such as what a webhook says that does not answer yet, is noted and is no fault.
 
 Each fault is written to stderr as file:line:col: message, with the line and a hint. With -o all of them go to stdout:
 json and yaml as data; github as workflow commands, which GitHub shows next to the lines; sarif as SARIF 2.1.0, for code scanning.
 In github and sarif, paths are relative to $GITHUB_WORKSPACE where that is set.
 
-Exit codes: 0 the plan is good, 2 it is not.`,
+Exit codes: 0 the plan is good, 2 it is not, 1 a cluster cannot be asked.`,
 		Example: `  kplan validate plan.yaml
   kplan validate plan.yaml --var-file production.yaml --set eso_version=0.11.0
+  kplan validate plan.yaml --cluster --context staging
   kplan validate plan.yaml -o json
   kplan validate plan.yaml -o github            # in a GitHub workflow
   kplan validate plan.yaml -o sarif > plan.sarif`,
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			f := verdict.Format(output)
 			if f != "" && !slices.Contains(verdict.Formats, f) {
 				return usagef("there is no output format %q, only json, yaml, github and sarif", output)
 			}
-			return a.validate(args[0], *in, f)
+			if cluster {
+				return a.validate(args[0], *in, f, func(p *plan.Plan) ([]verdict.Finding, error) { return a.askClusters(cmd.Context(), p) })
+			}
+			return a.validate(args[0], *in, f, nil)
 		},
 	}
 	in = addInputs(cmd)
+	cmd.Flags().BoolVar(&cluster, "cluster", false, "ask the plan's clusters too; they are only read")
 	addVerdictFormat(cmd, &output)
 	return cmd
 }
@@ -60,9 +70,23 @@ func addVerdictFormat(cmd *cobra.Command, output *string) {
 	complete(cmd, "output", names...)
 }
 
-func (a *app) validate(path string, in plan.Inputs, output verdict.Format) error {
+// validate reads a plan and tells what is wrong with it; ask, unless nil, finds
+// more in one that can be read.
+func (a *app) validate(path string, in plan.Inputs, output verdict.Format, ask func(*plan.Plan) ([]verdict.Finding, error)) error {
 	p, err := a.load(path, in)
+	var found []verdict.Finding
+	if err == nil && ask != nil {
+		if found, err = ask(p); err != nil {
+			return err
+		}
+		err = faultsOf(found)
+	}
 	if output == "" {
+		for _, f := range found {
+			if f.Severity != verdict.Error {
+				fmt.Fprintln(a.stderr, f)
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -70,10 +94,13 @@ func (a *app) validate(path string, in plan.Inputs, output verdict.Format) error
 		return err
 	}
 	r := verdict.Report{
-		File: path, Valid: err == nil, Rules: verdict.FaultRules(),
+		File: path, Valid: err == nil, Rules: verdict.FaultRules(), Findings: found,
 		Root: os.Getenv("GITHUB_WORKSPACE"), Version: readBuild().Version,
 	}
-	if err == nil {
+	if ask != nil {
+		r.Rules = append(r.Rules, clusterRules()...)
+	}
+	if p != nil {
 		r.Plan, r.Steps = a.secrets().Text(p.Metadata.Name), len(p.Steps)
 	} else {
 		faults, ok := errors.AsType[plan.Diagnostics](err)
@@ -89,4 +116,20 @@ func (a *app) validate(path string, in plan.Inputs, output verdict.Format) error
 		return &shownError{err}
 	}
 	return nil
+}
+
+// faultsOf are the findings that make a plan a bad one, as an error.
+func faultsOf(found []verdict.Finding) error {
+	var ds plan.Diagnostics
+	for _, f := range found {
+		if f.Severity == verdict.Error {
+			ds = append(ds, plan.Diagnostic{
+				Pos: f.Pos, Code: plan.Code(f.Rule), Path: f.Path, Message: f.Message, Hint: f.Hint, Excerpt: f.Excerpt,
+			})
+		}
+	}
+	if len(ds) == 0 {
+		return nil
+	}
+	return ds
 }

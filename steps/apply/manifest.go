@@ -44,6 +44,17 @@ func (m manifest) id() string {
 	return m.object.GetKind() + "/" + m.object.GetName()
 }
 
+// Sources tells where each of Objects was read, in the same order: "store.yaml:9:
+// document 2", or "objects[0]".
+func Sources(p *plan.Plan, spec plan.Apply) ([]string, error) {
+	manifests, err := read(p, spec)
+	sources := make([]string, len(manifests))
+	for i, m := range manifests {
+		sources[i] = m.source
+	}
+	return sources, err
+}
+
 // Objects reads the objects that an apply step of p sends; those that name no
 // namespace get the step's, if it has one. The cluster is not asked, so this
 // includes objects of kinds without namespaces.

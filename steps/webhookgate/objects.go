@@ -29,7 +29,7 @@ func objectsOf(owners standing.Owners, step plan.Step) (objects, error) {
 	var o objects
 	spec := *step.Webhook
 	read := func(files ...string) ([]*unstructured.Unstructured, error) {
-		return apply.Objects(owners.Plan, plan.Apply{Files: files, Namespace: cmp.Or(spec.Namespace, owners.Namespace)})
+		return apply.Objects(owners.Plan.In(step), plan.Apply{Files: files, Namespace: cmp.Or(spec.Namespace, owners.Namespace)})
 	}
 	var err error
 	if o.files, err = read(spec.Files...); err != nil {
@@ -106,7 +106,7 @@ func laterObjects(owners standing.Owners, name string) []*unstructured.Unstructu
 		}
 		spec := *s.Apply
 		spec.Namespace = cmp.Or(spec.Namespace, owners.Namespace)
-		if found, err := apply.Objects(owners.Plan, spec); err == nil {
+		if found, err := apply.Objects(owners.Plan.In(s), spec); err == nil {
 			all = append(all, found...)
 		}
 	}
