@@ -343,7 +343,8 @@ func (ls *links) access(name string, spec plan.Cluster) (*kube.Access, error) {
 		// What else the flags pick from the kubeconfig is for its current context.
 		f := genericclioptions.NewConfigFlags(false)
 		f.KubeConfig, f.Context = ls.config.Flags.KubeConfig, &spec.Context
-		f.Impersonate, f.ImpersonateUID, f.ImpersonateGroup = ls.config.Flags.Impersonate, ls.config.Flags.ImpersonateUID, ls.config.Flags.ImpersonateGroup
+		f.Impersonate, f.ImpersonateUID = ls.config.Flags.Impersonate, ls.config.Flags.ImpersonateUID
+		f.ImpersonateGroup, f.ImpersonateUserExtra = ls.config.Flags.ImpersonateGroup, ls.config.Flags.ImpersonateUserExtra
 		a, err = kube.FromFlags(f)
 	default:
 		a, err = kube.FromFlags(ls.config.Flags)

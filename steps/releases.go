@@ -158,7 +158,7 @@ func judgedBy(ctx context.Context, all []Release, by int, k guard.Known) map[int
 			return withoutWebhooks(all[i].Objects), nil
 		}
 		return closed, nil
-	}, k) // what cannot be read has no order
+	}, func(string) guard.Known { return k }) // what cannot be read has no order
 	counts := map[int]int{}
 	for _, g := range guards {
 		if i := index[g.Step]; i != by && !g.Maybe {
