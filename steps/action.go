@@ -70,7 +70,7 @@ func (a *action) over(conn *connection) error {
 func (a *action) Run(ctx context.Context, r runner.Reporter) error {
 	conn, err := a.link.connect(ctx)
 	if err != nil {
-		return err
+		return classify(err)
 	}
 	if conn != a.conn {
 		if err := a.over(conn); err != nil {
@@ -84,7 +84,7 @@ func (a *action) Run(ctx context.Context, r runner.Reporter) error {
 	if err == nil {
 		err = a.report(ctx, r)
 	}
-	return attempt.nameDenied(a.explainer.explain(err))
+	return classify(attempt.nameDenied(a.explainer.explain(err)))
 }
 
 // report reads the outputs and hands them to the run.

@@ -14,6 +14,7 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/output"
 	"github.com/kplan-dev/kplan/webhook"
 )
 
@@ -68,7 +69,9 @@ func leaves(err error) []plan.RetryOn {
 		return []plan.RetryOn{plan.RetryTimeout}
 	case *kube.FailedError:
 		return []plan.RetryOn{plan.RetryNotReady}
-	case *helm.UnreachableError:
+	case *AbsentError, *output.MissingError:
+		return []plan.RetryOn{plan.RetryNotReady}
+	case *helm.UnreachableError, *kube.UnreachableError, *kube.RefusedError, *kube.MovedError:
 		return []plan.RetryOn{plan.RetryNetwork}
 	case apierrors.APIStatus:
 		return ofStatus(err)

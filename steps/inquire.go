@@ -48,7 +48,7 @@ func (s *Steps) Inquire(ctx context.Context, asks []plan.Ask) (plan.Known, error
 	for _, ask := range asks {
 		text, err := s.inquire(ctx, ask)
 		if err != nil {
-			return nil, err
+			return nil, classify(err)
 		}
 		known[ask] = text
 	}

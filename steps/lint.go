@@ -78,7 +78,7 @@ func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, err
 	}
 	guards, err := guard.Find(ctx, p, func(_ context.Context, s plan.Step) ([]*unstructured.Unstructured, error) {
 		return manifests[s.Name], nil
-	}, guard.Known{})
+	}, func(string) guard.Known { return guard.Known{} })
 	for _, g := range guards {
 		in.Guards = append(in.Guards, lint.Guard{Step: g.Step, By: g.By, Webhooks: g.Webhooks, Objects: g.Objects, Maybe: g.Maybe})
 	}
@@ -93,7 +93,7 @@ type lintReader struct {
 
 // rendered are the objects of a step's chart.
 func rendered(ctx context.Context, p *plan.Plan, s plan.Step) ([]*unstructured.Unstructured, error) {
-	chart, err := helm.NewChart(p, s, metav1.NamespaceDefault)
+	chart, err := helm.NewChart(p.In(s), s, metav1.NamespaceDefault)
 	if err != nil {
 		return nil, err
 	}

@@ -160,10 +160,9 @@ func (c *Cluster) types(ctx context.Context, s Step) error {
 	var all []named
 	if s.Wait != nil {
 		typ, _, _ := strings.Cut(s.Wait.Resource, "/")
-		if s.Wait.For == string(plan.ConditionDelete) {
-			return nil // a kind that is not there has no objects
+		if s.Wait.For != string(plan.ConditionDelete) { // a kind that is not there has no objects
+			all = append(all, named{typ, []any{"wait", "resource"}})
 		}
-		all = append(all, named{typ, []any{"wait", "resource"}})
 	}
 	for name, o := range s.Outputs {
 		typ, _, _ := strings.Cut(o.Resource, "/")

@@ -110,8 +110,13 @@ func (o *Outputs) value(name string, u *unstructured.Unstructured) (any, error) 
 	if s := there(u.Object, q.String()); s != "" {
 		err = fmt.Errorf("%w; %s", err, s)
 	}
-	return nil, err
+	return nil, &MissingError{err}
 }
+
+// MissingError says that a value, or its object, is not there yet.
+type MissingError struct{ error }
+
+func (e *MissingError) Unwrap() error { return e.error }
 
 // get reads the object of an output.
 func get(ctx context.Context, s *kube.Session, spec plan.Output) (*unstructured.Unstructured, error) {
@@ -131,9 +136,9 @@ func get(ctx context.Context, s *kube.Session, spec plan.Output) (*unstructured.
 	u, err := s.Resource(mapping, namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) && mapping.Scope.Name() == meta.RESTScopeNameNamespace:
-		return nil, fmt.Errorf("%s does not exist in namespace %s", spec.Resource, namespace)
+		return nil, &MissingError{fmt.Errorf("%s does not exist in namespace %s", spec.Resource, namespace)}
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%s does not exist", spec.Resource)
+		return nil, &MissingError{fmt.Errorf("%s does not exist", spec.Resource)}
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
