@@ -53,16 +53,28 @@ func (c *credentials) issue(t *testing.T) {
 	answer, err := accounts.CreateToken(t.Context(), "kplan", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	c.token = answer.Status.Token
+	fresh := c.client(t)
+	require.Eventually(t, func() bool { // the API server learns of accounts and rights by watches
+		_, err := fresh.CoreV1().Namespaces().Get(t.Context(), c.namespace, metav1.GetOptions{})
+		return err == nil
+	}, 30*time.Second, 20*time.Millisecond, "the token is not accepted")
+}
+
+// client is one with the token.
+func (c *credentials) client(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	config := rest.AnonymousClientConfig(c.lab.Config(t))
+	config.BearerToken = c.token
+	set, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	return set
 }
 
 // renew revokes the token, and issues another one. It returns when the API server
 // refuses the old one, which it remembers for ten seconds.
 func (c *credentials) renew(t *testing.T) {
 	t.Helper()
-	config := rest.AnonymousClientConfig(c.lab.Config(t))
-	config.BearerToken = c.token
-	old, err := kubernetes.NewForConfig(config)
-	require.NoError(t, err)
+	old := c.client(t)
 	require.NoError(t, c.lab.Clientset(t).CoreV1().ServiceAccounts(c.namespace).Delete(t.Context(), "kplan", metav1.DeleteOptions{}))
 	require.Eventually(t, func() bool {
 		_, err := old.CoreV1().Namespaces().Get(t.Context(), c.namespace, metav1.GetOptions{})
