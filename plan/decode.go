@@ -16,12 +16,13 @@ import (
 
 // checker finds the faults of one plan while it is decoded and afterwards.
 type checker struct {
-	faults
+	*faults
 	src *source
 	// tree is the plan as decoded from YAML, with its expressions resolved.
 	tree map[string]any
 	plan *Plan
-	// steps is the plan's graph; see graph.
+	unit
+	// steps is the whole plan's graph; see graph.
 	steps *Graph
 	// releases are the helm steps by release; see releaseOwners.
 	releases map[string][]*Step
@@ -71,9 +72,9 @@ var (
 	forEachType  = reflect.TypeFor[ForEach]()
 )
 
-// isText tells the short form of a value that can be a mapping.
-func isText(v any) bool {
-	_, ok := v.(string)
+// isMapping tells the long form of a value that can be a text.
+func isMapping(v any) bool {
+	_, ok := v.(map[string]any)
 	return ok
 }
 
@@ -128,14 +129,18 @@ func (c *checker) decode(root map[string]any) {
 // set decodes v, which stands at a path, into dst. What is wrong is reported and
 // left zero.
 func (c *checker) set(dst reflect.Value, v any, at path) {
-	if _, bad := v.(invalid); bad {
+	if isUnsaid(v) {
 		return
 	}
 	t := dst.Type()
 	switch {
+	case t == stepsType: // read by readEntries
+		if _, ok := v.([]any); !ok {
+			c.wrongType(t, v, at)
+		}
 	case t == durationType:
 		c.setDuration(dst, v, at)
-	case t == needType && isText(v):
+	case t == needType && !isMapping(v):
 		c.set(dst.FieldByName("Step"), v, at)
 	case t == forEachType && !isLongForEach(v):
 		c.set(dst.FieldByName("In"), v, at)
@@ -144,7 +149,7 @@ func (c *checker) set(dst reflect.Value, v any, at path) {
 		c.set(p.Elem(), v, at)
 		dst.Set(p)
 	case t.Kind() == reflect.Interface:
-		if v != nil {
+		if v = withoutLate(v); v != nil {
 			dst.Set(reflect.ValueOf(v))
 		}
 	case t.Kind() == reflect.Struct:
@@ -167,6 +172,9 @@ func (c *checker) setStruct(dst reflect.Value, m map[string]any, at path) {
 	known := 0
 	for _, f := range fields {
 		v, given := m[f.name]
+		if !given && f.name == "on" {
+			v, given = c.plainOn(m, at)
+		}
 		if given {
 			known++
 		}
@@ -191,6 +199,20 @@ func (c *checker) setStruct(dst reflect.Value, m map[string]any, at path) {
 			c.as(CodeUnknownField).addKey(at.key(k), c.unknownHint(k, fields, dst.Type()), "unknown field %q", k)
 		}
 	}
+}
+
+// plainOn finds the field on, which YAML 1.1 reads as true when it is not quoted. It
+// is called on from then on.
+func (c *checker) plainOn(m map[string]any, at path) (v any, given bool) {
+	if v, given = m["true"]; !given {
+		return nil, false
+	}
+	if _, key, _ := c.src.find(at.key("true")); key != nil && !strings.EqualFold(key.Value, "on") {
+		return nil, false
+	}
+	delete(m, "true")
+	m["on"] = v
+	return v, true
 }
 
 func (c *checker) missing(name string, given bool, at path) {
@@ -247,11 +269,53 @@ func (c *checker) setMap(dst reflect.Value, v any, at path) {
 	}
 	out := reflect.MakeMapWithSize(dst.Type(), len(m))
 	for _, k := range sortedKeys(m) {
+		if isUnsaid(m[k]) {
+			continue
+		}
 		elem := reflect.New(dst.Type().Elem()).Elem()
 		c.set(elem, m[k], at.key(k))
 		out.SetMapIndex(reflect.ValueOf(k), elem)
 	}
 	dst.Set(out)
+}
+
+// withoutLate gives a value without what is known only when the step starts: the
+// value itself when there is no such thing in it.
+func withoutLate(v any) any {
+	if !hasLate(v) {
+		return v
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			if !isUnsaid(e) {
+				m[k] = withoutLate(e)
+			}
+		}
+		return m
+	case []any:
+		l := make([]any, len(v))
+		for i, e := range v {
+			l[i] = withoutLate(e)
+		}
+		return l
+	}
+	return nil
+}
+
+func hasLate(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, e := range v {
+			if hasLate(e) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, hasLate)
+	}
+	return isUnsaid(v)
 }
 
 func (c *checker) setSlice(dst reflect.Value, v any, at path) {
@@ -280,7 +344,7 @@ func (c *checker) setScalar(dst reflect.Value, v any, at path) {
 			if near := c.nearest(s, values); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			c.as(CodeUnknownValue).addValue(at, hint, "%s is %s, but takes %s only", at[len(at)-1], c.quote(s, at), orList(values))
+			c.as(CodeUnknownValue).addValue(at, hint, "%s is %s, but takes %s only", at.last(), c.quote(s, at), orList(values))
 			return
 		}
 		dst.SetString(s)
@@ -344,7 +408,7 @@ func (c *checker) wrongType(t reflect.Type, v any, at path) {
 	switch {
 	case t.Kind() == reflect.String && plain && v != nil:
 		hint = "quote it to mean the text: " + strconv.Quote(cut(n.Value, 60))
-	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String && isText && plain:
+	case t.Kind() == reflect.Slice && (t.Elem().Kind() == reflect.String || t.Elem() == needType) && isText && plain:
 		hint = "write a list: [" + cut(n.Value, 60) + "]"
 	case t.Kind() != reflect.String && isText && n != nil && n.Style != 0 && !strings.Contains(n.Value, "${{") && slices.Contains([]reflect.Kind{reflect.Int, reflect.Float64, reflect.Bool}, t.Kind()):
 		hint = "write it without quotes"
@@ -408,10 +472,10 @@ func expected(t reflect.Type) string {
 	case reflect.Float64:
 		return "a number"
 	case reflect.Slice:
-		switch t.Elem().Kind() {
-		case reflect.String:
+		switch {
+		case t.Elem().Kind() == reflect.String, t.Elem() == needType:
 			return "a list of strings"
-		case reflect.Interface:
+		case t.Elem().Kind() == reflect.Interface:
 			return "a list"
 		}
 		return "a list of mappings"

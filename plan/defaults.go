@@ -55,50 +55,52 @@ func (p *Plan) StepRetry(s Step) Retry {
 	r := Retry{
 		InstallRetries: DefaultInstallRetries, RetryDelaySeconds: DefaultRetryDelaySeconds, Multiplier: 1, MaxDelaySeconds: DefaultMaxDelaySeconds,
 	}
-	for _, over := range []*Retry{p.Defaults.Retry, s.Retry} {
-		if over == nil {
-			continue
-		}
-		if over.InstallRetries != 0 {
-			r.InstallRetries = over.InstallRetries
-		}
-		if over.RetryDelaySeconds != 0 {
-			r.RetryDelaySeconds = over.RetryDelaySeconds
-		}
-		if over.Multiplier != 0 {
-			r.Multiplier = over.Multiplier
-		}
-		if over.MaxDelaySeconds != 0 {
-			r.MaxDelaySeconds = over.MaxDelaySeconds
-		}
-		if over.Jitter != 0 {
-			r.Jitter = over.Jitter
-		}
-		if over.On != nil {
-			r.On = over.On
-		}
+	return *s.Retry.over(p.Defaults.Retry).over(&r)
+}
+
+// over gives the fields of r, and where it has none those of base.
+func (r *Retry) over(base *Retry) *Retry {
+	if r == nil || base == nil {
+		return cmp.Or(r, base)
 	}
-	return r
+	out := *base
+	out.InstallRetries = cmp.Or(r.InstallRetries, base.InstallRetries)
+	out.RetryDelaySeconds = cmp.Or(r.RetryDelaySeconds, base.RetryDelaySeconds)
+	out.Multiplier = cmp.Or(r.Multiplier, base.Multiplier)
+	out.MaxDelaySeconds = cmp.Or(r.MaxDelaySeconds, base.MaxDelaySeconds)
+	out.Jitter = cmp.Or(r.Jitter, base.Jitter)
+	if r.On != nil {
+		out.On = r.On
+	}
+	return &out
 }
 
 // StepWebhooks says how a step's requests are held, field by field as StepRetry.
 func (p *Plan) StepWebhooks(s Step) Hold {
 	h := Hold{Hold: true, HoldTimeout: DefaultHoldTimeout, MisconfiguredTimeout: DefaultMisconfiguredTimeout}
-	for _, over := range []*Webhooks{p.Defaults.Webhooks, s.Webhooks} {
-		if over == nil {
-			continue
+	if w := s.Webhooks.over(p.Defaults.Webhooks); w != nil {
+		if w.Hold != nil {
+			h.Hold = *w.Hold
 		}
-		if over.Hold != nil {
-			h.Hold = *over.Hold
+		if w.HoldTimeout != nil {
+			h.HoldTimeout = w.HoldTimeout.D()
 		}
-		if over.HoldTimeout != nil {
-			h.HoldTimeout = over.HoldTimeout.D()
-		}
-		if over.MisconfiguredTimeout != nil {
-			h.MisconfiguredTimeout = over.MisconfiguredTimeout.D()
+		if w.MisconfiguredTimeout != nil {
+			h.MisconfiguredTimeout = w.MisconfiguredTimeout.D()
 		}
 	}
 	return h
+}
+
+// over gives the fields of w, and where it has none those of base.
+func (w *Webhooks) over(base *Webhooks) *Webhooks {
+	if w == nil || base == nil {
+		return cmp.Or(w, base)
+	}
+	return &Webhooks{
+		Hold: cmp.Or(w.Hold, base.Hold), HoldTimeout: cmp.Or(w.HoldTimeout, base.HoldTimeout),
+		MisconfiguredTimeout: cmp.Or(w.MisconfiguredTimeout, base.MisconfiguredTimeout),
+	}
 }
 
 // ReleaseName is the release that a helm step installs: the step's name unless

@@ -18,6 +18,17 @@ func (h Helm) IsLocal() bool {
 // IsOCI tells whether the chart is in an OCI registry.
 func (h Helm) IsOCI() bool { return strings.HasPrefix(h.Chart, "oci://") }
 
+// For gives the plan as a step sees it: paths are relative to the folder of the
+// step, which may be that of an included plan.
+func (p *Plan) For(s Step) *Plan {
+	if s.Dir == "" || s.Dir == p.Dir {
+		return p
+	}
+	in := *p
+	in.Dir = s.Dir
+	return &in
+}
+
 // Abs gives the absolute path of a file that the plan names.
 func (p *Plan) Abs(name string) string {
 	if filepath.IsAbs(name) {
@@ -134,20 +145,25 @@ func statError(err error) error {
 // checkFiles looks whether the files that the plan names are there. The folder
 // of the plan is no fence: a plan is as trusted as the one who runs it.
 func (c *checker) checkFiles() {
-	for i, s := range c.plan.Steps {
-		at := path{"steps", i}
-		if s.Helm != nil {
-			c.checkChart(*s.Helm, at.key("helm").key("chart"))
-			for j, f := range s.Helm.ValuesFiles {
-				c.checkFile(f, at.key("helm").key("values_files").index(j))
-			}
+	for _, e := range c.entries {
+		for _, it := range e.items {
+			c.checkStepFiles(it.step, e.at)
 		}
-		if s.Apply != nil {
-			c.checkGlobs(s.Apply.Files, at.key("apply").key("files"))
+	}
+}
+
+func (c *checker) checkStepFiles(s Step, at path) {
+	if s.Helm != nil {
+		c.checkChart(*s.Helm, at.key("helm").key("chart"))
+		for j, f := range s.Helm.ValuesFiles {
+			c.checkFile(f, at.key("helm").key("values_files").index(j))
 		}
-		if s.Webhook != nil {
-			c.checkWebhookFiles(*s.Webhook, at.key("webhook"))
-		}
+	}
+	if s.Apply != nil {
+		c.checkGlobs(s.Apply.Files, at.key("apply").key("files"))
+	}
+	if s.Webhook != nil {
+		c.checkWebhookFiles(*s.Webhook, at.key("webhook"))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 
+	"github.com/kplan-dev/kplan/plan/expr"
 	"github.com/kplan-dev/kplan/plan/redact"
 )
 
@@ -85,26 +86,13 @@ func fileError(err error) error {
 
 func parse(file, dir string, src []byte, in Inputs, onDisk bool) (*Plan, error) {
 	c := newChecker(file, dir)
-	root, ok := c.read(src)
-	if !ok {
-		return nil, c.err()
-	}
-	vars := c.readVars(root, in, nil)
-	x := expander{checker: c, vars: vars}
-	for _, k := range sortedKeys(root) {
-		if k != "vars" {
-			root[k] = x.expand(root[k], path{k})
-		}
-	}
-	c.decode(root)
-	c.checkPlan()
-	if onDisk {
-		c.checkFiles()
-	}
+	c.onDisk = onDisk
+	c.load(src, in, nil)
+	c.flatten()
+	c.checkAll()
 	if err := c.err(); err != nil {
 		return nil, err
 	}
-	c.plan.keep(c.src)
 	return c.plan, nil
 }
 
@@ -112,14 +100,17 @@ func newChecker(file, dir string) *checker {
 	secrets := &redact.Set{}
 	return &checker{
 		plan: &Plan{File: file, Dir: dir, secrets: secrets}, budget: nearestBudget,
-		faults: faults{secrets: secrets},
+		faults: &faults{secrets: secrets}, unit: unit{shared: &shared{cost: expr.NewBudget()}},
 	}
 }
 
 // read gives the values of the plan's file.
 func (c *checker) read(src []byte) (root map[string]any, ok bool) {
-	s, tree, ok := readSource(c.plan.File, 0, src, &c.faults)
-	c.src = s
+	s, tree, ok := readSource(c.plan.File, 0, src, c.faults)
+	c.src, c.text = s, &Text{s: s}
+	if c.parent != nil {
+		s.private, s.order = false, c.order
+	}
 	if !ok {
 		return nil, false
 	}

@@ -235,7 +235,11 @@ func (s *source) field(n *yamlv3.Node, name string) (value, key *yamlv3.Node) {
 			s.fields[n] = index
 		}
 	}
-	if i, ok := index[name]; ok {
+	i, ok := index[name]
+	if !ok && name == "on" { // see plainOn
+		i, ok = index["true"]
+	}
+	if ok {
 		return n.Content[i+1], n.Content[i]
 	}
 	return nil, nil
@@ -270,6 +274,16 @@ func (p path) key(name string) path { return append(slices.Clip(p), name) }
 
 // index gives the path of an item below p.
 func (p path) index(i int) path { return append(slices.Clip(p), i) }
+
+// last is the last name of the path.
+func (p path) last() string {
+	for i := len(p) - 1; i >= 0; i-- {
+		if name, ok := p[i].(string); ok {
+			return name
+		}
+	}
+	return ""
+}
 
 // String writes the path as steps[0].helm.chart.
 func (p path) String() string {

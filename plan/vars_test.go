@@ -81,7 +81,7 @@ func TestLoadVars(t *testing.T) {
 		head + "vars: {a: {default: 1}}\nsteps: 5\nextra: 1\n":                 {"a=1 ", ""},
 		"vars: {a: {default: 1}, b: {}}\n":                                     {"a=1 b=<nil>! ", `p.yaml:1:25: the variable "b" has no value`},
 		"vars: {a: {default: 1, typo: 2}, b: {env: PATH}}\n":                   {"a=1 b=/bin ", `p.yaml:1:24: unknown field "typo"`},
-		"vars: {a: {default: \"${{ x }}\"}, b: 5, c: {type: x, default: 1}}\n": {"a=<nil>! b=<nil>! c=1 ", "p.yaml:1:22: the default of a variable cannot have expressions"},
+		"vars: {a: {default: \"${{ x }}\"}, b: 5, c: {type: x, default: 1}}\n": {"a=<nil>! b=<nil>! c=1 ", "p.yaml:1:26: the default of a variable cannot have expressions"},
 		"steps: []\n":   {"", ""},
 		"vars: [a]\n":   {"", "p.yaml:1:7: expected a mapping, got a list"},
 		"vars:\n":       {"", ""},

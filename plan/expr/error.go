@@ -50,6 +50,9 @@ func issueError(issues *cel.Issues, tree *ast.AST, source string, moved offsets)
 	switch {
 	case len(e.Path) > 0:
 		e.Message = fmt.Sprintf("%s has no field %q", strings.Join(e.Path, "."), e.Missing)
+	case e.Missing != "" && strings.HasPrefix(source[at:], "(") && strings.HasSuffix(source[:at], e.Missing):
+		e.Message = fmt.Sprintf("there is no function %q", e.Missing)
+		at -= len(e.Missing)
 	case e.Missing != "":
 		e.Message = fmt.Sprintf("the name %q is not known", e.Missing)
 	}

@@ -80,7 +80,9 @@ func (e *Env) compile(text string) (*Program, error) {
 	if text == "" {
 		return nil, &Error{Message: "the expression is empty"}
 	}
-	if p, ok := e.compilePath(text); ok {
+	if p, fault, ok := e.compilePath(text); fault != nil {
+		return nil, fault
+	} else if ok {
 		return p, nil
 	}
 	if e.cel == nil {
@@ -145,4 +147,22 @@ type Ref struct {
 	Path []string
 	// Offset is where it stands in the text of the expression, in bytes.
 	Offset int
+}
+
+// Parse looks whether an expression can be read and uses no other names than the
+// given ones. It does not look at types, nor at what functions there are: for
+// expressions that somebody else evaluates. The error is an *Error.
+func Parse(text string, names ...string) error {
+	if len(text) > maxSource {
+		return &Error{Message: "the expression is too long: it has more than 8192 bytes"}
+	}
+	env, err := base()
+	if err != nil {
+		return &Error{Message: err.Error()}
+	}
+	tree, issues := env.Parse(text)
+	if issues.Err() != nil {
+		return issueError(issues, nil, text, nil)
+	}
+	return strangers(tree.NativeRep(), text, names)
 }

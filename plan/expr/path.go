@@ -10,18 +10,29 @@ import (
 
 // compilePath compiles an expression that only follows names, as most do. What
 // it does is what CEL would; a test compares them. It is not ok for all others,
-// and for those with a fault, of which CEL tells.
-func (e *Env) compilePath(text string) (*Program, bool) {
+// and for most that have a fault, of which CEL tells.
+func (e *Env) compilePath(text string) (program *Program, fault *Error, ok bool) {
 	if text == "" || !isWord(text[0]) || text[0] >= '0' && text[0] <= '9' {
-		return nil, false
+		return nil, nil, false
 	}
 	parts, end := e.chain(text, 0)
 	if end != len(text) || len(parts) < 2 {
-		return nil, false
+		return nil, nil, false
 	}
-	t, ok := e.typeOf(parts)
-	if !ok || t.isObject() {
-		return nil, false
+	t := e.root.typ
+	for i, p := range parts {
+		next, ok := t.below(p)
+		switch {
+		case !ok && i > 0 && t.isObject() && !p.bracket:
+			path := names(parts[:i])
+			return nil, &Error{Offset: p.at, Path: path, Missing: p.name, Message: fmt.Sprintf("%s has no field %q", strings.Join(path, "."), p.name)}, true
+		case !ok:
+			return nil, nil, false
+		}
+		t = next
+	}
+	if t.isObject() {
+		return nil, nil, false
 	}
 	ref := Ref{Path: names(parts)}
 	for i, p := range parts {
@@ -30,7 +41,7 @@ func (e *Env) compilePath(text string) (*Program, bool) {
 			break
 		}
 	}
-	return &Program{env: e, typ: t.cel, path: parts, refs: []Ref{ref}}, true
+	return &Program{env: e, typ: t.cel, path: parts, refs: []Ref{ref}}, nil, true
 }
 
 // below gives the type of what a piece of a chain leads to.

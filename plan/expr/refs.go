@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/google/cel-go/common/ast"
@@ -107,6 +108,24 @@ func (w *walker) chain(e ast.Expr) (path []string, first int64, ok bool) {
 	default: // other kinds follow no names
 		return nil, 0, false
 	}
+}
+
+// strangers finds the first name that an expression uses and is none of the given
+// ones. Names that functions are called by, such as sets.contains, are left alone.
+func strangers(tree *ast.AST, source string, names []string) error {
+	all := NewObject("", func(name string) (Type, bool) { return Any, true })
+	for _, r := range refs(tree, all, source, nil) {
+		if name := r.Path[0]; !slices.Contains(names, name) && !slices.Contains(namespaces, name) {
+			return &Error{Offset: r.Offset, Message: fmt.Sprintf("the name %q is not known", name), Missing: name}
+		}
+	}
+	return nil
+}
+
+// namespaces are what the names of functions begin with, and the names of types.
+var namespaces = []string{
+	"sets", "strings", "math", "base64", "lists", "optional", "cel", "ip", "cidr", "format", "k8s", "json", "google",
+	"int", "uint", "double", "bool", "string", "bytes", "list", "map", "type", "null_type",
 }
 
 // byteOffset gives the offset in bytes of a character, counted from 0.

@@ -36,6 +36,25 @@ func MapOf(t Type) Type {
 // String names the type as CEL does: string, list(dyn).
 func (t Type) String() string { return cel.FormatCELType(t.cel) }
 
+// About says in words what values of the type are.
+func (t Type) About() string {
+	switch t.cel.Kind() {
+	case types.ListKind:
+		return "a list"
+	case types.MapKind:
+		return "a mapping"
+	case types.NullTypeKind:
+		return "nothing"
+	case types.StringKind:
+		return "text"
+	case types.BoolKind:
+		return "true or false"
+	case types.IntKind, types.UintKind, types.DoubleKind:
+		return "a number"
+	}
+	return "a value of the type " + t.String()
+}
+
 // Is tells whether a value of the type is one of the other type: surely, or, for
 // a type that is not known before there is a value, maybe.
 func (t Type) Is(other Type) bool {
@@ -67,7 +86,8 @@ type Object struct {
 // is not asked at the same time twice.
 func NewObject(name string, field func(name string) (Type, bool)) *Object {
 	o := &Object{field: field}
-	o.typ = Type{cel: cel.ObjectType(name), object: o}
+	// The blank keeps the type's name from being one that an expression can use.
+	o.typ = Type{cel: cel.ObjectType("object " + name), object: o}
 	return o
 }
 
