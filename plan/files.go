@@ -18,17 +18,6 @@ func (h Helm) IsLocal() bool {
 // IsOCI tells whether the chart is in an OCI registry.
 func (h Helm) IsOCI() bool { return strings.HasPrefix(h.Chart, "oci://") }
 
-// For gives the plan as a step sees it: paths are relative to the folder of the
-// step, which may be that of an included plan.
-func (p *Plan) For(s Step) *Plan {
-	if s.Dir == "" || s.Dir == p.Dir {
-		return p
-	}
-	in := *p
-	in.Dir = s.Dir
-	return &in
-}
-
 // Abs gives the absolute path of a file that the plan names.
 func (p *Plan) Abs(name string) string {
 	if filepath.IsAbs(name) {
