@@ -173,10 +173,11 @@ func (o *operator) mutate(req *admissionv1.AdmissionRequest) *admissionv1.Admiss
 		Value any    `json:"value"`
 	}
 	var ops []op
-	if spec, ok := obj.Object["spec"].(map[string]any); ok && req.Kind.Group == groupLab && spec["tier"] == nil {
+	spec, hasSpec := obj.Object["spec"].(map[string]any)
+	if hasSpec && req.Kind.Group == groupLab && spec["tier"] == nil {
 		ops = append(ops, op{"add", "/spec/tier", defaultTier})
 	}
-	if req.Kind.Kind == "CertificateRequest" && req.Kind.Group == groupCertManager {
+	if hasSpec && req.Kind.Kind == "CertificateRequest" && req.Kind.Group == groupCertManager {
 		// cert-manager/cert-manager: internal/webhook/admission/certificaterequest/identity
 		ops = append(ops, op{"add", "/spec/username", req.UserInfo.Username})
 	}
