@@ -43,6 +43,10 @@ func TestPlansRun(t *testing.T) {
 			t.Parallel()
 			runPlan(t, lab, "../lab/race/plan.yaml", plan.Inputs{Set: []string{"listen_delay=5s"}}, "race")
 		})
+		t.Run("kof", func(t *testing.T) {
+			t.Parallel()
+			runKOF(t, lab)
+		})
 		t.Run("certificates", func(t *testing.T) {
 			t.Parallel()
 			runPlan(t, lab, "certmanager/plan.yaml", lab1("certmanager"), "cert-manager", "shop")
