@@ -15,6 +15,7 @@ import (
 // runDynamo runs the plan with a certificate of one kind, and checks that every
 // webhook got a CA.
 func runDynamo(t *testing.T, lab *labtest.Lab, certificates string) {
+	t.Helper()
 	const namespace = "dynamo-system"
 	in := lab1("dynamo")
 	in.Set = []string{"certificates=" + certificates}

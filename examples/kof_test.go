@@ -29,6 +29,7 @@ import (
 // kubeconfigs in Secrets of the first. The test plays Flux and KCM's rollout,
 // which the lab has not.
 func runKOF(t *testing.T, lab *labtest.Lab) {
+	t.Helper()
 	region := labtest.OwnNode(t, "test-region")
 	region.Operator(t)
 	kubeconfig, err := os.ReadFile(region.Kubeconfig)
