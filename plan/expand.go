@@ -183,7 +183,7 @@ func countNodes(v any) int {
 }
 
 func (x *expander) fits(at path) bool {
-	g := x.growth
+	g := &x.growth
 	if g.nodes <= maxNodes && g.text <= maxText {
 		return true
 	}
@@ -227,8 +227,15 @@ func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: "the default of a variable cannot have expressions"}, literalHint)
 		return invalid{}
 	}
+	if x.growth.tooLarge { // nothing is put in any more
+		return invalid{}
+	}
 	p, err := x.sight.env.Compile(s.Text)
-	if err != nil {
+	switch {
+	case err != nil && x.full():
+		x.total++ // to find what was meant takes time
+		return invalid{}
+	case err != nil:
 		e := *asExprError(err)
 		e.Offset += s.Offset
 		hint := x.explain(&e)

@@ -31,7 +31,7 @@ func (p *Program) Eval(values map[string]any, budget *Budget) (any, error) {
 	if budget.left == 0 {
 		return nil, &Error{Message: "the expressions of the plan take too long"}
 	}
-	program, err := p.plan()
+	program, err := p.program()
 	if err != nil {
 		return nil, p.wrap(err)
 	}

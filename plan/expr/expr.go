@@ -8,6 +8,8 @@
 package expr
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -28,6 +30,10 @@ type Env struct {
 	mu       sync.Mutex
 	cel      *cel.Env
 	programs map[string]compiled
+	// count is how many programs were given to CEL, ready which of them have what
+	// evaluates them, the oldest first.
+	count int
+	ready []*Program
 }
 
 type compiled struct {
@@ -56,9 +62,16 @@ type Program struct {
 	path []part
 	refs []Ref
 	ast  *cel.Ast
-	// plan makes what evaluates the expression, once it is needed.
-	plan func() (cel.Program, error)
+	// ready is what evaluates the expression; see program.
+	ready cel.Program
 }
+
+// Bounds of what is kept: of a program's syntax, and of what evaluates it, which
+// takes much more.
+const (
+	maxPrograms = 3000
+	maxReady    = 64
+)
 
 // Compile parses and checks the text of one expression, without the ${{ and }}.
 // The error is an *Error.
@@ -92,6 +105,9 @@ func (e *Env) compile(text string) (*Program, error) {
 		}
 		e.cel = env
 	}
+	if e.count++; e.count > maxPrograms {
+		return nil, &Error{Message: fmt.Sprintf("the plan has more than %d different expressions", maxPrograms)}
+	}
 	source, moved := e.escape(text)
 	parsed, issues := e.cel.Parse(source)
 	if issues.Err() != nil {
@@ -106,11 +122,27 @@ func (e *Env) compile(text string) (*Program, error) {
 	if err := e.checkUse(p); err != nil {
 		return nil, err
 	}
-	env := e.cel
-	p.plan = sync.OnceValues(func() (cel.Program, error) {
-		return env.Program(checked, cel.CostTracking(costs{}), cel.CostLimit(maxCost), cel.InterruptCheckFrequency(maxIterations))
-	})
 	return p, nil
+}
+
+// program gives what evaluates the expression.
+func (p *Program) program() (cel.Program, error) {
+	e := p.env
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p.ready != nil {
+		return p.ready, nil
+	}
+	made, err := e.cel.Program(p.ast, cel.CostTracking(costs{}), cel.CostLimit(maxCost), cel.InterruptCheckFrequency(maxIterations))
+	if err != nil {
+		return nil, err
+	}
+	if e.ready = append(e.ready, p); len(e.ready) > maxReady {
+		e.ready[0].ready = nil
+		e.ready = slices.Delete(e.ready, 0, 1)
+	}
+	p.ready = made
+	return made, nil
 }
 
 // checkUse refuses expressions that are too costly, and those that take an object

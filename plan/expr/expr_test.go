@@ -379,6 +379,9 @@ func BenchmarkCompile(b *testing.B) {
 			env := newEnv()
 			i := 0
 			for b.Loop() {
+				if i%2000 == 0 {
+					env = newEnv()
+				}
 				p, err := env.Compile(fmt.Sprintf(format, i))
 				if err != nil {
 					b.Fatal(err)
