@@ -22,7 +22,7 @@ func (c *checker) bind(s Step, e *entry, it *item, o outer, known Known) (Step, 
 	b := c.again()
 	sight := b.sightOf(e, it, known)
 	now := &item{key: it.key, value: it.value}
-	now.tree = b.expandItem(e, now, sight, true)
+	now.tree = b.expandItem(e, sight, true)
 	if now.tree["when"] == false { // what else is not known is of no matter
 		return skipped(s), nil
 	}
@@ -48,7 +48,7 @@ func skipped(s Step) Step {
 // again is a checker for a second look at the file.
 func (c *checker) again() *checker {
 	b := *c
-	b.faults = &faults{secrets: c.faults.secrets}
+	b.faults = &faults{secrets: c.secrets}
 	b.shared = &shared{cost: expr.NewBudget(), onDisk: c.onDisk}
 	b.budget = nearestBudget
 	return &b

@@ -231,7 +231,7 @@ func (c *checker) readSteps() {
 
 func (c *checker) readStep(e *entry, it *item) {
 	s := c.lookEach(e, it)
-	it.tree = c.expandItem(e, it, s, len(e.items) > 1)
+	it.tree = c.expandItem(e, s, len(e.items) > 1)
 	it.asked = s.asked
 	it.skip = it.skip || it.tree["when"] == false
 	c.decodeStep(e, it, &it.step)
@@ -241,7 +241,7 @@ func (c *checker) readStep(e *entry, it *item) {
 }
 
 // expandItem gives the fields of one step with their expressions resolved.
-func (c *checker) expandItem(e *entry, it *item, s *sight, copies bool) map[string]any {
+func (c *checker) expandItem(e *entry, s *sight, copies bool) map[string]any {
 	x := expander{checker: c, sight: s, copies: copies, skip: c.skip}
 	tree := make(map[string]any, len(e.raw))
 	if when, has := e.raw["when"]; has {

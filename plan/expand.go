@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -101,10 +102,7 @@ func (x *expander) expandMap(v map[string]any, at path) (out any, changed bool) 
 		}
 		e, differs := x.expandValue(v[k], append(at, k))
 		if differs && !changed && !x.copies {
-			m = make(map[string]any, len(v))
-			for k, e := range v {
-				m[k] = e
-			}
+			m = maps.Clone(v)
 		}
 		changed = changed || differs
 		if differs || x.copies {
@@ -308,24 +306,6 @@ func (x *expander) addText(at path, text string, e *expr.Error, hint string) {
 		return
 	}
 	x.as(CodeExpression).add(x.src, x.src.textPos(at, text, e.Offset), at.String(), hint, "%s", e.Message)
-}
-
-func deepCopy(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for k, e := range v {
-			m[k] = deepCopy(e)
-		}
-		return m
-	case []any:
-		l := make([]any, len(v))
-		for i, e := range v {
-			l[i] = deepCopy(e)
-		}
-		return l
-	}
-	return v
 }
 
 // cut shortens a text for a message.

@@ -57,7 +57,7 @@ func (c *checker) include(e *entry, it *item) *checker {
 	}
 	child := c.newChild(e, it, abs)
 	child.load(src, Inputs{Env: c.in.Env}, c.includeVars(e, it))
-	child.checkIncludeClusters(c, e, inc)
+	c.checkIncludeClusters(child, e, inc)
 	c.budget = child.budget
 	return child
 }
@@ -111,7 +111,7 @@ func (c *checker) includeVars(e *entry, it *item) map[string]given {
 }
 
 // checkIncludeClusters looks whether the clusters that an include maps are there.
-func (child *checker) checkIncludeClusters(c *checker, e *entry, inc *Include) {
+func (c *checker) checkIncludeClusters(child *checker, e *entry, inc *Include) {
 	at := e.at.key("include").key("clusters")
 	for _, name := range sortedKeys(inc.Clusters) {
 		if _, ok := child.clusters()[name]; !ok {

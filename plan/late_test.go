@@ -44,7 +44,8 @@ func lateStep(t *testing.T) plan.Step {
 func TestLate(t *testing.T) {
 	s := lateStep(t)
 	require.Equal(t, []plan.Ask{
-		{Step: "lb"}, {Step: "group[b-c]"},
+		{Step: "lb"},
+		{Step: "group[b-c]"},
 		{Step: "lb", Output: "pass", Sensitive: true},
 		{From: plan.FromConfigMap, Key: plan.KeyRef{Name: "c", Key: "port"}},
 		{From: plan.FromSecret, Key: plan.KeyRef{Namespace: "kube-system", Name: "s", Key: "token"}, Sensitive: true},

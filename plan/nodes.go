@@ -277,8 +277,8 @@ func (p path) index(i int) path { return append(slices.Clip(p), i) }
 
 // last is the last name of the path.
 func (p path) last() string {
-	for i := len(p) - 1; i >= 0; i-- {
-		if name, ok := p[i].(string); ok {
+	for _, e := range slices.Backward(p) {
+		if name, ok := e.(string); ok {
 			return name
 		}
 	}

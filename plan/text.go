@@ -125,18 +125,6 @@ type origin struct {
 	at   path
 }
 
-// keep takes note of the file of the plan's steps, for Locate.
-func (p *Plan) keep(s *source) {
-	t := &Text{s: s}
-	p.texts = append(p.texts, t)
-	for i := range p.Steps {
-		p.Steps[i].origin = origin{t, path{"steps", i}}
-	}
-	for i := range p.Finally {
-		p.Finally[i].origin = origin{t, path{"finally", i}}
-	}
-}
-
 // Texts are the files that the plan was read from: its own first, then those of
 // the plans that it includes. Var files are not among them.
 func (p *Plan) Texts() []*Text { return p.texts }

@@ -30,8 +30,12 @@ steps:
 	}{
 		{1, []any{"wait", "for"}, "p.yaml:10:59", "steps[1].wait.for", "- {name: there, needs: [map], wait: {resource: cm/m, for: create}}"},
 		{1, []any{"wait"}, "p.yaml:10:31", "steps[1].wait", "- {name: there, needs: [map], wait: {resource: cm/m, for: create}}"},
-		{0, []any{"apply", "objects", 0, "metadata", "name"}, "p.yaml:9:58", "steps[0].apply.objects[0].metadata.name",
-			"    - {apiVersion: v1, kind: ConfigMap, metadata: {name: m}}"},
+		{
+			0,
+			[]any{"apply", "objects", 0, "metadata", "name"},
+			"p.yaml:9:58", "steps[0].apply.objects[0].metadata.name",
+			"    - {apiVersion: v1, kind: ConfigMap, metadata: {name: m}}",
+		},
 		{0, []any{"apply", "files", 3}, "p.yaml:7:3", "steps[0].apply.files[3]", "  apply:"},
 		{0, nil, "p.yaml:6:3", "steps[0]", "- name: map"},
 	} {

@@ -319,8 +319,7 @@ func TestSplit(t *testing.T) {
 			}
 			got = append(got, fmt.Sprintf(format, s.Offset, s.Text))
 		}
-		var e *expr.Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*expr.Error](err); ok {
 			got = append(got, fmt.Sprintf("! %d %s", e.Offset, e.Message))
 		}
 		require.Equal(t, want, strings.Join(got, "|"), text)

@@ -68,8 +68,9 @@ func (t Type) below(p part) (Type, bool) {
 			return Type{}, false
 		}
 		return Type{cel: t.cel.Parameters()[0]}, true
+	default: // nothing is below a scalar
+		return Type{}, false
 	}
-	return Type{}, false
 }
 
 // follow gives the value that a chain leads to.

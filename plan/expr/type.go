@@ -51,8 +51,9 @@ func (t Type) About() string {
 		return "true or false"
 	case types.IntKind, types.UintKind, types.DoubleKind:
 		return "a number"
+	default:
+		return "a value of the type " + t.String()
 	}
-	return "a value of the type " + t.String()
 }
 
 // Is tells whether a value of the type is one of the other type: surely, or, for
@@ -66,8 +67,9 @@ func (t Type) IsScalar() bool {
 	switch t.cel.Kind() {
 	case types.ListKind, types.MapKind, types.StructKind, types.NullTypeKind:
 		return false
+	default: // what is not known may be a scalar
+		return true
 	}
-	return true
 }
 
 // isObject tells whether the values of the type are Objects themselves.
