@@ -40,11 +40,11 @@ steps:
 		{0, nil, "p.yaml:6:3", "steps[0]", "- name: map"},
 	} {
 		at := p.Steps[tt.step].Locate(tt.fields...)
-		require.Equal(t, tt.place, at.Pos.String())
+		require.Equal(t, tt.place, at.String())
 		require.Equal(t, tt.path, at.Path)
 		require.Contains(t, at.Excerpt, tt.caret+"\n")
 	}
-	require.Equal(t, "p.yaml:4:21", p.Texts()[0].Place("vars", "a", "default").Pos.String())
+	require.Equal(t, "p.yaml:4:21", p.Texts()[0].Place("vars", "a", "default").String())
 	require.Equal(t, plan.Place{Path: "wait"}, plan.Step{}.Locate("wait"), "a step that was read from no file")
 }
 
@@ -58,5 +58,5 @@ func TestTextLines(t *testing.T) {
 	require.Nil(t, text.Node("spec", "off"))
 	require.Equal(t, 19, text.Offset(text.Node("spec", "true")))
 	require.Nil(t, plan.NewText("f.yaml", 1, []byte("{")).Root())
-	require.Equal(t, "f.yaml", plan.NewText("f.yaml", 1, []byte("{")).Place("a").Pos.String())
+	require.Equal(t, "f.yaml", plan.NewText("f.yaml", 1, []byte("{")).Place("a").String())
 }

@@ -109,7 +109,7 @@ func install(t *testing.T) string {
 		return dir
 	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o755))
-	tmp, err := os.MkdirTemp(filepath.Dir(dir), "new-")
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), "new-") //nolint:usetesting // it is renamed, which needs the same file system
 	require.NoError(t, err)
 	defer os.RemoveAll(tmp)
 	require.NoError(t, os.CopyFS(tmp, os.DirFS("testdata/editor")))

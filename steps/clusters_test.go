@@ -156,6 +156,7 @@ const regionalCluster = "\nclusters: {regional: {kubeconfig_secret: {namespace: 
 // namespace of its kubeconfig. The cluster is connected to when the step before
 // has made its Secret.
 func testKubeconfigOfAStep(t *testing.T, mothership, regional *labtest.Lab) {
+	t.Helper()
 	ns, there := mothership.Namespace(t), regional.Namespace(t)
 	access := newCredentials(t, regional, there)
 
@@ -189,6 +190,7 @@ func testKubeconfigOfAStep(t *testing.T, mothership, regional *labtest.Lab) {
 // Credentials that are revoked in the middle of a run are read again: the next
 // step goes on with the new ones, and so does one that is at work.
 func testRenewedCredentials(t *testing.T, mothership, regional *labtest.Lab) {
+	t.Helper()
 	ns, there := mothership.Namespace(t), regional.Namespace(t)
 	access := newCredentials(t, regional, there)
 	maps := mothership.Clientset(t).CoreV1().ConfigMaps(ns)
@@ -224,6 +226,7 @@ func testRenewedCredentials(t *testing.T, mothership, regional *labtest.Lab) {
 // A cluster that cannot be reached is told by its name and address before the
 // step does anything, and asked again by the next attempt.
 func testUnreachable(t *testing.T, mothership, _ *labtest.Lab) {
+	t.Helper()
 	ns := mothership.Namespace(t)
 
 	out := runPlan(t, mothership, ns, secretStep(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -243,6 +246,7 @@ func testUnreachable(t *testing.T, mothership, _ *labtest.Lab) {
 
 // A step whose cluster has no kubeconfig yet fails, and can be tried again.
 func testNoKubeconfigYet(t *testing.T, mothership, regional *labtest.Lab) {
+	t.Helper()
 	ns, there := mothership.Namespace(t), regional.Namespace(t)
 	access := newCredentials(t, regional, there)
 	first := true

@@ -375,9 +375,8 @@ func (ls *links) checkFlags() error {
 		{"--server", f.APIServer}, {"--token", f.BearerToken},
 	} {
 		if flag.value != nil && *flag.value != "" {
-			return inputError{runner.WithHint(
-				fmt.Errorf("%s has no effect: it is for the cluster of the command line, and no step of the plan works on that", flag.name),
-				"leave it out; the plan's clusters say which contexts are used")}
+			err := fmt.Errorf("%s has no effect: it is for the cluster of the command line, and no step of the plan works on that", flag.name)
+			return inputError{runner.WithHint(err, "leave it out; the plan's clusters say which contexts are used")}
 		}
 	}
 	return nil

@@ -138,13 +138,13 @@ func checkCRDs(l *linter) {
 		}
 	})
 	for _, k := range kinds {
-		l.checkCRD(k, brought[k], users[k])
+		l.checkCRD(brought[k], users[k])
 	}
 }
 
 // checkCRD looks for steps with objects of a kind that come after none of those
 // that bring it.
-func (l *linter) checkCRD(k kind, by []*plan.Step, users []sent) {
+func (l *linter) checkCRD(by []*plan.Step, users []sent) {
 	ready := map[*plan.Step]bool{}
 	for _, crd := range by {
 		ready[crd] = true

@@ -35,13 +35,62 @@ func Find(id string) (Rule, bool) {
 var rules []Rule
 
 func init() {
-	rules = []Rule{
+	rules = slices.Concat(fieldRules(), stepRules())
+	slices.SortFunc(rules, func(a, b Rule) int { return strings.Compare(a.ID, b.ID) })
+}
+
+// fieldRules look at what is written in one place.
+func fieldRules() []Rule {
+	return []Rule{
 		{
 			ID: "bad-ignore", Severity: Warning, check: checkIgnores,
 			Summary: "a comment kplan:ignore names no rule",
 			Explanation: `A comment "# kplan:ignore ID reason" on a line, or alone on the line above, silences the rule ID there. With a mistyped ID it ` +
 				`silences nothing, and whoever reads it believes the opposite. Mend the ID: kplan lint --list shows all.`,
 		},
+		{
+			ID: "retry-uninstalls", Severity: Warning, check: checkRetryUninstalls,
+			Summary: "what an attempt achieved is undone before the next one",
+			Explanation: `With install_retries above 1 and on_failure uninstall, every attempt removes what it made before the next one begins. If the ` +
+				`install fails because an operator or a webhook is not up yet, the operator is removed just before it would have come up, and no number of ` +
+				`attempts ever succeeds. on_failure rollback does the same to an upgrade; of a first install there is nothing to go back to, so it is kept, which ` +
+				`is seldom what was meant. Write on_failure: keep, which retries in place, or install_retries: 1.`,
+		},
+		{
+			ID: "secret-in-values", Severity: Error, check: checkPlainSecrets,
+			Summary: "a password, token or key is written down in plain text",
+			Explanation: `A value whose name says that it is a password, token or key, or that is a private key, is plain text in the plan, its values files or ` +
+				`objects. It is in version control for ever, in every fork and backup, and shows in the release's values. Take it from a variable with sensitive: true ` +
+				`and env: or secret:, or let the chart use a Secret that exists. A Secret object with its data in a file is a warning: it is at least what ` +
+				`Kubernetes expects; External Secrets or SOPS keep the data elsewhere. The line is not shown.`,
+		},
+		{
+			ID: "unpinned-chart", Severity: Warning, check: checkPins,
+			Summary: "a chart from afar has no exact version",
+			Explanation: `Without a version, or with a constraint such as ^1.2 or 1.x, a run takes whatever is newest at that moment. The plan that was tested is ` +
+				`not the plan that runs next week, and a retry may install another chart than the first attempt. Write the exact version (1.2.3), or let the ` +
+				`reference end in @sha256:…; bots such as Renovate keep it fresh.`,
+		},
+		{
+			ID: "unused-var", Severity: Warning, check: checkUnusedVars,
+			Summary: "a variable that nothing reads",
+			Explanation: `A variable is declared and no expression reads it. Who sets it on the command line believes that it does something. Mostly the ` +
+				`expression has a literal in its place, or the last use went away in a change. Use the variable or remove it.`,
+		},
+		{
+			ID: "yaml-1.1", Severity: Warning, check: checkYAML,
+			Summary: "a plain value that YAML 1.1 reads as something else",
+			Explanation: `Kubernetes and Helm read YAML 1.1: no, off and n are false, the country NO among them; 010 is 8, 0x10 is 16, 1_000 is 1000, 1e3 and ` +
+				`1.10 are numbers, so that a version 1.10 arrives as 1.1, and a commit 12e3 as 12000. 12:30 is text here, and the number 750 to readers ` +
+				`that know base 60. Quote what is meant as text; write true, false and decimal numbers otherwise. Octal file modes such as 0644 under a key that ` +
+				`ends in mode are left alone.`,
+		},
+	}
+}
+
+// stepRules look at what steps do to each other.
+func stepRules() []Rule {
+	return []Rule{
 		{
 			ID: "crd-beside-resource", Severity: Error, check: checkCRDs,
 			Summary: "a custom resource does not wait for the step that brings its CRD",
@@ -58,14 +107,6 @@ func init() {
 				`is a chart of its own for the objects, or a value that leaves them out and an apply step behind a webhook step. It is an error where hold is false.`,
 		},
 		{
-			ID: "retry-uninstalls", Severity: Warning, check: checkRetryUninstalls,
-			Summary: "what an attempt achieved is undone before the next one",
-			Explanation: `With install_retries above 1 and on_failure uninstall, every attempt removes what it made before the next one begins. If the ` +
-				`install fails because an operator or a webhook is not up yet, the operator is removed just before it would have come up, and no number of ` +
-				`attempts ever succeeds. on_failure rollback does the same to an upgrade; of a first install there is nothing to go back to, so it is kept, which ` +
-				`is seldom what was meant. Write on_failure: keep, which retries in place, or install_retries: 1.`,
-		},
-		{
 			ID: "secret-before-certificate", Severity: Warning, check: checkSecrets,
 			Summary: "pods use the Secret of a Certificate, and nothing waits for it",
 			Explanation: `A Deployment, StatefulSet, DaemonSet, Job, ReplicaSet or Pod reads a Secret that cert-manager makes for a Certificate of the same plan. ` +
@@ -75,14 +116,6 @@ func init() {
 				`Certificate is not enough: a Certificate that cert-manager has not looked at yet has no conditions, and counts as ready. An init container alone ` +
 				`does not help a mounted Secret: the kubelet mounts all volumes before it starts the first one. It does if the volume is optional, as kplan lint ` +
 				`--fix=init-container makes it; that also helps those who apply the file without kplan.`,
-		},
-		{
-			ID: "secret-in-values", Severity: Error, check: checkPlainSecrets,
-			Summary: "a password, token or key is written down in plain text",
-			Explanation: `A value whose name says that it is a password, token or key, or that is a private key, is plain text in the plan, its values files or ` +
-				`objects. It is in version control for ever, in every fork and backup, and shows in the release's values. Take it from a variable with sensitive: true ` +
-				`and env: or secret:, or let the chart use a Secret that exists. A Secret object with its data in a file is a warning: it is at least what ` +
-				`Kubernetes expects; External Secrets or SOPS keep the data elsewhere. The line is not shown.`,
 		},
 		{
 			ID: "two-owners", Severity: Error, check: checkOwners,
@@ -100,32 +133,11 @@ func init() {
 				`webhook", on some runs. Remove webhooks.hold: false, or put a webhook step between the two. Of webhooks that may be called it is a warning.`,
 		},
 		{
-			ID: "unpinned-chart", Severity: Warning, check: checkPins,
-			Summary: "a chart from afar has no exact version",
-			Explanation: `Without a version, or with a constraint such as ^1.2 or 1.x, a run takes whatever is newest at that moment. The plan that was tested is ` +
-				`not the plan that runs next week, and a retry may install another chart than the first attempt. Write the exact version (1.2.3), or let the ` +
-				`reference end in @sha256:…; bots such as Renovate keep it fresh.`,
-		},
-		{
-			ID: "unused-var", Severity: Warning, check: checkUnusedVars,
-			Summary: "a variable that nothing reads",
-			Explanation: `A variable is declared and no expression reads it. Who sets it on the command line believes that it does something. Mostly the ` +
-				`expression has a literal in its place, or the last use went away in a change. Use the variable or remove it.`,
-		},
-		{
 			ID: "wait-never-true", Severity: Error, check: checkWaits,
 			Summary: "a wait for a condition that the kind never has",
 			Explanation: `A wait step names a condition that no controller sets on objects of this kind, such as Ready on a Deployment (it has Available), or any ` +
 				`on a ConfigMap. It waits until its timeout, every time, whatever the cluster does. Conditions of kinds that are not known here are left alone. ` +
 				`Name a condition that there is, or look at a field with jsonpath={.status…}.`,
-		},
-		{
-			ID: "yaml-1.1", Severity: Warning, check: checkYAML,
-			Summary: "a plain value that YAML 1.1 reads as something else",
-			Explanation: `Kubernetes and Helm read YAML 1.1: no, off and n are false, the country NO among them; 010 is 8, 0x10 is 16, 1_000 is 1000, 1e3 and ` +
-				`1.10 are numbers, so that a version 1.10 arrives as 1.1, and a commit 12e3 as 12000. 12:30 is text here, and the number 750 to readers ` +
-				`that know base 60. Quote what is meant as text; write true, false and decimal numbers otherwise. Octal file modes such as 0644 under a key that ` +
-				`ends in mode are left alone.`,
 		},
 	}
 }

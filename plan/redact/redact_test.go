@@ -95,7 +95,7 @@ func TestWriters(t *testing.T) {
 			text := "before " + write(secret) + " after"
 			got := s.Text(text)
 			require.Contains(t, got, redact.Mark, "%s of %q: %s", name, secret, text)
-			for _, word := range strings.FieldsFunc(secret, func(r rune) bool { return !(r >= 'a' && r <= 'z') }) {
+			for _, word := range strings.FieldsFunc(secret, func(r rune) bool { return r < 'a' || r > 'z' }) {
 				if len(word) > 3 {
 					require.NotContains(t, got, word, "%s of %q", name, secret)
 				}

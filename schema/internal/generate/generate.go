@@ -176,8 +176,9 @@ func (g *generator) value(t reflect.Type, plain bool) (*node, error) {
 		return maybe(n), err
 	case reflect.Struct:
 		return g.refer(t)
+	default:
+		return nil, fmt.Errorf("the type %s is not known here", t)
 	}
-	return nil, fmt.Errorf("the type %s is not known here", t)
 }
 
 // refer puts a struct among the definitions, once, and refers to it.

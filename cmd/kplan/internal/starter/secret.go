@@ -2,6 +2,7 @@ package starter
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -34,11 +35,11 @@ func isSecret(path []string, text string) bool {
 			return true
 		}
 	}
-	for i := len(path) - 1; i >= 0; i-- {
-		if harmless.MatchString(path[i]) {
+	for _, key := range slices.Backward(path) {
+		if harmless.MatchString(key) {
 			return false
 		}
-		if secretKey.MatchString(path[i]) {
+		if secretKey.MatchString(key) {
 			return true
 		}
 	}
