@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -83,11 +84,8 @@ func issue(ctx context.Context, c *controller, obj *unstructured.Unstructured, a
 	}
 	now := time.Now()
 	if have == nil {
-		names, _, _ := unstructured.NestedStringSlice(obj.Object, "spec", "dnsNames")
-		if len(names) == 0 {
-			names = serviceNames(obj.GetName(), obj.GetNamespace())
-		}
-		p, err := newPair(names, "", now)
+		service, _, _ := strings.Cut(obj.GetName(), ".")
+		p, err := newPair(service, obj.GetNamespace(), "", now)
 		if err != nil {
 			return nil, 0, err
 		}
