@@ -39,7 +39,7 @@ demo-env = KUBECONFIG=$(if $(OWN),$(OWN),$$($(LAB) kubeconfig --name demo --path
 test: $(LAB) ## Run all tests: unit tests, and end-to-end tests on labs
 ifeq ($(OWN),)
 	@$(say) 'starting two Kubernetes clusters for the tests; the first time builds them, some minutes'
-	trap 'for n in test test-cp test-match test-restart; do $(LAB) down --name $$n; done' EXIT; \
+	trap 'for n in test test-cp test-match test-restart test-region; do $(LAB) down --name $$n; done' EXIT; \
 	$(LAB) up --name test && $(LAB) up --name test-cp --nodes 0 && $(MAKE) --no-print-directory go-test
 else
 	$(MAKE) --no-print-directory go-test
@@ -111,9 +111,10 @@ $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 
 .PHONY: golden
 golden: ## Write the tests' expected output anew
+	go generate ./schema
 	go test ./plan ./runner ./cmd/kplan/... -update
 
 .PHONY: clean
 clean: ## Take the labs down and remove what was built
-	for n in demo test test-cp test-match test-restart bench phases; do $(LAB) down --name $$n || true; done
+	for n in demo test test-cp test-match test-restart test-region bench phases; do $(LAB) down --name $$n || true; done
 	rm -rf $(BIN)

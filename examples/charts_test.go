@@ -41,6 +41,29 @@ func TestLabCharts(t *testing.T) {
 			kinds: "ServiceAccount Secret CustomResourceDefinition ClusterRole ClusterRoleBinding Service Deployment ValidatingWebhookConfiguration",
 		},
 		{
+			chart: "cert-manager", values: "crds.enabled=true",
+			kinds: "ServiceAccount CustomResourceDefinition ClusterRole ClusterRoleBinding Service Deployment MutatingWebhookConfiguration ValidatingWebhookConfiguration",
+		},
+		{
+			chart: "kcm",
+			kinds: "ServiceAccount Secret ClusterRole ClusterRoleBinding Service Deployment MutatingWebhookConfiguration ValidatingWebhookConfiguration",
+		},
+		{chart: "kgst", values: "chart=minio:14.1.2", kinds: "ServiceTemplate"},
+		{chart: "dynamo-crds", kinds: "CustomResourceDefinition"},
+		{chart: "dynamo-platform", kinds: "ServiceAccount ClusterRole ClusterRoleBinding Service Deployment ValidatingWebhookConfiguration"},
+		{
+			chart: "dynamo-platform", values: "dynamo-operator.webhook.certManager.enabled=true",
+			kinds: "ServiceAccount ClusterRole ClusterRoleBinding Service Deployment Certificate Issuer ValidatingWebhookConfiguration",
+		},
+		{chart: "kof", kinds: "HelmRelease HelmRepository"},
+		{chart: "kof-regional", kinds: "MultiClusterService"},
+		{chart: "kof-child", kinds: "MultiClusterService"},
+		{chart: "kof-collectors", kinds: "OpenTelemetryCollector"},
+		{
+			chart: "kof-mothership", values: "victoria-metrics-operator.enabled=false,kcm.installTemplates=true",
+			kinds: "GrafanaDatasource HelmRepository ServiceTemplate VMAlert VMAlertmanager VMCluster",
+		},
+		{
 			chart: "kof-operators",
 			kinds: "ServiceAccount Secret ClusterRole ClusterRoleBinding Service Deployment MutatingWebhookConfiguration ValidatingWebhookConfiguration",
 		},

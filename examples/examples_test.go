@@ -14,15 +14,20 @@ import (
 
 // Every example can be read with its own defaults, and with the lab's variables.
 func TestPlansLoad(t *testing.T) {
+	given := plan.Inputs{Env: func(name string) (string, bool) { return "token", name == "REGISTRY_TOKEN" }}
 	for _, tt := range []struct {
 		file, vars, last string
 	}{
-		{"eso/plan.yaml", "../lab/eso.yaml", "image-pull-secret"},
-		{"kof/plan.yaml", "../lab/kof.yaml", "vmalert"},
+		{"eso/plan.yaml", "../lab/eso.yaml", "image-pull[storage-validator]"},
+		{"kof/plan.yaml", "../lab/kof.yaml", "clusters/child-instrumentation"},
+		{"kof/before-1.8.yaml", "../lab/kof-before-1.8.yaml", "clusters/child-instrumentation"},
+		{"certmanager/plan.yaml", "../lab/certmanager.yaml", "app"},
+		{"dynamo/plan.yaml", "../lab/dynamo.yaml", "graph-ready"},
+		{"kgst/plan.yaml", "../lab/kgst.yaml", "catalog[team-a]/valid[valkey]"},
 		{"../lab/race/plan.yaml", "", "guarded"},
 	} {
 		t.Run(tt.file, func(t *testing.T) {
-			p, err := plan.Load(tt.file, plan.Inputs{})
+			p, err := plan.Load(tt.file, given)
 			require.NoError(t, err)
 			order := p.Graph().Order()
 			require.Equal(t, tt.last, order[len(order)-1])

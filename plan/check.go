@@ -27,6 +27,9 @@ const labelHint = "use small letters, digits and -, at most 63, starting and end
 // value gives what the file has at a path; nil when there is nothing.
 func (c *checker) value(at path) any {
 	var v any = c.tree
+	if len(at) > 1 && len(c.stepAt) == 2 && at[0] == c.stepAt[0] && at[1] == c.stepAt[1] {
+		v, at = c.step, at[2:]
+	}
 	for _, e := range at {
 		switch e := e.(type) {
 		case string:
@@ -60,27 +63,41 @@ func (c *checker) isNumber(at path) bool {
 // reported already.
 func (c *checker) isEmptyText(at path) bool { return c.value(at) == "" }
 
-// checkPlan looks at all that the types alone cannot say. Fields whose fault is
-// reported already are empty, so empty fields are passed over here.
-func (c *checker) checkPlan() {
+// checkHead looks at all but the steps that the types alone cannot say. Fields
+// whose fault is reported already are empty, so empty fields are passed over here.
+func (c *checker) checkHead() {
 	p := c.plan
 	c.checkConst(p.APIVersion, APIVersion, path{"apiVersion"})
 	c.checkConst(p.Kind, PlanKind, path{"kind"})
 	c.checkLabel(p.Metadata.Name, path{"metadata", "name"})
 	c.checkRetry(p.Defaults.Retry, path{"defaults", "retry"})
+	c.checkClusters()
 	if steps, ok := c.tree["steps"].([]any); ok && len(steps) == 0 {
-		c.addKey(path{"steps"}, "add a step", "the plan has no steps")
+		c.as(CodeMissingField).addKey(path{"steps"}, "add a step", "the plan has no steps")
 	}
-	for i, s := range p.Steps {
-		c.checkStep(s, path{"steps", i})
+}
+
+// checkAll looks at what takes the steps of the whole plan.
+func (c *checker) checkAll() {
+	for _, e := range c.entries {
+		for _, it := range e.items {
+			if it.child != nil {
+				it.child.checkAll()
+				continue
+			}
+			if it.step.Webhook == nil || e.isInclude {
+				continue
+			}
+			s := it.step
+			s.Name, s.Cluster = e.flatName(it), c.clusterName(s.Cluster)
+			c.checkWhole(s, e, it)
+		}
 	}
-	c.checkNames()
-	c.checkNeeds()
 }
 
 func (c *checker) checkConst(got, want string, at path) {
 	if got != "" && got != want {
-		c.addValue(at, "write "+want, "%s is %q, but only %s is understood", at, cut(got, 60), want)
+		c.as(CodeUnknownValue).addValue(at, "write "+want, "%s is %q, but only %s is understood", at, cut(got, 60), want)
 	}
 }
 
@@ -93,7 +110,7 @@ func (c *checker) checkLabel(name string, at path) {
 		c.addValue(at, hint, "%q cannot be a %s", cut(name, 80), strings.ReplaceAll(labelKind(at), "_", " "))
 	}
 	if name == "" && c.isEmptyText(at) {
-		c.addValue(at, "", "the %s is empty", labelKind(at))
+		c.as(CodeMissingField).addValue(at, "", "the %s is empty", labelKind(at))
 	}
 }
 
@@ -108,46 +125,11 @@ func labelKind(at path) string {
 	return "step's name"
 }
 
-func (c *checker) checkRetry(r *Retry, at path) {
-	if r == nil {
-		return
-	}
-	n, d := at.key("install_retries"), at.key("retry_delay_seconds")
-	if c.isNumber(n) && (r.InstallRetries < 1 || r.InstallRetries > maxInstallRetries) {
-		c.addValue(n, "it counts the attempts in all: 1 is no retry", "install_retries is %d, but must be from 1 to %d", r.InstallRetries, maxInstallRetries)
-	}
-	if c.isNumber(d) && (r.RetryDelaySeconds <= 0 || r.RetryDelaySeconds > maxRetryDelay) {
-		c.addValue(d, "it is the longest wait between two attempts; 0.1 is as good as none",
-			"retry_delay_seconds is %v, but must be more than 0 and at most %d", r.RetryDelaySeconds, maxRetryDelay)
-	}
-}
-
-func (c *checker) checkStep(s Step, at path) {
-	c.checkLabel(s.Name, at.key("name"))
-	c.checkRetry(s.Retry, at.key("retry"))
-	c.checkKinds(s, at)
-	if s.Helm != nil {
-		c.checkHelm(s, at.key("helm"))
-	}
-	if s.Apply != nil {
-		c.checkApply(*s.Apply, at.key("apply"))
-	}
-	if s.Wait != nil {
-		c.checkWait(*s.Wait, at.key("wait"))
-	}
-	if s.Webhook != nil {
-		c.checkWebhook(s, at.key("webhook"))
-	}
-}
-
 // kindNames are the fields of a step of which there is one.
-var kindNames = []string{string(KindHelm), string(KindApply), string(KindWait), string(KindWebhook)}
+var kindNames = []string{string(KindHelm), string(KindApply), string(KindWait), string(KindWebhook), string(KindInclude)}
 
 func (c *checker) checkKinds(s Step, at path) {
-	step, ok := c.stepTree(at)
-	if !ok {
-		return
-	}
+	step := c.step
 	var given []string
 	for _, k := range kindNames {
 		if _, has := step[k]; has {
@@ -161,7 +143,7 @@ func (c *checker) checkKinds(s Step, at path) {
 				return // a mistyped kind is reported as such
 			}
 		}
-		c.addValue(at, "give it one of helm, apply, wait or webhook", "the step%s says nothing to do", named(s.Name))
+		c.as(CodeMissingField).addValue(at, "give it one of helm, apply, wait, webhook or include", "the step%s says nothing to do", named(s.Name))
 	case 1:
 	default:
 		// The one that stands last in the file is the one too many.
@@ -173,13 +155,6 @@ func (c *checker) checkKinds(s Step, at path) {
 	}
 }
 
-func (c *checker) stepTree(at path) (map[string]any, bool) {
-	steps, _ := c.tree["steps"].([]any)
-	i, _ := at[1].(int)
-	step, ok := steps[i].(map[string]any)
-	return step, ok
-}
-
 func named(name string) string {
 	if name == "" {
 		return ""
@@ -187,61 +162,45 @@ func named(name string) string {
 	return " " + strconv.Quote(name)
 }
 
-// checkNames reports steps that have a name twice.
-func (c *checker) checkNames() {
-	first := make(map[string]int, len(c.plan.Steps))
-	for i, s := range c.plan.Steps {
-		if s.Name == "" {
-			continue
-		}
-		if j, dup := first[s.Name]; dup {
-			c.addValue(path{"steps", i, "name"}, "the first one is on line "+strconv.Itoa(c.src.valuePos(path{"steps", j, "name"}).Line),
-				"there are two steps with the name %q", s.Name)
-			continue
-		}
-		first[s.Name] = i
-	}
-}
-
-// checkNeeds reports needs that no step has, and cycles.
+// checkNeeds reports needs that no step has, those of a step that comes after all
+// others, and cycles.
 func (c *checker) checkNeeds() {
-	names := make([]string, 0, len(c.plan.Steps))
-	index := make(map[string]int, len(c.plan.Steps))
+	var names []string
 	allNamed := true
-	for i, s := range c.plan.Steps {
-		at := path{"steps", i, "name"}
-		if s.Name == "" {
-			allNamed = allNamed && !c.has(at)
+	for _, e := range c.entries {
+		if e.name == "" {
+			allNamed = allNamed && !c.has(e.at.key("name"))
 			continue
 		}
-		names = append(names, s.Name)
-		if _, dup := index[s.Name]; !dup {
-			index[s.Name] = i
-		}
+		names = append(names, e.name)
 	}
-	needed := map[string]int{} // the last step that needs a name, from 1
-	for i, s := range c.plan.Steps {
-		for j, n := range s.Needs {
-			at := path{"steps", i, "needs", j}
-			_, known := index[n]
-			again := needed[n] == i+1
-			needed[n] = i + 1
-			switch {
-			case n == "" && !c.isEmptyText(at):
-			case n != "" && n == s.Name:
-				c.addValue(at, "remove it", "the step %q needs itself", n)
-			case again:
-				c.addValue(at, "remove it", "the step %q is needed twice", n)
-			case !known && allNamed:
-				c.addValue(at, c.needHint(n, names), "there is no step %q", n)
+	for _, e := range c.entries {
+		seen := make(map[string]bool, len(e.needs))
+		for j, n := range e.needs {
+			at := e.at.key("needs").index(j)
+			if _, long := c.value(at).(map[string]any); long {
+				at = at.key("step")
 			}
+			target := c.target(n.Step)
+			switch {
+			case n.Step == "" && !c.isEmptyText(at):
+			case n.Step != "" && n.Step == e.name:
+				c.as(CodeCycle).addValue(at, "remove it", "the step %q needs itself", n.Step)
+			case seen[n.Step]:
+				c.as(CodeDuplicate).addValue(at, "remove it", "the step %q is needed twice", n.Step)
+			case target == nil && allNamed:
+				c.as(CodeUnknownName).addValue(at, c.needHint(n.Step, names), "there is no step %q", n.Step)
+			case target != nil && target.last && !e.last:
+				c.addValue(at, "the steps of finally run after all others", "the step %q needs %q, which is one of finally", e.name, n.Step)
+			}
+			seen[n.Step] = true
 		}
 	}
-	for _, cycle := range c.graph().Cycles() {
+	for _, cycle := range c.unitGraph().Cycles() {
 		if len(cycle) > 1 {
-			i := index[cycle[0]]
-			at := path{"steps", i, "needs", slices.Index(c.plan.Steps[i].Needs, cycle[1])}
-			c.addValue(at, "each step needs the next one: remove one of these needs", "cycle: %s", strings.Join(append(cycle, cycle[0]), " -> "))
+			e := c.byName[cycle[0]]
+			j := slices.IndexFunc(c.localNeeds(e), func(n Need) bool { return n.Step == cycle[1] })
+			c.as(CodeCycle).addValue(e.at.key("needs").index(j), "each step needs the next one: remove one of these needs", "cycle: %s", strings.Join(append(cycle, cycle[0]), " -> "))
 		}
 	}
 }
@@ -256,8 +215,9 @@ func (c *checker) needHint(n string, names []string) string {
 	return ""
 }
 
-// graph is the plan's graph, made once.
+// graph is the graph of the whole plan, made once.
 func (c *checker) graph() *Graph {
+	c = c.root()
 	if c.steps == nil {
 		c.steps = c.plan.Graph()
 	}

@@ -52,7 +52,7 @@ func (c *checker) checkRelease(s Step, at path) {
 	}
 	if s.Helm.Release != "" {
 		c.addValue(at.key("release"), fmt.Sprintf("use small letters, digits, - and ., at most %d", maxReleaseName), "%q cannot be the name of a release", cut(name, 80))
-	} else if dnsLabel.MatchString(name) && len(name) <= 63 {
+	} else if !c.has(at.key("release")) && dnsLabel.MatchString(name) && len(name) <= 63 {
 		c.addKey(at, "give a shorter name in release", "the step's name is too long for a release: %d characters, Helm takes %d", len(name), maxReleaseName)
 	}
 }
@@ -66,15 +66,15 @@ func (c *checker) checkApply(a Apply, at path) {
 	if a.Wait == WaitHooks {
 		c.addValue(at.key("wait"), "write none or ready", "hooks are for helm steps only")
 	}
-	for i, o := range a.Objects {
+	for i := range a.Objects {
+		o, _ := c.value(at.key("objects").index(i)).(map[string]any)
 		c.checkObject(o, at.key("objects").index(i))
 	}
 }
 
 // emptyLists tells whether all lists of an apply step that are given are empty.
 func (c *checker) emptyLists(at path) bool {
-	step, _ := c.stepTree(at)
-	apply, _ := step["apply"].(map[string]any)
+	apply, _ := c.value(at).(map[string]any)
 	total := 0
 	for _, k := range []string{"files", "objects"} {
 		list, ok := apply[k].([]any)
@@ -93,7 +93,7 @@ func (c *checker) checkObject(o map[string]any, at path) {
 	}
 	for _, k := range []string{"apiVersion", "kind"} {
 		switch v := o[k].(type) {
-		case string, invalid:
+		case string, invalid, late:
 		case nil:
 			c.addValue(at, "", "the object has no %s", k)
 		default:
@@ -106,13 +106,13 @@ func (c *checker) checkObject(o map[string]any, at path) {
 	}
 	meta, _ := o["metadata"].(map[string]any)
 	switch meta["name"].(type) {
-	case string, invalid:
+	case string, invalid, late:
 	case nil:
 		hint := ""
 		if meta["generateName"] != nil {
 			hint = "server-side apply needs a name; generateName makes a new one each time"
 		}
-		if _, bad := o["metadata"].(invalid); !bad {
+		if !isUnsaid(o["metadata"]) {
 			c.addValue(at, hint, "the object has no metadata.name")
 		}
 	default:

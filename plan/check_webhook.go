@@ -26,10 +26,8 @@ func (c *checker) checkWebhook(s Step, at path) {
 		c.addKey(at.key(given[1]), "remove all but one of them", "a webhook step takes one of %s, not %s", orList(webhookSelectors), strings.Join(given, " and "))
 	case len(given) == 0:
 		c.addKey(at, "give the release of a helm step, the name of a webhook configuration, a service, a selector or files", "it is not said which webhooks are meant")
-	case w.Namespace != "" && w.Canary == nil && w.Release == "" && len(w.Files) == 0:
+	case w.Namespace != "" && w.Canary == nil && given[0] != "release" && given[0] != "files":
 		c.addKey(at.key("namespace"), "remove it", "namespace is of use with release, files or canary only")
-	case w.Release != "":
-		c.checkWebhookRelease(s, at)
 	}
 	c.checkWebhookSelector(w, at)
 	if w.Canary != nil {
@@ -91,7 +89,7 @@ func (c *checker) checkWebhookRelease(s Step, at path) {
 	all := c.releaseOwners()
 	var owners []*Step
 	for _, o := range all[w.Release] {
-		if w.Namespace == "" || o.Helm.Namespace == "" || o.Helm.Namespace == w.Namespace {
+		if o.Cluster == s.Cluster && (w.Namespace == "" || o.Helm.Namespace == "" || o.Helm.Namespace == w.Namespace) {
 			owners = append(owners, o)
 		}
 		if len(owners) > 1 {
@@ -99,6 +97,7 @@ func (c *checker) checkWebhookRelease(s Step, at path) {
 		}
 	}
 	switch {
+	case w.Release == "" || all[""] != nil && len(owners) == 0: // a late release may be this one
 	case len(owners) == 0 && len(all[w.Release]) > 0:
 		c.addValue(at.key("namespace"), "remove namespace, or give that of the helm step", "no helm step installs the release %q into the namespace %q", w.Release, w.Namespace)
 	case len(owners) == 0:
@@ -106,7 +105,7 @@ func (c *checker) checkWebhookRelease(s Step, at path) {
 		if near := c.nearest(w.Release, sortedKeys(all)); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		c.addValue(at.key("release"), hint, "no helm step installs the release %q", cut(w.Release, 80))
+		c.as(CodeUnknownName).addValue(at.key("release"), hint, "no helm step installs the release %q", cut(w.Release, 80))
 	case len(owners) > 1 && w.Namespace == "":
 		c.addValue(at.key("release"), "give its namespace", "the release %q is installed by more than one step: %s and %s", w.Release, owners[0].Name, owners[1].Name)
 	case len(owners) == 1 && c.graph().after(owners[0].Name, s.Name):
@@ -115,13 +114,19 @@ func (c *checker) checkWebhookRelease(s Step, at path) {
 	}
 }
 
-// releaseOwners gives the helm steps of each release, in plan order.
+// releaseOwners gives the helm steps of each release, in plan order; under "" those
+// whose release may be late.
 func (c *checker) releaseOwners() map[string][]*Step {
+	c = c.root()
 	if c.releases == nil {
 		c.releases = map[string][]*Step{}
 		for i := range c.plan.Steps {
 			s := &c.plan.Steps[i]
-			if name := s.ReleaseName(); name != "" {
+			name := s.ReleaseName()
+			if s.Helm != nil && s.Helm.Release == "" && s.pending != nil {
+				name = "" // it may be late
+			}
+			if s.Helm != nil {
 				c.releases[name] = append(c.releases[name], s)
 			}
 		}

@@ -16,17 +16,20 @@ import (
 
 // checker finds the faults of one plan while it is decoded and afterwards.
 type checker struct {
-	faults
+	*faults
 	src *source
 	// tree is the plan as decoded from YAML, with its expressions resolved.
 	tree map[string]any
 	plan *Plan
-	// steps is the plan's graph; see graph.
+	unit
+	// steps is the whole plan's graph; see graph.
 	steps *Graph
 	// releases are the helm steps by release; see releaseOwners.
 	releases map[string][]*Step
 	// budget is how many names may still be compared for hints.
 	budget int
+	// vars are the plan's variables by name.
+	vars map[string]*declaration
 }
 
 // addValue reports a fault of the value at a path.
@@ -54,9 +57,40 @@ func (c *checker) addKey(at path, hint, format string, args ...any) {
 var enums = map[reflect.Type][]string{
 	reflect.TypeFor[WaitFor]():   {string(WaitNone), string(WaitHooks), string(WaitReady)},
 	reflect.TypeFor[OnFailure](): {string(KeepRelease), string(RollbackRelease), string(UninstallRelease)},
+	reflect.TypeFor[NeedOn]():    {string(NeedSuccess), string(NeedFailure), string(NeedAlways)},
+	reflect.TypeFor[VarType](): {
+		string(VarString), string(VarNumber), string(VarInteger), string(VarBoolean), string(VarList), string(VarMap), string(VarAny),
+	},
+	reflect.TypeFor[RetryOn](): {
+		string(RetryWebhook), string(RetryNetwork), string(RetryConflict), string(RetryTimeout), string(RetryNotReady), string(RetryAny),
+	},
 }
 
-var durationType = reflect.TypeFor[Duration]()
+var (
+	durationType = reflect.TypeFor[Duration]()
+	needType     = reflect.TypeFor[Need]()
+	forEachType  = reflect.TypeFor[ForEach]()
+)
+
+// isMapping tells the long form of a value that can be a text.
+func isMapping(v any) bool {
+	_, ok := v.(map[string]any)
+	return ok
+}
+
+// isLongForEach tells a mapping of in and parallel from the items themselves.
+func isLongForEach(v any) bool {
+	m, ok := v.(map[string]any)
+	if !ok || m["in"] == nil {
+		return false
+	}
+	for k := range m {
+		if k != "in" && k != "parallel" {
+			return false
+		}
+	}
+	return true
+}
 
 // structField is a field of a plan type as the file names it.
 type structField struct {
@@ -95,19 +129,27 @@ func (c *checker) decode(root map[string]any) {
 // set decodes v, which stands at a path, into dst. What is wrong is reported and
 // left zero.
 func (c *checker) set(dst reflect.Value, v any, at path) {
-	if _, bad := v.(invalid); bad {
+	if isUnsaid(v) {
 		return
 	}
 	t := dst.Type()
 	switch {
+	case t == stepsType: // read by readEntries
+		if _, ok := v.([]any); !ok {
+			c.wrongType(t, v, at)
+		}
 	case t == durationType:
 		c.setDuration(dst, v, at)
+	case t == needType && !isMapping(v):
+		c.set(dst.FieldByName("Step"), v, at)
+	case t == forEachType && !isLongForEach(v):
+		c.set(dst.FieldByName("In"), v, at)
 	case t.Kind() == reflect.Pointer:
 		p := reflect.New(t.Elem())
 		c.set(p.Elem(), v, at)
 		dst.Set(p)
 	case t.Kind() == reflect.Interface:
-		if v != nil {
+		if v = withoutLate(v); v != nil {
 			dst.Set(reflect.ValueOf(v))
 		}
 	case t.Kind() == reflect.Struct:
@@ -130,6 +172,9 @@ func (c *checker) setStruct(dst reflect.Value, m map[string]any, at path) {
 	known := 0
 	for _, f := range fields {
 		v, given := m[f.name]
+		if !given && f.name == "on" {
+			v, given = c.plainOn(m, at)
+		}
 		if given {
 			known++
 		}
@@ -151,17 +196,31 @@ func (c *checker) setStruct(dst reflect.Value, m map[string]any, at path) {
 			return
 		}
 		if !slices.ContainsFunc(fields, func(f structField) bool { return f.name == k }) {
-			c.addKey(at.key(k), c.unknownHint(k, fields, dst.Type()), "unknown field %q", k)
+			c.as(CodeUnknownField).addKey(at.key(k), c.unknownHint(k, fields, dst.Type()), "unknown field %q", k)
 		}
 	}
 }
 
+// plainOn finds the field on, which YAML 1.1 reads as true when it is not quoted. It
+// is called on from then on.
+func (c *checker) plainOn(m map[string]any, at path) (v any, given bool) {
+	if v, given = m["true"]; !given {
+		return nil, false
+	}
+	if _, key, _ := c.src.find(at.key("true")); key != nil && !strings.EqualFold(key.Value, "on") {
+		return nil, false
+	}
+	delete(m, "true")
+	m["on"] = v
+	return v, true
+}
+
 func (c *checker) missing(name string, given bool, at path) {
 	if given {
-		c.addKey(at.key(name), "", "the field %q is empty", name)
+		c.as(CodeMissingField).addKey(at.key(name), "", "the field %q is empty", name)
 		return
 	}
-	c.addKey(at, "", "the field %q is missing%s", name, in(at))
+	c.as(CodeMissingField).addKey(at, "", "the field %q is missing%s", name, in(at))
 }
 
 // in names the place of a fault in words that people use.
@@ -210,11 +269,53 @@ func (c *checker) setMap(dst reflect.Value, v any, at path) {
 	}
 	out := reflect.MakeMapWithSize(dst.Type(), len(m))
 	for _, k := range sortedKeys(m) {
+		if isUnsaid(m[k]) {
+			continue
+		}
 		elem := reflect.New(dst.Type().Elem()).Elem()
 		c.set(elem, m[k], at.key(k))
 		out.SetMapIndex(reflect.ValueOf(k), elem)
 	}
 	dst.Set(out)
+}
+
+// withoutLate gives a value without what is known only when the step starts: the
+// value itself when there is no such thing in it.
+func withoutLate(v any) any {
+	if !hasLate(v) {
+		return v
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			if !isUnsaid(e) {
+				m[k] = withoutLate(e)
+			}
+		}
+		return m
+	case []any:
+		l := make([]any, len(v))
+		for i, e := range v {
+			l[i] = withoutLate(e)
+		}
+		return l
+	}
+	return nil
+}
+
+func hasLate(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, e := range v {
+			if hasLate(e) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, hasLate)
+	}
+	return isUnsaid(v)
 }
 
 func (c *checker) setSlice(dst reflect.Value, v any, at path) {
@@ -243,7 +344,7 @@ func (c *checker) setScalar(dst reflect.Value, v any, at path) {
 			if near := c.nearest(s, values); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			c.addValue(at, hint, "%s is %s, but takes %s only", at[len(at)-1], c.quote(s, at), orList(values))
+			c.as(CodeUnknownValue).addValue(at, hint, "%s is %s, but takes %s only", at.last(), c.quote(s, at), orList(values))
 			return
 		}
 		dst.SetString(s)
@@ -277,7 +378,7 @@ func (c *checker) setDuration(dst reflect.Value, v any, at path) {
 	const units = "write a number with its unit, such as 90s, 10m or 1h30m"
 	switch v := v.(type) {
 	case int64:
-		c.addValue(at, fmt.Sprintf("write %ds for seconds, or %dm for minutes", v, v), "expected a duration, got %s", c.describeAt(v, at))
+		c.as(CodeWrongType).addValue(at, fmt.Sprintf("write %ds for seconds, or %dm for minutes", v, v), "expected a duration, got %s", c.describeAt(v, at))
 	case string:
 		d, err := time.ParseDuration(v)
 		switch {
@@ -291,7 +392,7 @@ func (c *checker) setDuration(dst reflect.Value, v any, at path) {
 			dst.SetInt(int64(d))
 		}
 	default:
-		c.addValue(at, units, "expected a duration, got %s", c.describeAt(v, at))
+		c.as(CodeWrongType).addValue(at, units, "expected a duration, got %s", c.describeAt(v, at))
 	}
 }
 
@@ -307,25 +408,37 @@ func (c *checker) wrongType(t reflect.Type, v any, at path) {
 	switch {
 	case t.Kind() == reflect.String && plain && v != nil:
 		hint = "quote it to mean the text: " + strconv.Quote(cut(n.Value, 60))
-	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String && isText && plain:
+	case t.Kind() == reflect.Slice && (t.Elem().Kind() == reflect.String || t.Elem() == needType) && isText && plain:
 		hint = "write a list: [" + cut(n.Value, 60) + "]"
 	case t.Kind() != reflect.String && isText && n != nil && n.Style != 0 && !strings.Contains(n.Value, "${{") && slices.Contains([]reflect.Kind{reflect.Int, reflect.Float64, reflect.Bool}, t.Kind()):
 		hint = "write it without quotes"
 	}
 	if v == nil {
-		c.addKey(at, hint, "expected %s, got nothing", expected(t))
+		c.as(CodeWrongType).addKey(at, hint, "expected %s, got nothing", expected(t))
 		return
 	}
-	c.addValue(at, hint, "expected %s, got %s", expected(t), c.describeAt(v, at))
+	c.as(CodeWrongType).addValue(at, hint, "expected %s, got %s", expected(t), c.describeAt(v, at))
 }
 
 // describeAt is describe for the value at a path. A text that comes from a
 // variable is not shown: it may be a secret.
 func (c *checker) describeAt(v any, at path) string {
+	if c.isSecret(at) {
+		return "something else"
+	}
 	if n, _ := c.src.node(at); n != nil && strings.Contains(n.Value, "${{") {
 		return describeType(v)
 	}
 	return describe(v)
+}
+
+// isSecret tells whether a path is in a value of a sensitive variable.
+func (c *checker) isSecret(at path) bool {
+	if len(at) < 3 || at[0] != "vars" || !slices.Contains(secretFields, at[2].(string)) {
+		return false
+	}
+	d := c.vars[at[1].(string)]
+	return d != nil && d.sensitive
 }
 
 // quote is describeAt for a text of which only some are good.
@@ -359,8 +472,11 @@ func expected(t reflect.Type) string {
 	case reflect.Float64:
 		return "a number"
 	case reflect.Slice:
-		if t.Elem().Kind() == reflect.String {
+		switch {
+		case t.Elem().Kind() == reflect.String, t.Elem() == needType:
 			return "a list of strings"
+		case t.Elem().Kind() == reflect.Interface:
+			return "a list"
 		}
 		return "a list of mappings"
 	default: // the other kinds that a plan's types have are structs and maps

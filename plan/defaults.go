@@ -1,12 +1,17 @@
 package plan
 
-import "time"
+import (
+	"cmp"
+	"reflect"
+	"time"
+)
 
 // What holds for a step when neither it nor the plan's defaults say otherwise.
 const (
 	DefaultTimeout           = 10 * time.Minute
 	DefaultInstallRetries    = 1
 	DefaultRetryDelaySeconds = 10
+	DefaultMaxDelaySeconds   = 300
 	DefaultHoldTimeout       = 5 * time.Minute
 
 	DefaultMisconfiguredTimeout = 30 * time.Second
@@ -17,6 +22,21 @@ const (
 type Hold struct {
 	Hold                              bool
 	HoldTimeout, MisconfiguredTimeout time.Duration
+}
+
+// StepCluster is the name of the cluster that a step works on; "" is that of the
+// command line.
+func (p *Plan) StepCluster(s Step) string { return cmp.Or(s.Cluster, p.Defaults.Cluster) }
+
+// SameCluster tells whether two names mean one cluster as far as the plan says:
+// it declares them alike, whatever their namespaces.
+func (p *Plan) SameCluster(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, y := p.Clusters[a], p.Clusters[b]
+	x.Namespace, y.Namespace = "", ""
+	return reflect.DeepEqual(x, y)
 }
 
 // StepTimeout bounds a step, all its attempts together.
@@ -32,39 +52,55 @@ func (p *Plan) StepTimeout(s Step) time.Duration {
 // StepRetry says how a step is tried again. Each field is that of the step, else
 // that of the plan's defaults, else the constants above.
 func (p *Plan) StepRetry(s Step) Retry {
-	r := Retry{InstallRetries: DefaultInstallRetries, RetryDelaySeconds: DefaultRetryDelaySeconds}
-	for _, over := range []*Retry{p.Defaults.Retry, s.Retry} {
-		if over == nil {
-			continue
-		}
-		if over.InstallRetries != 0 {
-			r.InstallRetries = over.InstallRetries
-		}
-		if over.RetryDelaySeconds != 0 {
-			r.RetryDelaySeconds = over.RetryDelaySeconds
-		}
+	r := Retry{
+		InstallRetries: DefaultInstallRetries, RetryDelaySeconds: DefaultRetryDelaySeconds, Multiplier: 1, MaxDelaySeconds: DefaultMaxDelaySeconds,
 	}
-	return r
+	return *s.Retry.over(p.Defaults.Retry).over(&r)
+}
+
+// over gives the fields of r, and where it has none those of base.
+func (r *Retry) over(base *Retry) *Retry {
+	if r == nil || base == nil {
+		return cmp.Or(r, base)
+	}
+	out := *base
+	out.InstallRetries = cmp.Or(r.InstallRetries, base.InstallRetries)
+	out.RetryDelaySeconds = cmp.Or(r.RetryDelaySeconds, base.RetryDelaySeconds)
+	out.Multiplier = cmp.Or(r.Multiplier, base.Multiplier)
+	out.MaxDelaySeconds = cmp.Or(r.MaxDelaySeconds, base.MaxDelaySeconds)
+	out.Jitter = cmp.Or(r.Jitter, base.Jitter)
+	if r.On != nil {
+		out.On = r.On
+	}
+	return &out
 }
 
 // StepWebhooks says how a step's requests are held, field by field as StepRetry.
 func (p *Plan) StepWebhooks(s Step) Hold {
 	h := Hold{Hold: true, HoldTimeout: DefaultHoldTimeout, MisconfiguredTimeout: DefaultMisconfiguredTimeout}
-	for _, over := range []*Webhooks{p.Defaults.Webhooks, s.Webhooks} {
-		if over == nil {
-			continue
+	if w := s.Webhooks.over(p.Defaults.Webhooks); w != nil {
+		if w.Hold != nil {
+			h.Hold = *w.Hold
 		}
-		if over.Hold != nil {
-			h.Hold = *over.Hold
+		if w.HoldTimeout != nil {
+			h.HoldTimeout = w.HoldTimeout.D()
 		}
-		if over.HoldTimeout != nil {
-			h.HoldTimeout = over.HoldTimeout.D()
-		}
-		if over.MisconfiguredTimeout != nil {
-			h.MisconfiguredTimeout = over.MisconfiguredTimeout.D()
+		if w.MisconfiguredTimeout != nil {
+			h.MisconfiguredTimeout = w.MisconfiguredTimeout.D()
 		}
 	}
 	return h
+}
+
+// over gives the fields of w, and where it has none those of base.
+func (w *Webhooks) over(base *Webhooks) *Webhooks {
+	if w == nil || base == nil {
+		return cmp.Or(w, base)
+	}
+	return &Webhooks{
+		Hold: cmp.Or(w.Hold, base.Hold), HoldTimeout: cmp.Or(w.HoldTimeout, base.HoldTimeout),
+		MisconfiguredTimeout: cmp.Or(w.MisconfiguredTimeout, base.MisconfiguredTimeout),
+	}
 }
 
 // ReleaseName is the release that a helm step installs: the step's name unless

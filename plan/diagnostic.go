@@ -1,13 +1,14 @@
 package plan
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/kplan-dev/kplan/plan/redact"
 )
 
 // Pos is a place in a file. Line and Col count from 1, Col in characters; a
@@ -29,6 +30,8 @@ func (p Pos) String() string {
 // Diagnostic is one fault of a plan. No text in it has control characters.
 type Diagnostic struct {
 	Pos
+	// Code is the class of the fault.
+	Code Code `json:"code"`
 	// Path is where the fault is, as a path of fields: steps[0].helm.chart.
 	Path string `json:"path,omitempty"`
 	// Message says what is wrong: one line, lowercase, no final period.
@@ -82,9 +85,13 @@ const maxWords = 400
 
 // faults collects diagnostics while sources are read and checked.
 type faults struct {
-	list []fault
+	// secrets is what no message, hint or line may show; it may be nil.
+	secrets *redact.Set
+	list    []fault
 	// total counts all faults, those beyond maxDiagnostics included.
 	total int
+	// next is the class of the fault that is added next; see as.
+	next Code
 }
 
 // fault is a diagnostic whose source is known, so that the excerpt is cut only
@@ -107,7 +114,9 @@ func (f *faults) add(src *source, pos Pos, path, hint, format string, args ...an
 		return
 	}
 	f.total++
-	d := Diagnostic{Pos: pos, Path: clean(cut(path, maxWords)), Message: clean(cut(fmt.Sprintf(format, args...), maxWords)), Hint: clean(cut(hint, maxWords))}
+	code := cmp.Or(f.next, CodeInvalid)
+	f.next = ""
+	d := Diagnostic{Pos: pos, Code: code, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint}
 	order := 1 << 30
 	if src != nil {
 		order = src.order
@@ -135,13 +144,18 @@ func (f *faults) err() error {
 		if x.src != nil && x.Line > 0 && !x.src.private {
 			x.Excerpt = x.src.excerpt(x.Pos)
 		}
+		x.File, x.Path, x.Message, x.Hint = f.shown(x.File), f.shown(x.Path), f.shown(x.Message), f.shown(x.Hint)
 		ds = append(ds, x.Diagnostic)
 	}
 	if more := f.total - len(ds); more > 0 {
-		ds = append(ds, Diagnostic{Pos: Pos{File: ds[0].File}, Message: fmt.Sprintf("%d more faults are not shown", more)})
+		ds = append(ds, Diagnostic{Pos: Pos{File: ds[0].File}, Code: CodeInvalid, Message: fmt.Sprintf("%d more faults are not shown", more)})
 	}
 	return ds
 }
+
+// shown makes a text fit for a diagnostic. Secrets go first: what was cut or
+// cleaned is no longer found.
+func (f *faults) shown(text string) string { return clean(cut(f.secrets.Text(text), maxWords)) }
 
 // excerptWidth is how many characters of a line are shown.
 const excerptWidth = 100
@@ -150,9 +164,7 @@ const excerptWidth = 100
 // that column. It looks at the characters near the column only: a line may be as
 // long as the file.
 func (s *source) excerpt(p Pos) string {
-	line, at := s.line(p.Line), s.offsetOf(p)-s.starts[p.Line-1]
-	line = bytes.TrimRight(line, "\r\n\u0085\u2028\u2029")
-	at = min(at, len(line))
+	line, at := s.redacted(p)
 	before, after := lastRunes(line[:at], excerptWidth), firstRunes(line[at:], excerptWidth)
 	if room := excerptWidth - len(before) - len(after); room < 0 {
 		half := excerptWidth / 2
@@ -198,6 +210,11 @@ func lastRunes(s []byte, n int) []rune {
 func isWide(r rune) bool {
 	return r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana)
 }
+
+// Clean makes text fit for a message on a terminal and in a log: control characters
+// and line breaks become a blank or a question mark, and it is cut to a length that
+// people read.
+func Clean(s string) string { return clean(cut(s, maxWords)) }
 
 // clean makes text harmless on a terminal and in a log, one character for one:
 // control characters, line breaks and characters that change the direction of

@@ -26,6 +26,17 @@ func (p *Plan) Abs(name string) string {
 	return filepath.Join(p.Dir, name)
 }
 
+// In gives the plan as one of its steps sees files: paths are relative to the
+// folder of the plan that the step was read from, which may be an included one.
+func (p *Plan) In(s Step) *Plan {
+	if s.Dir == "" || s.Dir == p.Dir {
+		return p
+	}
+	there := *p
+	there.Dir = s.Dir
+	return &there
+}
+
 // ApplyFiles gives the absolute paths of an apply step's files in the order of
 // the step, globs expanded and sorted, each file once. It is an error when one
 // does not exist, when a glob matches nothing, or when one is a folder.
@@ -123,20 +134,25 @@ func statError(err error) error {
 // checkFiles looks whether the files that the plan names are there. The folder
 // of the plan is no fence: a plan is as trusted as the one who runs it.
 func (c *checker) checkFiles() {
-	for i, s := range c.plan.Steps {
-		at := path{"steps", i}
-		if s.Helm != nil {
-			c.checkChart(*s.Helm, at.key("helm").key("chart"))
-			for j, f := range s.Helm.ValuesFiles {
-				c.checkFile(f, at.key("helm").key("values_files").index(j))
-			}
+	for _, e := range c.entries {
+		for _, it := range e.items {
+			c.checkStepFiles(it.step, e.at)
 		}
-		if s.Apply != nil {
-			c.checkGlobs(s.Apply.Files, at.key("apply").key("files"))
+	}
+}
+
+func (c *checker) checkStepFiles(s Step, at path) {
+	if s.Helm != nil {
+		c.checkChart(*s.Helm, at.key("helm").key("chart"))
+		for j, f := range s.Helm.ValuesFiles {
+			c.checkFile(f, at.key("helm").key("values_files").index(j))
 		}
-		if s.Webhook != nil {
-			c.checkWebhookFiles(*s.Webhook, at.key("webhook"))
-		}
+	}
+	if s.Apply != nil {
+		c.checkGlobs(s.Apply.Files, at.key("apply").key("files"))
+	}
+	if s.Webhook != nil {
+		c.checkWebhookFiles(*s.Webhook, at.key("webhook"))
 	}
 }
 
@@ -166,9 +182,9 @@ func (c *checker) checkFile(name string, at path) {
 	info, err := os.Stat(c.plan.Abs(name))
 	switch {
 	case err != nil:
-		c.addValue(at, c.pathHint(name), "%s", cannotUse("file", name, statError(err)))
+		c.as(CodeFile).addValue(at, c.pathHint(name), "%s", cannotUse("file", name, statError(err)))
 	case info.IsDir():
-		c.addValue(at, "", "%q is a folder, not a file", name)
+		c.as(CodeFile).addValue(at, "", "%q is a folder, not a file", name)
 	}
 }
 
@@ -178,9 +194,9 @@ func (c *checker) checkGlob(name string, at path) {
 	}
 	switch _, err := c.plan.expandFile(name); {
 	case errors.Is(err, errIsFolder):
-		c.addValue(at, "write "+filepath.ToSlash(filepath.Join(name, "*.yaml")), "%q is a folder, not a file", name)
+		c.as(CodeFile).addValue(at, "write "+filepath.ToSlash(filepath.Join(name, "*.yaml")), "%q is a folder, not a file", name)
 	case err != nil:
-		c.addValue(at, c.pathHint(name), "%s", cannotUse("file", name, err))
+		c.as(CodeFile).addValue(at, c.pathHint(name), "%s", cannotUse("file", name, err))
 	}
 }
 
@@ -192,13 +208,13 @@ func (c *checker) checkChart(h Helm, at path) {
 	info, err := os.Stat(full)
 	switch {
 	case err != nil:
-		c.addValue(at, c.pathHint(h.Chart), "%s", cannotUse("chart", h.Chart, statError(err)))
+		c.as(CodeFile).addValue(at, c.pathHint(h.Chart), "%s", cannotUse("chart", h.Chart, statError(err)))
 	case info.IsDir():
 		if _, err := os.Stat(filepath.Join(full, "Chart.yaml")); err != nil {
-			c.addValue(at, "", "the folder %q is no chart: it has no Chart.yaml", h.Chart)
+			c.as(CodeFile).addValue(at, "", "the folder %q is no chart: it has no Chart.yaml", h.Chart)
 		}
 	case !strings.HasSuffix(h.Chart, ".tgz") && !strings.HasSuffix(h.Chart, ".tar.gz"):
-		c.addValue(at, "", "the file %q is no chart: its name does not end in .tgz", h.Chart)
+		c.as(CodeFile).addValue(at, "", "the file %q is no chart: its name does not end in .tgz", h.Chart)
 	}
 }
 

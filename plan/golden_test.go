@@ -20,7 +20,8 @@ var update = flag.Bool("update", false, "rewrite the goldens in testdata")
 // TestGolden loads plan.yaml of every archive in testdata, in a folder that
 // holds the archive's other files, with the inputs in "args" (one flag on a
 // line). A plan with faults must give exactly "diagnostics"; a good one "graph",
-// and "steps" where the archive has it: the steps as JSON.
+// and where the archive has them "steps", as JSON, and "vars": where their values
+// come from. No environment variables are set but those in args.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	require.NoError(t, err)
@@ -42,21 +43,25 @@ func TestGolden(t *testing.T) {
 					want[f.Name] = string(f.Data)
 				}
 			}
-			if _, ok := want["steps"]; !ok {
-				delete(got, "steps")
+			for _, name := range []string{"steps", "vars"} {
+				if _, ok := want[name]; !ok {
+					delete(got, name)
+				}
 			}
 			require.Equal(t, want, got)
 		})
 	}
 }
 
-func isOutput(name string) bool { return name == "diagnostics" || name == "graph" || name == "steps" }
+func isOutput(name string) bool {
+	return name == "diagnostics" || name == "graph" || name == "steps" || name == "vars"
+}
 
 // outputs runs one archive.
 func outputs(t *testing.T, a *txtar.Archive) map[string]string {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	var in plan.Inputs
+	in := inputs(t, "")
 	for _, f := range a.Files {
 		switch {
 		case isOutput(f.Name):
@@ -74,18 +79,23 @@ func outputs(t *testing.T, a *txtar.Archive) map[string]string {
 	}
 	steps, err := json.MarshalIndent(p.Steps, "", "  ")
 	require.NoError(t, err)
-	return map[string]string{"graph": graph(p), "steps": string(steps) + "\n"}
+	return map[string]string{"graph": graph(p), "steps": string(steps) + "\n", "vars": vars(p)}
 }
 
 func inputs(t *testing.T, args string) (in plan.Inputs) {
 	t.Helper()
+	env := map[string]string{}
+	in.Env = func(name string) (string, bool) { v, ok := env[name]; return v, ok }
 	for line := range strings.Lines(args) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		switch name {
 		case "--set":
 			in.Set = append(in.Set, value)
 		case "--var-file":
 			in.VarFiles = append(in.VarFiles, value)
+		case "--env":
+			name, value, _ := strings.Cut(value, "=")
+			env[name] = value
 		default:
 			t.Fatalf("args: %q is not understood", line)
 		}
@@ -110,19 +120,35 @@ func graph(p *plan.Plan) string {
 	return b.String()
 }
 
+// vars writes each variable on a line.
+func vars(p *plan.Plan) string {
+	var b strings.Builder
+	for _, v := range p.Variables() {
+		fmt.Fprintf(&b, "%s: %s %#v from %s %s%s", v.Name, v.Type, v.Shown(), v.Source, v.Pos, v.Env)
+		if v.Ref != nil {
+			fmt.Fprintf(&b, "%+v", *v.Ref)
+		}
+		if v.Late {
+			b.WriteString(" late")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
 // rewrite puts the outputs at the end of the archive.
 func rewrite(t *testing.T, file string, a *txtar.Archive, got map[string]string) {
 	t.Helper()
 	var kept []txtar.File
-	withSteps := false
+	with := map[string]bool{"diagnostics": true, "graph": true}
 	for _, f := range a.Files {
 		if !isOutput(f.Name) {
 			kept = append(kept, f)
 		}
-		withSteps = withSteps || f.Name == "steps"
+		with[f.Name] = true
 	}
-	for _, name := range []string{"diagnostics", "graph", "steps"} {
-		if data, ok := got[name]; ok && (name != "steps" || withSteps) {
+	for _, name := range []string{"diagnostics", "graph", "steps", "vars"} {
+		if data, ok := got[name]; ok && with[name] {
 			kept = append(kept, txtar.File{Name: name, Data: []byte(data)})
 		}
 	}

@@ -35,7 +35,7 @@ func (p *Plan) Graph() *Graph {
 			continue
 		}
 		seen[to] = true
-		for _, n := range s.Needs {
+		for _, n := range s.NeedNames() {
 			if from, ok := g.index[n]; ok && n != "" {
 				g.needs[to] = append(g.needs[to], from)
 			}

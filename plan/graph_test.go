@@ -15,7 +15,7 @@ import (
 func steps(lines ...[]string) *plan.Plan {
 	p := &plan.Plan{}
 	for _, l := range lines {
-		p.Steps = append(p.Steps, plan.Step{Name: l[0], Needs: l[1:]})
+		p.Steps = append(p.Steps, plan.Step{Name: l[0], Needs: plan.Needs(l[1:]...)})
 	}
 	return p
 }
@@ -67,7 +67,7 @@ func TestGraphRandom(t *testing.T) {
 					to = rnd.IntN(i + 1)
 				}
 				if to != i {
-					s.Needs = append(s.Needs, fmt.Sprint("s", to))
+					s.Needs = append(s.Needs, plan.Need{Step: fmt.Sprint("s", to)})
 				}
 			}
 			p.Steps = append(p.Steps, s)

@@ -7,21 +7,28 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
+
+	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/redact"
 )
 
 // Inputs are the values of variables that are given from outside of the plan.
 type Inputs struct {
 	// Set are name=value pairs; of several for one name the last wins. How a
-	// value is read depends on the variable's default:
+	// value is read depends on the variable's type:
 	//
-	//   - text: the value as it is, so that 1.10 and true stay text;
-	//   - a number, true or false: the value must be the same;
-	//   - a list or mapping: the value is YAML, such as [a, b];
-	//   - none, or null: as helm --set does: true, false, null and whole numbers
-	//     are what they look like, [a, b] and {a: b} are YAML, all else is text.
+	//   - string: the value as it is, so that 1.10 and true stay text;
+	//   - number, integer, boolean: the value must be one;
+	//   - list, map: the value is YAML, such as [a, b];
+	//   - any: as helm --set does: true, false, null and whole numbers are what
+	//     they look like, [a, b] and {a: b} are YAML, all else is text.
 	Set []string
 	// VarFiles are YAML files of name: value. Later ones win, Set wins over all.
 	VarFiles []string
+	// Env looks up the environment variables that the plan's variables name; their
+	// values are read as those of Set (default os.LookupEnv).
+	Env func(name string) (value string, ok bool)
 }
 
 // Load reads the plan file at path, with its variables resolved, and checks all
@@ -30,11 +37,11 @@ type Inputs struct {
 func Load(path string, in Inputs) (*Plan, error) {
 	src, err := readFile(path)
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: path}, Message: clean(err.Error())}}
+		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
 	}
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: path}, Message: clean(err.Error())}}
+		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
 	}
 	return parse(path, dir, src, in, true)
 }
@@ -45,7 +52,7 @@ func Load(path string, in Inputs) (*Plan, error) {
 func Parse(file string, src []byte, in Inputs) (*Plan, error) {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: file}, Message: clean(err.Error())}}
+		return nil, Diagnostics{{Pos: Pos{File: file}, Code: CodeFile, Message: clean(err.Error())}}
 	}
 	return parse(file, dir, src, in, false)
 }
@@ -78,32 +85,67 @@ func fileError(err error) error {
 }
 
 func parse(file, dir string, src []byte, in Inputs, onDisk bool) (*Plan, error) {
-	c := &checker{plan: &Plan{File: file, Dir: dir}, budget: nearestBudget}
-	s, tree, ok := readSource(file, 0, src, &c.faults)
-	c.src = s
-	if !ok {
-		return nil, c.err()
-	}
-	root, isMap := tree.(map[string]any)
-	if !isMap {
-		c.add(s, s.valuePos(nil), "", "start with apiVersion: "+APIVersion, "expected a plan, which is a mapping, got %s", describe(tree))
-		return nil, c.err()
-	}
-	c.tree = root
-	vars := c.readVars(root, in)
-	x := expander{checker: c, vars: vars}
-	for _, k := range sortedKeys(root) {
-		if k != "vars" {
-			root[k] = x.expand(root[k], path{k})
-		}
-	}
-	c.decode(root)
-	c.checkPlan()
-	if onDisk {
-		c.checkFiles()
-	}
+	c := newChecker(file, dir)
+	c.onDisk = onDisk
+	c.load(src, in, nil)
+	c.flatten()
+	c.checkAll()
 	if err := c.err(); err != nil {
 		return nil, err
 	}
 	return c.plan, nil
+}
+
+func newChecker(file, dir string) *checker {
+	secrets := &redact.Set{}
+	return &checker{
+		plan: &Plan{File: file, Dir: dir, secrets: secrets}, budget: nearestBudget,
+		faults: &faults{secrets: secrets}, unit: unit{shared: &shared{cost: expr.NewBudget()}},
+	}
+}
+
+// read gives the values of the plan's file.
+func (c *checker) read(src []byte) (root map[string]any, ok bool) {
+	s, tree, ok := readSource(c.plan.File, 0, src, c.faults)
+	c.src, c.text = s, &Text{s: s}
+	if c.parent != nil {
+		s.private, s.order = false, c.order
+	}
+	if !ok {
+		return nil, false
+	}
+	root, ok = tree.(map[string]any)
+	if !ok {
+		c.as(CodeWrongType).add(s, s.valuePos(nil), "", "start with apiVersion: "+APIVersion, "expected a plan, which is a mapping, got %s", describe(tree))
+	}
+	c.tree = root
+	return root, ok
+}
+
+// LoadVars reads of the plan file at path only its variables, whatever else is
+// wrong with it: the Plan has Vars, Variables and Sensitive. The error is a
+// Diagnostics with every fault of variables; the Plan is nil only when the file is
+// no YAML mapping.
+func LoadVars(path string, in Inputs) (*Plan, error) {
+	src, err := readFile(path)
+	if err != nil {
+		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
+	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
+	}
+	c := newChecker(path, dir)
+	root, ok := c.read(src)
+	if !ok {
+		return nil, c.err()
+	}
+	if metadata, ok := root["metadata"].(map[string]any); ok {
+		c.plan.Metadata.Name, _ = metadata["name"].(string)
+	}
+	c.readVars(root, in, nil)
+	if root["vars"] != nil {
+		c.set(reflect.ValueOf(&c.plan.Vars).Elem(), root["vars"], []any{"vars"})
+	}
+	return c.plan, c.err()
 }

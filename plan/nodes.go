@@ -27,11 +27,11 @@ func (s *source) pos(n *yamlv3.Node) Pos { return Pos{s.file, n.Line, n.Column} 
 func (s *source) checkNodes(f *faults) (duplicates, ok bool) {
 	w := nodeWalk{s: s, f: f, sizes: map[*yamlv3.Node]int{}, ok: true}
 	if w.size(s.root) > maxNodes && w.ok {
-		f.add(s, Pos{File: s.file}, "", "move values to values_files, and objects to apply.files", "the file has more than %d values", maxNodes)
+		f.as(CodeSyntax).add(s, Pos{File: s.file}, "", "move values to values_files, and objects to apply.files", "the file has more than %d values", maxNodes)
 		w.ok = false
 	}
 	if w.odd > maxOddKeys {
-		f.add(s, Pos{File: s.file}, "", "quote them", "the file has more than %d keys that are no text", maxOddKeys)
+		f.as(CodeSyntax).add(s, Pos{File: s.file}, "", "quote them", "the file has more than %d keys that are no text", maxOddKeys)
 		w.ok = false
 	}
 	return w.duplicates, w.ok
@@ -49,7 +49,7 @@ type nodeWalk struct {
 }
 
 func (w *nodeWalk) refuse(n *yamlv3.Node, hint, format string, args ...any) {
-	w.f.add(w.s, w.s.pos(n), "", hint, format, args...)
+	w.f.as(CodeSyntax).add(w.s, w.s.pos(n), "", hint, format, args...)
 	w.ok = false
 }
 
@@ -95,7 +95,11 @@ var (
 func (w *nodeWalk) checkTag(n *yamlv3.Node) {
 	switch {
 	case n.Style&yamlv3.TaggedStyle != 0 && !slices.Contains(knownTags, n.ShortTag()):
-		w.refuse(n, "", "the YAML tag %q is not understood", n.ShortTag())
+		tag := " " + strconv.Quote(n.ShortTag())
+		if !w.s.open() {
+			tag = ""
+		}
+		w.refuse(n, "", "the YAML tag%s is not understood", tag)
 	case n.Kind == yamlv3.ScalarNode && n.Style == 0 && strings.Contains(n.Value, ".") && notFinite.MatchString(n.Value):
 		w.refuse(n, "quote it to mean the text", "%s is not a number that Kubernetes knows", n.Value)
 	}
@@ -122,7 +126,7 @@ func (w *nodeWalk) checkKeys(n *yamlv3.Node) {
 		}
 		if was, dup := first[name]; dup {
 			w.duplicates = true
-			w.f.add(w.s, w.s.pos(k), "", "the first one is on line "+strconv.Itoa(was.Line), "the key %q is given twice", name)
+			w.f.as(CodeDuplicate).add(w.s, w.s.pos(k), "", "the first one is on line "+strconv.Itoa(was.Line), "the key %q is given twice", name)
 			continue
 		}
 		first[name] = k
@@ -180,29 +184,35 @@ func keyName(k *yamlv3.Node) (name string, ok bool) {
 // node finds the node at a path, and the key that leads to it: nil for the
 // items of lists and the root. It goes as deep as the path can be followed.
 func (s *source) node(at path) (n, key *yamlv3.Node) {
+	n, key, _ = s.find(at)
+	return n, key
+}
+
+// find is node that tells whether the path could be followed to its end.
+func (s *source) find(at path) (n, key *yamlv3.Node, all bool) {
 	n = s.tree()
 	for _, e := range at {
 		if n != nil && n.Kind == yamlv3.AliasNode {
 			n = n.Alias
 		}
 		if n == nil {
-			return nil, nil
+			return nil, nil, false
 		}
 		switch e := e.(type) {
 		case string:
 			v, k := s.field(n, e)
 			if v == nil {
-				return n, key
+				return n, key, false
 			}
 			n, key = v, k
 		case int:
 			if n.Kind != yamlv3.SequenceNode || e >= len(n.Content) {
-				return n, key
+				return n, key, false
 			}
 			n, key = n.Content[e], nil
 		}
 	}
-	return n, key
+	return n, key, n != nil
 }
 
 // field finds the value and the key of a field in a mapping.
@@ -225,7 +235,11 @@ func (s *source) field(n *yamlv3.Node, name string) (value, key *yamlv3.Node) {
 			s.fields[n] = index
 		}
 	}
-	if i, ok := index[name]; ok {
+	i, ok := index[name]
+	if !ok && name == "on" { // see plainOn
+		i, ok = index["true"]
+	}
+	if ok {
 		return n.Content[i+1], n.Content[i]
 	}
 	return nil, nil
@@ -260,6 +274,16 @@ func (p path) key(name string) path { return append(slices.Clip(p), name) }
 
 // index gives the path of an item below p.
 func (p path) index(i int) path { return append(slices.Clip(p), i) }
+
+// last is the last name of the path.
+func (p path) last() string {
+	for _, e := range slices.Backward(p) {
+		if name, ok := e.(string); ok {
+			return name
+		}
+	}
+	return ""
+}
 
 // String writes the path as steps[0].helm.chart.
 func (p path) String() string {

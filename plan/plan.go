@@ -5,6 +5,8 @@
 // package runner for the loop and package steps for the kinds of steps.
 package plan
 
+import "github.com/kplan-dev/kplan/plan/redact"
+
 // APIVersion and PlanKind are the only values that a plan file may declare.
 const (
 	APIVersion = "kplan.dev/v1alpha1"
@@ -19,29 +21,103 @@ type Plan struct {
 	Kind     string   `json:"kind"`
 	Metadata Metadata `json:"metadata"`
 	// Vars are the inputs of the plan, by name; read them as ${{ vars.NAME }}.
-	Vars     map[string]Var `json:"vars,omitempty"`
-	Defaults Defaults       `json:"defaults,omitzero"`
+	Vars map[string]Var `json:"vars,omitempty"`
+	// Clusters are those that steps work on, by name. A step that names none works
+	// on the cluster of defaults.cluster, else on that of the command line.
+	Clusters map[string]Cluster `json:"clusters,omitempty"`
+	Defaults Defaults           `json:"defaults,omitzero"`
 	// Steps run in the order that their needs allow, independent ones side by side.
 	Steps []Step `json:"steps"`
+	// Finally are steps that run once all others have ended, whatever became of them.
+	Finally []Step `json:"finally,omitempty"`
 
 	// File is the path that the plan was read from; paths in steps are relative to its folder.
 	File string `json:"-"`
 	// Dir is the absolute folder of File.
 	Dir string `json:"-"`
+
+	// texts are the files that the plan was read from; see Texts.
+	texts   []*Text
+	vars    []*declaration // sorted by name
+	secrets *redact.Set
 }
 
 // Metadata names the plan.
 type Metadata struct {
 	// Name identifies the plan in output; a DNS label.
-	Name        string `json:"name"`
+	Name string `json:"name"`
+	// Description is shown to people.
 	Description string `json:"description,omitempty"`
 }
 
-// Var declares one variable.
+// Var declares one variable. Its value is the first that is given of: --set, a
+// --var-file, Env, Secret or ConfigMap, Default.
 type Var struct {
-	// Default is the value when none is given; a variable without default must be set.
-	Default     any    `json:"default,omitempty"`
+	// Default is the value when none is given, and when Secret or ConfigMap has no
+	// such key; a variable without any of them must be set.
+	Default any `json:"default,omitempty"`
+	// Description is shown to people.
 	Description string `json:"description,omitempty"`
+	// Type is what the value must be (default: as the default is, else as the allowed
+	// values are, else any).
+	Type VarType `json:"type,omitempty"`
+	// Allowed are the only values that the variable takes.
+	Allowed []any `json:"allowed,omitempty"`
+	// Required wants a value from outside of the plan, and one that is not empty;
+	// there is no default.
+	Required bool `json:"required,omitempty"`
+	// Env is the environment variable that gives the value when it is set.
+	Env string `json:"env,omitempty"`
+	// Secret and ConfigMap give the value from a cluster, when a step that needs
+	// it starts. There is at most one of them.
+	Secret    *KeyRef `json:"secret,omitempty"`
+	ConfigMap *KeyRef `json:"config_map,omitempty"`
+	// Sensitive keeps the value out of everything that is shown or written down
+	// (default: true with Secret).
+	Sensitive *bool `json:"sensitive,omitempty"`
+}
+
+// VarType says what values a variable takes.
+type VarType string
+
+// The types of variables.
+const (
+	VarString  VarType = "string"
+	VarNumber  VarType = "number"
+	VarInteger VarType = "integer"
+	VarBoolean VarType = "boolean"
+	VarList    VarType = "list"
+	VarMap     VarType = "map"
+	VarAny     VarType = "any"
+)
+
+// KeyRef is a key of a Secret or ConfigMap in a cluster.
+type KeyRef struct {
+	// Cluster is one of the plan's clusters (default: that of defaults.cluster,
+	// else that of the command line).
+	Cluster string `json:"cluster,omitempty"`
+	// Namespace is the object's (default: that of the kubeconfig context).
+	Namespace string `json:"namespace,omitempty"`
+	// Name is the object's name.
+	Name string `json:"name"`
+	// Key is the key of the object's data; of a kubeconfig the default is value.
+	Key string `json:"key,omitempty"`
+}
+
+// Cluster says how a cluster is reached. At most one of Kubeconfig and
+// KubeconfigSecret is set; without either the kubeconfig of the command line is
+// meant.
+type Cluster struct {
+	// Context is a context of the kubeconfig (default: its current one).
+	Context string `json:"context,omitempty"`
+	// Kubeconfig is the path of a kubeconfig file, relative to the plan.
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+	// KubeconfigSecret is a key of a Secret with a kubeconfig, in another cluster.
+	// It is read when a step first needs it, and again when the cluster no longer
+	// takes its credentials.
+	KubeconfigSecret *KeyRef `json:"kubeconfig_secret,omitempty"`
+	// Namespace is that of objects which name none (default: that of the context).
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // Defaults hold for every step that does not say otherwise.
@@ -51,6 +127,8 @@ type Defaults struct {
 	Retry   *Retry    `json:"retry,omitempty"`
 	// Webhooks says how requests that a webhook cannot judge yet are held.
 	Webhooks *Webhooks `json:"webhooks,omitempty"`
+	// Cluster is one of the plan's clusters (default: that of the command line).
+	Cluster string `json:"cluster,omitempty"`
 }
 
 // Webhooks says how requests that an admission webhook cannot judge yet are held.
@@ -70,26 +148,167 @@ type Retry struct {
 	InstallRetries int `json:"install_retries,omitempty"`
 	// RetryDelaySeconds is the longest wait between two attempts, in seconds (default 10).
 	RetryDelaySeconds float64 `json:"retry_delay_seconds,omitempty"`
+	// Multiplier makes each delay that much longer than the one before (default 1).
+	Multiplier float64 `json:"multiplier,omitempty"`
+	// MaxDelaySeconds bounds the delays that Multiplier makes (default 300).
+	MaxDelaySeconds float64 `json:"max_delay_seconds,omitempty"`
+	// Jitter shortens each delay by a random part of up to this share, from 0 to
+	// 1 (default 0).
+	Jitter float64 `json:"jitter,omitempty"`
+	// On are the kinds of failure after which there is another attempt (default any).
+	On []RetryOn `json:"on,omitempty"`
 }
 
-// Step is one node of the plan's graph. Exactly one of Helm, Apply, Wait and
-// Webhook is set.
+// RetryOn is a kind of failure. One that another attempt cannot mend, such as a
+// denial or a chart with a fault, is of none.
+type RetryOn string
+
+// The kinds of failures.
+const (
+	// RetryWebhook: a webhook did not answer within its hold's bound.
+	RetryWebhook RetryOn = "webhook"
+	// RetryNetwork: a server, registry or repository could not be reached.
+	RetryNetwork RetryOn = "network"
+	// RetryConflict: somebody else changed the object, or owns a field of it.
+	RetryConflict RetryOn = "conflict"
+	// RetryTimeout: something did not come in time.
+	RetryTimeout RetryOn = "timeout"
+	// RetryNotReady: an object failed, or a hook's Job did.
+	RetryNotReady RetryOn = "not_ready"
+	// RetryAny: any failure.
+	RetryAny RetryOn = "any"
+)
+
+// Step is one node of the plan's graph. Exactly one of Helm, Apply, Wait, Webhook
+// and Include is set; Load puts the steps of the other plan in place of Include,
+// and one step for each item in place of one with ForEach.
 type Step struct {
-	// Name identifies the step in the plan; a DNS label.
+	// Name identifies the step in the plan; a DNS label. That of a step for one
+	// item is NAME[ITEM], that of a step of an included plan INCLUDE/NAME.
 	Name string `json:"name"`
 	// Description is shown to people.
 	Description string `json:"description,omitempty"`
-	// Needs are the steps that must have succeeded before this one starts.
-	Needs []string `json:"needs,omitempty"`
+	// Needs are the steps that must have ended before this one starts.
+	Needs []Need `json:"needs,omitempty"`
+	// When says whether the step runs: true or false, or an expression of that
+	// type. A step that does not run is skipped, and those that need it may run.
+	When any `json:"when,omitempty"`
+	// ForEach makes a step for each item of a list or map.
+	ForEach *ForEach `json:"for_each,omitempty"`
+	// Cluster is one of the plan's clusters (default: defaults.cluster).
+	Cluster string `json:"cluster,omitempty"`
+	// Tags are names by which steps are picked with --tags and --skip-tags.
+	Tags []string `json:"tags,omitempty"`
 	// Timeout bounds the step, all its attempts together (default defaults.timeout).
 	Timeout  *Duration `json:"timeout,omitempty"`
 	Retry    *Retry    `json:"retry,omitempty"`
 	Webhooks *Webhooks `json:"webhooks,omitempty"`
+	// Outputs are values that later steps read as ${{ steps.STEP.outputs.NAME }}.
+	Outputs map[string]Output `json:"outputs,omitempty"`
 
 	Helm    *Helm    `json:"helm,omitempty"`
 	Apply   *Apply   `json:"apply,omitempty"`
 	Wait    *Wait    `json:"wait,omitempty"`
 	Webhook *Webhook `json:"webhook,omitempty"`
+	Include *Include `json:"include,omitempty"`
+
+	// Dir is the absolute folder that paths of the step are relative to.
+	Dir string `json:"-"`
+	// Group is the name of the step in the plan when it has one for each item, ""
+	// otherwise; Parallel is how many of the group run at once, 0 for all.
+	Group    string `json:"-"`
+	Parallel int    `json:"-"`
+	// Last says that the step is one of the plan's finally.
+	Last bool `json:"-"`
+	// Skip says why the step is not run, such as that it was not picked or that its
+	// when is false; "" for one that is.
+	Skip string `json:"-"`
+
+	// pending is what Bind needs; nil for a step whose fields are all known.
+	pending *pending
+	// origin is where the step was read; see Locate.
+	origin origin
+}
+
+// Need is a step that must have ended, and how. In a plan it is the step's name,
+// or a mapping of step and on.
+type Need struct {
+	// Step is the name of a step, of a group of them, or of an include.
+	Step string `json:"step"`
+	// On is how it must have ended (default success).
+	On NeedOn `json:"on,omitempty"`
+}
+
+// NeedOn says how a step that another one needs must have ended.
+type NeedOn string
+
+// How a needed step can have to end.
+const (
+	// NeedSuccess: it succeeded, or was skipped. If not, the step is blocked.
+	NeedSuccess NeedOn = "success"
+	// NeedFailure: it failed or was blocked. If not, the step is skipped.
+	NeedFailure NeedOn = "failure"
+	// NeedAlways: in any way.
+	NeedAlways NeedOn = "always"
+)
+
+// Needs are needs of steps that must have succeeded.
+func Needs(names ...string) []Need {
+	needs := make([]Need, len(names))
+	for i, n := range names {
+		needs[i] = Need{Step: n}
+	}
+	return needs
+}
+
+// NeedNames are the names of the steps that the step needs, in the plan's order.
+func (s Step) NeedNames() []string {
+	if len(s.Needs) == 0 {
+		return nil
+	}
+	names := make([]string, len(s.Needs))
+	for i, n := range s.Needs {
+		names[i] = n.Step
+	}
+	return names
+}
+
+// ForEach says for which items there is a step. In a plan it is the list or map
+// itself, or a mapping of in and parallel.
+type ForEach struct {
+	// In is a list or map; the step reads each.key and each.value. Items of a list
+	// that are scalars are their own keys, others have their index.
+	In any `json:"in"`
+	// Parallel is how many of the steps run at once (default: all).
+	Parallel int `json:"parallel,omitempty"`
+}
+
+// Output is a value that is read from an object of the cluster once the step has
+// succeeded. There is one of JSONPath and CEL.
+type Output struct {
+	// Resource is TYPE/NAME.
+	Resource string `json:"resource"`
+	// Namespace is the object's (default: that of the step).
+	Namespace string `json:"namespace,omitempty"`
+	// JSONPath is a path as kubectl -o jsonpath takes it, such as
+	// {.status.loadBalancer.ingress[0].ip}.
+	JSONPath string `json:"jsonpath,omitempty"`
+	// CEL is an expression over object.
+	CEL string `json:"cel,omitempty"`
+	// Sensitive keeps the value out of everything that is shown (default: true
+	// for a Secret).
+	Sensitive *bool `json:"sensitive,omitempty"`
+}
+
+// Include runs the steps of another plan.
+type Include struct {
+	// Plan is the path of the other plan's file.
+	Plan string `json:"plan"`
+	// Vars are values of the other plan's variables.
+	Vars map[string]any `json:"vars,omitempty"`
+	// Clusters says which cluster of this plan each cluster of the other one is;
+	// those that are left out are as the other plan says.
+	Clusters map[string]string `json:"clusters,omitempty"`
 }
 
 // Kind is the kind of a step.
@@ -101,6 +320,7 @@ const (
 	KindApply   Kind = "apply"
 	KindWait    Kind = "wait"
 	KindWebhook Kind = "webhook"
+	KindInclude Kind = "include"
 )
 
 // Kind tells which of the step's kinds is set; "" when none is.
@@ -114,6 +334,8 @@ func (s Step) Kind() Kind {
 		return KindWait
 	case s.Webhook != nil:
 		return KindWebhook
+	case s.Include != nil:
+		return KindInclude
 	}
 	return ""
 }
@@ -190,7 +412,8 @@ type Apply struct {
 // Wait waits until objects are as described, in the syntax of kubectl wait.
 type Wait struct {
 	// Resource is TYPE/NAME, or TYPE together with Selector.
-	Resource  string `json:"resource"`
+	Resource string `json:"resource"`
+	// Namespace is the objects' (default: that of the kubeconfig context).
 	Namespace string `json:"namespace,omitempty"`
 	// Selector picks objects by label; all of them must satisfy For, and there must be one.
 	Selector string `json:"selector,omitempty"`

@@ -62,14 +62,14 @@ steps:
 	plain, own := p.Steps[0], p.Steps[1]
 	require.Equal(t, 3*time.Minute, p.StepTimeout(plain))
 	require.Equal(t, 90*time.Second, p.StepTimeout(own))
-	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: 10}, p.StepRetry(plain))
-	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: 0.5}, p.StepRetry(own))
+	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: 10, Multiplier: 1, MaxDelaySeconds: 300}, p.StepRetry(plain))
+	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: 0.5, Multiplier: 1, MaxDelaySeconds: 300}, p.StepRetry(own))
 	require.Equal(t, plan.Hold{Hold: true, HoldTimeout: time.Minute, MisconfiguredTimeout: 30 * time.Second}, p.StepWebhooks(plain))
 	require.Equal(t, plan.Hold{Hold: false, HoldTimeout: time.Minute, MisconfiguredTimeout: 30 * time.Second}, p.StepWebhooks(own))
 
 	var bare plan.Plan
 	require.Equal(t, 10*time.Minute, bare.StepTimeout(plan.Step{}))
-	require.Equal(t, plan.Retry{InstallRetries: 1, RetryDelaySeconds: 10}, bare.StepRetry(plan.Step{}))
+	require.Equal(t, plan.Retry{InstallRetries: 1, RetryDelaySeconds: 10, Multiplier: 1, MaxDelaySeconds: 300}, bare.StepRetry(plan.Step{}))
 	require.Equal(t, plan.Hold{Hold: true, HoldTimeout: 5 * time.Minute, MisconfiguredTimeout: 30 * time.Second}, bare.StepWebhooks(plan.Step{}))
 }
 
@@ -110,7 +110,7 @@ func TestApplyFiles(t *testing.T) {
 func TestSecretsAreNotShown(t *testing.T) {
 	t.Chdir(t.TempDir())
 	src := []byte(head + "vars: {token: {}}\nsteps:\n  - name: a\n    helm: {chart: oci://r.example/a, plain_http: \"${{ vars.token }}\", values: \"${{ vars.token }}\"}\n    timeout: ${{ vars.token }}\n  - {name: b, apply: {wait: \"${{ vars.token }}\", files: [a]}}\n")
-	for _, file := range []string{"token: s3cret\n", "tokn: s3cret\n", "token: s3cret\ntoken: s3cret\n", "s3cret\n", "- s3cret\n", "token: 's3cret\n", "token: {a: s3cret\n", "\ttoken: s3cret\n"} {
+	for _, file := range []string{"token: s3cret\n", "tokn: s3cret\n", "token: s3cret\ntoken: s3cret\n", "s3cret\n", "- s3cret\n", "token: 's3cret\n", "token: {a: s3cret\n", "\ttoken: s3cret\n", "token: *s3cret\n", "token: !s3cret a\n", "token: a\n---\ns3cret\n"} {
 		require.NoError(t, os.WriteFile("v.yaml", []byte(file), 0o600))
 		_, err := plan.Parse("p.yaml", src, plan.Inputs{VarFiles: []string{"v.yaml"}})
 		require.Error(t, err, file)

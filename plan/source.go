@@ -10,6 +10,8 @@ import (
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kplan-dev/kplan/plan/redact"
 )
 
 // maxFileSize bounds a plan or var file, in bytes.
@@ -32,6 +34,11 @@ type source struct {
 	lastOffset int
 	// fields are the values and keys of large mappings; see field.
 	fields map[*yamlv3.Node]map[string]int
+	// secrets is what no line that is shown may have; it may be nil.
+	secrets *redact.Set
+	// hidden are the values of sensitive variables; see extents.
+	hidden   []path
+	hiddenAt [][2]int
 }
 
 // keepNodes is the size of a file, in bytes, up to which its nodes are kept. They
@@ -57,13 +64,15 @@ func (s *source) tree() *yamlv3.Node {
 // are given nevertheless.
 func readSource(file string, order int, src []byte, f *faults) (s *source, tree any, ok bool) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
-	s = &source{file: file, private: order > 0, order: order, src: src}
+	s = &source{file: file, private: order > 0, order: order, src: src, secrets: f.secrets}
 	s.index()
 	if !s.checkBytes(f) || !s.parse(f) {
+		s.private = !s.open()
 		return s, nil, false
 	}
 	duplicates, ok := s.checkNodes(f)
 	if !ok {
+		s.private = !s.open()
 		return s, nil, false
 	}
 	if len(src) > keepNodes {
@@ -152,24 +161,24 @@ func (s *source) checkBytes(f *faults) bool {
 	whole := Pos{File: s.file}
 	switch {
 	case len(s.src) > maxFileSize:
-		f.add(s, whole, "", "move large values to values_files, and objects to apply.files",
+		f.as(CodeSyntax).add(s, whole, "", "move large values to values_files, and objects to apply.files",
 			"the file is larger than %d bytes, which is the most that is read", maxFileSize)
 		return false
 	case bytes.HasPrefix(s.src, []byte("\xff\xfe")), bytes.HasPrefix(s.src, []byte("\xfe\xff")):
-		f.add(s, whole, "", "save the file as UTF-8", "the file is UTF-16 text")
+		f.as(CodeSyntax).add(s, whole, "", "save the file as UTF-8", "the file is UTF-16 text")
 		return false
 	case len(bytes.TrimSpace(s.src)) == 0:
-		f.add(s, whole, "", "", "the file is empty")
+		f.as(CodeSyntax).add(s, whole, "", "", "the file is empty")
 		return false
 	}
 	for i := 0; i < len(s.src); {
 		r, n := utf8.DecodeRune(s.src[i:])
 		if r == utf8.RuneError && n == 1 {
-			f.add(s, s.posOf(i), "", "save the file as UTF-8", "the file is not UTF-8 text: byte 0x%02x", s.src[i])
+			f.as(CodeSyntax).add(s, s.posOf(i), "", "save the file as UTF-8", "the file is not UTF-8 text: byte 0x%02x", s.src[i])
 			return false
 		}
 		if (r < ' ' && r != '\t' && r != '\n' && r != '\r') || r == 0x7f || (r > 0x7f && r < 0xa0 && r != 0x85) {
-			f.add(s, s.posOf(i), "", `write it as an escape in double quotes: "\x1b"`, "the file has the control character U+%04X", r)
+			f.as(CodeSyntax).add(s, s.posOf(i), "", `write it as an escape in double quotes: "\x1b"`, "the file has the control character U+%04X", r)
 			return false
 		}
 		i += n
@@ -183,7 +192,7 @@ func (s *source) parse(f *faults) bool {
 	var doc, next yamlv3.Node
 	if err := d.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			f.add(s, Pos{File: s.file}, "", "", "the file is empty: it has only comments")
+			f.as(CodeSyntax).add(s, Pos{File: s.file}, "", "", "the file is empty: it has only comments")
 		} else {
 			s.syntaxFault(f, err)
 		}
@@ -197,12 +206,12 @@ func (s *source) parse(f *faults) bool {
 		return false
 	case isEmptyDocument(&next): // a lone --- at the end
 	default:
-		f.add(s, s.pos(next.Content[0]), "", "put each plan in a file of its own",
+		f.as(CodeSyntax).add(s, s.pos(next.Content[0]), "", "put each plan in a file of its own",
 			"the file has a second YAML document, which starts here; one is read")
 		return false
 	}
 	if isEmptyDocument(&doc) {
-		f.add(s, Pos{File: s.file}, "", "", "the file is empty")
+		f.as(CodeSyntax).add(s, Pos{File: s.file}, "", "", "the file is empty")
 		return false
 	}
 	return true

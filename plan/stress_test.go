@@ -60,6 +60,13 @@ var hostile = map[string]string{
 	"indentation":        head + strings.Repeat(" ", hostileSize/2) + "a: 1\n" + strings.Repeat(" ", hostileSize/4) + "b: 1\n",
 	"question marks":     fill(head, "? ", ""),
 	"dashes":             fill(head+"a:\n  ", "- ", ""),
+	"many expressions":   fill(head+"vars: {a: {default: 1}}\nsteps:\n", "- {name: s%d, description: \"${{ string(vars.a + %d) }}\"}\n", ""),
+	"costly expressions": fill(head+"steps:\n", "- {name: s%d, description: \"${{ string(lists.range(5000).filter(x, x > %d).size()) }}\"}\n", ""),
+	"groups":             fill(head+"vars: {v: {default: ["+strings.Repeat("[],", 5000)+"]}}\nsteps:\n", "- {name: s%d, for_each: \"${{vars.v}}\", needs: [s%d0], wait: {resource: pod/x, for: create}}\n", ""),
+	"group after group":  head + "vars: {v: {default: [" + strings.Repeat("[],", 5000) + "]}}\nsteps:\n- {name: a, for_each: \"${{vars.v}}\", wait: {resource: pod/x, for: create}}\n- {name: b, needs: [a], for_each: \"${{vars.v}}\", wait: {resource: pod/x, for: create}}\n",
+	"late groups":        head + "vars: {v: {default: [" + strings.Repeat("[],", 5000) + "]}}\nsteps:\n- {name: a, for_each: \"${{vars.v}}\", wait: {resource: pod/x, for: create}}\n- {name: b, needs: [a], for_each: [" + strings.Repeat("[],", 1000) + "], when: \"${{ steps.a.all(k, true) }}\", wait: {resource: pod/x, for: create}}\n",
+	"dashes in names":    fill(head+"steps:\n- name: \"${{ vars.a", "-a", " }}\"\n"),
+	"unknown steps":      fill(head+"steps:\n", "- {name: step-%d, description: \"${{ steps.stap-%d.state }}\"}\n", ""),
 	"braces in a path":   head + "steps: [{name: a, wait: {resource: pod/x, for: 'jsonpath=" + strings.Repeat("{", hostileSize/2) + "'}}]",
 }
 

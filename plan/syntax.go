@@ -47,6 +47,9 @@ func (s *source) syntaxFault(f *faults, err error) {
 			pos = s.posOf(i)
 		}
 		text, hint = "there is no anchor &"+m[1]+" before its alias", "quote a text that starts with *"
+		if !s.open() {
+			text = "an alias has no anchor before it"
+		}
 	}
 	// A tab in an indentation gives all kinds of messages, few of which say so.
 	for line := max(pos.Line-1, 1); pos.Line > 0 && line <= min(pos.Line+1, len(s.starts)); line++ {
@@ -56,7 +59,7 @@ func (s *source) syntaxFault(f *faults, err error) {
 			break
 		}
 	}
-	f.add(s, pos, "", hint, "%s", text)
+	f.as(CodeSyntax).add(s, pos, "", hint, "%s", text)
 }
 
 // syntaxLine gives the line that a parser's error is about; 0 when it does not

@@ -1,194 +1,242 @@
 package plan
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
-	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
-var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var (
+	varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	envName = varName
+)
 
-// readVars gives the value of every variable that the plan declares: from --set,
-// else from the last var file that has it, else its default. It is nil when vars
-// cannot be understood; a variable whose fault is reported is invalid.
-func (c *checker) readVars(root map[string]any, in Inputs) map[string]any {
+// readVars gives the value of every variable that the plan declares, from who
+// wins of those who give one: see VarSource. A variable whose fault is reported is
+// invalid, one that is known only when a step needs it is late. It is nil when
+// vars cannot be understood. included are the values that an including plan gives.
+func (c *checker) readVars(root map[string]any, in Inputs, included map[string]given) map[string]any {
 	declared, ok := root["vars"].(map[string]any)
 	if root["vars"] != nil && !ok {
 		return nil
 	}
-	vars := make(map[string]any, len(declared))
-	defaults := make(map[string]any, len(declared))
+	c.vars = make(map[string]*declaration, len(declared))
 	for _, name := range sortedKeys(declared) {
-		at := path{"vars", name}
-		if !varName.MatchString(name) {
-			c.addKey(at, "use letters, digits and _ only, and no digit first", "%q cannot be the name of a variable", name)
-		}
-		decl, ok := declared[name].(map[string]any)
-		if !ok {
-			vars[name] = invalid{}
-			continue
-		}
-		if v, has := decl["default"]; has {
-			x := expander{checker: c, literal: true}
-			decl["default"] = x.expand(v, at.key("default"))
-			vars[name], defaults[name] = decl["default"], decl["default"]
-		}
+		c.declare(name, declared[name])
 	}
+	c.giveEnv(in)
 	for i, file := range in.VarFiles {
-		c.readVarFile(file, i+1, declared, vars)
+		c.giveFile(file, i+1)
 	}
-	c.readSet(in.Set, declared, defaults, vars)
-	for _, name := range sortedKeys(declared) {
-		if _, has := vars[name]; !has {
-			c.addKey(path{"vars", name}, fmt.Sprintf("give it a default, --set %s=VALUE, or a line in a --var-file", name),
-				"the variable %q has no value", name)
-			vars[name] = invalid{}
-		}
+	c.giveSet(in.Set)
+	c.giveIncluded(included)
+	values := make(map[string]any, len(declared))
+	for _, d := range c.plan.vars {
+		c.settle(d)
+		values[d.name] = d.value
 	}
-	return vars
+	return values
 }
 
-// readVarFile reads a YAML file of name: value. Faults show no value of it, for
-// it may well be a secret.
-func (c *checker) readVarFile(file string, order int, declared, vars map[string]any) {
+// give notes a value of a variable, which wins over those given before.
+func (c *checker) give(d *declaration, g given) {
+	if d.sensitive {
+		c.secrets.Add(g.value)
+		c.secrets.Add(g.text)
+	}
+	d.from = g
+}
+
+// giveEnv looks for the environment variables that the plan names.
+func (c *checker) giveEnv(in Inputs) {
+	lookup := in.Env
+	if lookup == nil {
+		lookup = os.LookupEnv
+	}
+	for _, d := range c.plan.vars {
+		if d.env == "" {
+			continue
+		}
+		text, ok := lookup(d.env)
+		switch {
+		case !ok:
+		case !utf8.ValidString(text):
+			c.as(CodeVariable).addValue(d.at.key("env"), "", "the environment variable %s is not UTF-8 text", d.env)
+			d.quiet = true
+		default:
+			c.give(d, given{source: SourceEnv, text: text, isText: true, src: c.src, at: d.at.key("env")})
+		}
+	}
+}
+
+// giveFile reads a YAML file of name: value. Faults show no value of it, for it
+// may well be a secret.
+func (c *checker) giveFile(file string, order int) {
 	src, err := readFile(file)
 	if err != nil {
-		c.add(&source{file: file, order: order}, Pos{File: file}, "", "", "%s", err)
+		c.as(CodeFile).add(&source{file: file, order: order}, Pos{File: file}, "", "", "%s", err)
 		return
 	}
-	s, tree, ok := readSource(file, order, src, &c.faults)
+	s, tree, ok := readSource(file, order, src, c.faults)
 	if !ok {
 		return
 	}
 	values, isMap := tree.(map[string]any)
 	if !isMap {
-		c.add(s, s.valuePos(nil), "", "write one name: value on each line", "expected a mapping of variables, got %s", describeType(tree))
+		c.as(CodeWrongType).add(s, s.valuePos(nil), "", "write one name: value on each line", "expected a mapping of variables, got %s", describeType(tree))
 		return
 	}
 	for _, name := range sortedKeys(values) {
-		if _, known := declared[name]; !known {
-			c.add(s, s.keyPos(path{name}), name, c.varHint(name, declared), "the plan declares no variable %q", name)
+		if d := c.vars[name]; d != nil {
+			c.give(d, given{source: SourceVarFile, value: values[name], src: s, at: path{name}})
 			continue
 		}
-		vars[name] = values[name]
+		c.as(CodeUnknownName).add(s, s.keyPos(path{name}), name, c.varHint(name), "the plan declares no variable %q", name)
 	}
 }
 
-// readSet reads the name=value pairs of the command line.
-func (c *checker) readSet(set []string, declared, defaults, vars map[string]any) {
+// giveSet reads the name=value pairs of the command line.
+func (c *checker) giveSet(set []string) {
 	for _, arg := range set {
 		name, text, found := strings.Cut(arg, "=")
 		name = strings.TrimSpace(name)
-		at := Pos{File: "--set " + cut(name, 60)}
-		switch _, known := declared[name]; {
+		d := c.vars[name]
+		switch {
 		case !found:
-			c.add(nil, at, "", "write --set name=value", "the = and the value are missing")
-		case !known:
-			c.add(nil, at, "", c.varHint(name, declared), "the plan declares no variable %q", name)
+			c.as(CodeVariable).add(nil, setPos(name), "", "write --set name=value", "the = and the value are missing")
+		case d == nil:
+			c.as(CodeUnknownName).add(nil, setPos(name), "", c.varHint(name), "the plan declares no variable %q", name)
 		default:
-			v, err := parseSet(text, defaults[name])
-			if err != nil {
-				c.add(nil, at, "", "", "%s", err)
-				v = invalid{}
-			}
-			vars[name] = v
+			c.give(d, given{source: SourceSet, text: text, isText: true})
 		}
 	}
 }
 
-func (c *checker) varHint(name string, declared map[string]any) string {
-	if near := c.nearest(name, sortedKeys(declared)); near != "" {
+func setPos(name string) Pos { return Pos{File: "--set " + cut(name, 60)} }
+
+// giveIncluded takes the values of the plan that includes this one.
+func (c *checker) giveIncluded(included map[string]given) {
+	for _, name := range sortedKeys(included) {
+		g := included[name]
+		if d := c.vars[name]; d != nil {
+			g.source = SourceInclude
+			c.give(d, g)
+			continue
+		}
+		c.as(CodeUnknownName).add(g.src, g.src.keyPos(g.at), g.at.String(), c.varHint(name), "the plan %s declares no variable %q", c.plan.File, name)
+	}
+}
+
+func (c *checker) varHint(name string) string {
+	names := sortedKeys(c.vars)
+	if near := c.nearest(name, names); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
-	if first, _, dotted := strings.Cut(name, "."); dotted && declared[first] != nil {
+	if first, _, dotted := strings.Cut(name, "."); dotted && c.vars[first] != nil {
 		return fmt.Sprintf("give the whole value of %q, or use a --var-file", first)
 	}
-	if len(declared) == 0 {
+	if len(names) == 0 {
 		return "it declares none"
 	}
-	return "it declares " + cut(strings.Join(sortedKeys(declared), ", "), 120)
+	return "it declares " + cut(strings.Join(names, ", "), 120)
 }
 
-var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
-
-// parseSet reads the value of --set as the documentation of Inputs says.
-func parseSet(text string, def any) (any, error) {
-	switch def := def.(type) {
-	case string:
-		return text, nil
-	case bool:
-		if text != "true" && text != "false" {
-			return nil, fmt.Errorf("expected true or false as the default is, got %q", text)
-		}
-		return text == "true", nil
-	case int64, float64, json.Number:
-		v := plainNumbers(json.Number(text))
-		if !json.Valid([]byte(text)) || (v == any(json.Number(text)) && !wholeNumber.MatchString(text)) {
-			return nil, fmt.Errorf("expected a number as the default is, got %q", text)
-		}
-		return v, nil
-	case []any, map[string]any:
-		v, err := parseFlow(text)
-		if err != nil {
-			return nil, err
-		}
-		_, wantList := def.([]any)
-		if _, isList := v.([]any); v != nil && (isList != wantList || isScalar(v)) {
-			return nil, fmt.Errorf("expected %s as the default is, got %s", describe(def), describe(v))
-		}
-		return v, nil
+// settle makes the variable's value of what was given.
+func (c *checker) settle(d *declaration) {
+	d.value = invalid{}
+	switch _, bad := d.from.value.(invalid); {
+	case bad, d.from.source == SourceDefault && d.badDefault, d.from.source == "" && d.quiet:
+		d.broken = true
+		return
+	case d.from.source == "":
+		d.broken = true
+		c.as(CodeVariable).addKey(d.at, d.giveHint(), "the %s %q has no value", d.noun(), d.name)
+		return
+	case d.from.value == late{}:
+		d.value = late{}
+		return
 	}
-	return parseUntyped(text)
+	v, err := c.judge(d, d.from)
+	if err == nil {
+		d.value = v
+		return
+	}
+	d.broken = true
+	c.addGiven(d, v, err.hint, "%s", err.message)
 }
 
-// parseUntyped reads a value as helm --set does.
-func parseUntyped(text string) (any, error) {
+// varError is what is wrong with a variable's value.
+type varError struct{ message, hint string }
+
+func (e *varError) Error() string { return e.message }
+
+// judge gives the value that g makes for the variable, or why it cannot be one;
+// then with the value as it is.
+func (c *checker) judge(d *declaration, g given) (any, *varError) {
+	show := g.quotable() && !d.sensitive
+	where := ""
+	if g.source == SourceEnv {
+		where = " in the environment variable " + d.env
+	}
+	v := g.value
+	if g.isText {
+		var err error
+		if v, err = d.typ.parse(g.text); err != nil {
+			return nil, &varError{message: d.refusal(err, show, where)}
+		}
+	}
 	switch {
-	case text == "true", text == "false":
-		return text == "true", nil
-	case text == "null":
-		return nil, nil
-	case wholeNumber.MatchString(text):
-		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return i, nil
+	case !d.typ.has(v):
+		got, hint := describeType(v), ""
+		if d.typ == VarString && isScalar(v) {
+			hint = "quote it to mean the text"
 		}
-		return text, nil
-	case strings.HasPrefix(text, "["), strings.HasPrefix(text, "{"):
-		return parseFlow(text)
-	}
-	return text, nil
-}
-
-// parseFlow reads YAML with the same care as a file.
-func parseFlow(text string) (any, error) {
-	var f faults
-	_, v, ok := readSource("--set", 0, []byte(text), &f)
-	if !ok {
-		if len(f.list) > 0 {
-			return nil, errors.New("the value is not valid YAML: " + f.list[0].Message)
+		if d.sensitive {
+			got = "something else"
+		} else if show {
+			got = describe(v)
 		}
-		return nil, errors.New("the value is not valid YAML")
-	}
-	// helm writes lists as {a,b}, which YAML reads as a mapping of nothing.
-	if m, ok := v.(map[string]any); ok && len(m) > 0 {
-		empty := true
-		for _, x := range m {
-			empty = empty && x == nil
+		return v, &varError{"expected " + d.typ.noun() + d.like + ", got " + got, hint}
+	case d.required && isEmpty(v):
+		return v, &varError{fmt.Sprintf("the required variable %q is empty%s", d.name, where), "it needs a value that says something"}
+	case len(d.allowed) > 0 && !among(d.allowed, v):
+		got := "the value" + where
+		if show {
+			got = literal(v)
 		}
-		if empty {
-			return nil, errors.New("the value is a mapping without values: write a list as [a, b]")
-		}
+		return v, &varError{got + " is none of the allowed values", c.allowedHint(d, v)}
 	}
 	return v, nil
 }
 
-func isScalar(v any) bool {
-	switch v.(type) {
-	case []any, map[string]any:
-		return false
+// refusal says why a text could not be read as a value.
+func (d *declaration) refusal(err error, show bool, where string) string {
+	wrong, ok := errors.AsType[*typeError](err)
+	switch {
+	case ok && show:
+		return "expected " + d.typ.noun() + d.like + ", got " + wrong.got
+	case ok:
+		return "expected " + d.typ.noun() + where + ", got other text"
+	case show:
+		return err.Error()
 	}
-	return true
+	return "the value" + where + " is not valid YAML"
+}
+
+// addGiven reports a fault of a variable's value where the value is given.
+func (c *checker) addGiven(d *declaration, v any, hint, format string, args ...any) {
+	g := d.from
+	switch {
+	case c.full():
+		c.total++
+	case g.src == nil:
+		c.as(CodeVariable).add(nil, setPos(d.name), "", hint, format, args...)
+	case v == nil && !g.isText: // an empty value has no place of its own
+		c.as(CodeVariable).add(g.src, g.src.keyPos(g.at), g.at.String(), hint, format, args...)
+	default:
+		c.as(CodeVariable).add(g.src, g.src.valuePos(g.at), g.at.String(), hint, format, args...)
+	}
 }

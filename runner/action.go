@@ -10,7 +10,8 @@ import (
 )
 
 // Action does the work of one step, once. It is made anew for each run and
-// used for all attempts of its step, one at a time.
+// used for all attempts of its step, one at a time; that of a late step is made
+// for each attempt.
 //
 // Run returns nil when the work is done. It must return soon after ctx ends,
 // with context.Cause(ctx) or an error that wraps it, and must not return while
@@ -22,7 +23,8 @@ type Action interface {
 }
 
 // Resolver makes the action of a step. It is called once for every step before
-// the first one starts, so that a plan which cannot run fails early.
+// the first one starts, so that a plan which cannot run fails early. For a late
+// step it is called when an attempt starts, in the goroutine of that.
 type Resolver func(plan.Step) (Action, error)
 
 // Reporter takes what an action has to say while it runs. It is safe for
@@ -36,7 +38,8 @@ type Reporter interface {
 
 // Report is one fact that an action tells; the runner turns it into an Event.
 type Report struct {
-	// Type is TypeProgress, TypeHeld, TypeReleased, TypeWebhook, TypeLog or TypeResult.
+	// Type is TypeProgress, TypeHeld, TypeReleased, TypeWebhook, TypeLog, TypeOutputs
+	// or TypeResult.
 	Type Type
 	// Message is for people: one line.
 	Message string
@@ -53,6 +56,11 @@ type Report struct {
 	Error string
 	// Unchanged, in a result, says that there was nothing to do.
 	Unchanged bool
+	// Outputs are values for later steps, by name, in outputs: what JSON can hold.
+	// They count once the step has succeeded. Those that Sensitive names are not
+	// shown; whoever reports them sees to it that Runner.Redact knows them before.
+	Outputs   map[string]any
+	Sensitive []string
 }
 
 // APIServer is the Name of a Webhook that is none: the API server itself does
@@ -100,6 +108,9 @@ type TimeoutError struct {
 
 // Unwrap gives Cause.
 func (e *TimeoutError) Unwrap() error { return e.Cause }
+
+// Classes implements the interface that ClassesOf looks for.
+func (e *TimeoutError) Classes() []plan.RetryOn { return []plan.RetryOn{plan.RetryTimeout} }
 
 func (e *TimeoutError) Error() string {
 	s := "timed out after " + brief(e.After)

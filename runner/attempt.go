@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ type news int
 const (
 	newsReport news = iota // the action reported something
 	newsEnded              // the action returned, or was given up
+	newsBound              // a late step has found what it is to do
 	newsDue                // the delay before the next attempt is over
 	newsGuards             // it was found which webhooks of the plan intercept what
 )
@@ -42,22 +44,30 @@ func (l *loop) send(m message) {
 func (l *loop) begin(ctx context.Context, t *task) {
 	if t.ctx == nil {
 		t.ctx, t.cancel = context.WithTimeoutCause(ctx, t.timeout, &TimeoutError{After: t.timeout})
-	} else if cause := context.Cause(t.ctx); cause != nil {
-		l.fail(t, timedOut(cause, t.lastErr)) // while it waited for a slot
+	} else if cause := context.Cause(t.ctx); cause != nil { // while it waited for a slot
+		l.fail(t, timedOut(cause, t.lastErr), "")
+		l.settle(t)
+		l.unpark(t.group)
 		return
 	}
 	t.attempt++
-	t.active, t.unchanged = true, false
-	l.running++
-	l.enter(t, Event{State: StateRunning})
-	go l.work(t.ctx, t, t.attempt)
+	t.unchanged, t.outputs = false, nil
+	l.occupy(t)
+	action := t.action
+	if t.isLate() {
+		action = l.lateAction(t)
+	}
+	if !t.isLate() || t.asksCluster() { // else it is told at once whether the step runs
+		l.enter(t, Event{State: StateRunning})
+	}
+	go l.work(t.ctx, t, t.attempt, action)
 }
 
 // work makes one attempt and tells the loop how it ended. It ends with the
 // action, l.grace after ctx, or with the run when that is aborted.
-func (l *loop) work(ctx context.Context, t *task, attempt int) {
+func (l *loop) work(ctx context.Context, t *task, attempt int, action Action) {
 	done := make(chan error, 1) // room for one, so that an abandoned action can end
-	go func() { guard(ctx, t.action, reporter{l, t, attempt}, done) }()
+	go func() { guard(ctx, action, reporter{l, t, attempt}, done) }()
 	var err error
 	select {
 	case err = <-done:
@@ -112,35 +122,52 @@ func (l *loop) handle(m message) {
 	case m.attempt != t.attempt:
 	case m.news == newsReport && t.active:
 		l.report(t, m.report)
+	case m.news == newsBound && t.active:
+		l.show(t)
 	case m.news == newsEnded && t.active:
-		t.active = false
-		l.running--
-		l.ended(t, m.err)
+		l.vacate(t)
+		if l.ended(t, m.err) {
+			l.settle(t)
+		}
 	case m.news == newsDue && l.state(t) == StateRetrying:
 		l.waiting--
 		if cause := context.Cause(t.ctx); cause != nil {
-			l.fail(t, timedOut(cause, t.lastErr))
+			l.fail(t, timedOut(cause, t.lastErr), "")
+			l.settle(t)
 			return
 		}
 		heap.Push(&l.ready, t)
 	}
 }
 
+// show tells that t is at work, where that was not told when its attempt began.
+func (l *loop) show(t *task) {
+	if !l.state(t).Active() {
+		l.enter(t, Event{State: StateRunning})
+	}
+}
+
 // report turns a report into an event, and tells when the step begins or ends
 // to hold requests.
 func (l *loop) report(t *task, r Report) {
-	switch r.Type {
-	case TypeProgress, TypeHeld, TypeReleased, TypeWebhook, TypeLog, TypeResult:
-	default: // only the loop may say that a state changed or the run ended
-		r.Type = TypeLog
-	}
-	if r.Type == TypeResult {
-		t.unchanged = r.Unchanged
-	}
-	l.emit(Event{
+	e := Event{
 		Type: r.Type, Step: t.step.Name, Message: r.Message, Object: r.Object,
 		Done: r.Done, Total: r.Total, Revision: r.Revision, Webhook: r.Webhook, Error: r.Error,
-	})
+	}
+	switch r.Type {
+	case TypeProgress, TypeHeld, TypeReleased, TypeWebhook, TypeLog:
+	case TypeResult:
+		t.unchanged = r.Unchanged
+	case TypeOutputs:
+		if t.outputs == nil {
+			t.outputs = map[string]any{}
+		}
+		maps.Copy(t.outputs, r.Outputs)
+		e.Outputs = shown(r.Outputs, r.Sensitive)
+	default: // only the loop may say that a state changed or the run ended
+		e.Type = TypeLog
+	}
+	l.emit(e)
 	switch held, state := l.exec.steps[t.index].Held(), l.state(t); {
 	case held > 0 && state == StateRunning:
 		l.enter(t, Event{State: StateHolding})
@@ -149,8 +176,15 @@ func (l *loop) report(t *task, r Report) {
 	}
 }
 
-// ended decides what becomes of t, whose action returned err.
-func (l *loop) ended(t *task, err error) {
+// ended decides what becomes of t, whose action returned err. It reports whether
+// that is the end of t.
+func (l *loop) ended(t *task, err error) bool {
+	if skip, ok := err.(*skipError); ok { //nolint:errorlint // only the runner makes it
+		t.attempt = 0
+		l.end(t, Event{State: StateSkipped, Message: skip.why})
+		return true
+	}
+	l.show(t)
 	var p *panicError
 	if errors.As(err, &p) && p.stack != "" {
 		l.emit(Event{Type: TypeLog, Step: t.step.Name, Message: p.stack})
@@ -159,20 +193,27 @@ func (l *loop) ended(t *task, err error) {
 	switch {
 	case err == nil:
 		l.succeed(t)
-	case l.stopped != nil:
+		return true
+	case l.stopped != nil && !t.step.Last:
 		e := Event{State: StateCancelled, Message: "stopped at work", Hint: HintOf(err)}
 		if err != l.stopped { //nolint:errorlint // an error that wraps it has more to say
 			e.Error = err.Error()
 		}
-		l.enter(t, e)
-		t.cancel()
+		l.end(t, e)
+		return true
 	case cause != nil:
-		l.fail(t, timedOut(cause, err))
-	case p != nil || IsPermanent(err) || t.attempt >= t.attempts:
-		l.fail(t, err)
-	default:
-		l.retry(t, err)
+		l.fail(t, timedOut(cause, err), "")
+		return true
+	case p != nil || t.attempt >= t.attempts:
+		l.fail(t, err, "")
+		return true
 	}
+	if again, why := retries(t.retry.On, err); !again {
+		l.fail(t, err, why)
+		return true
+	}
+	l.again(t, err)
+	return false
 }
 
 func (l *loop) succeed(t *task) {
@@ -180,63 +221,22 @@ func (l *loop) succeed(t *task) {
 	if t.unchanged {
 		state = StateUnchanged
 	}
-	l.enter(t, Event{State: state})
-	t.cancel()
-	for _, d := range t.dependents {
-		if d.needs--; d.needs == 0 && l.stopped == nil {
-			heap.Push(&l.ready, d)
-		}
-	}
+	l.end(t, Event{State: state})
 }
 
-// fail ends t with err and blocks all that need it, directly or not.
-func (l *loop) fail(t *task, err error) {
+// fail ends t with err, and all that need it to succeed.
+func (l *loop) fail(t *task, err error, message string) {
 	t.err = err
-	l.enter(t, Event{State: StateFailed, Error: err.Error(), Hint: HintOf(err)})
+	l.end(t, Event{State: StateFailed, Message: message, Error: err.Error(), Hint: HintOf(err)})
+	l.block(t)
+}
+
+// end ends t.
+func (l *loop) end(t *task, e Event) {
+	l.enter(t, e)
 	if t.cancel != nil {
 		t.cancel()
 	}
-	blocked := map[*task]bool{}
-	for todo := t.dependents; len(todo) > 0; {
-		var next []*task
-		for _, d := range todo {
-			if l.state(d) == StatePending && !blocked[d] {
-				blocked[d] = true
-				next = append(next, d.dependents...)
-			}
-		}
-		todo = next
-	}
-	for _, d := range l.tasks {
-		if blocked[d] {
-			l.enter(d, Event{State: StateBlocked, Message: fmt.Sprintf("step %q failed", t.step.Name)})
-		}
-	}
-}
-
-// retry lets t wait for its next attempt. It gives up its slot meanwhile.
-func (l *loop) retry(t *task, err error) {
-	t.lastErr = err
-	l.waiting++
-	l.enter(t, Event{State: StateRetrying, Error: err.Error(), Hint: HintOf(err), DelaySeconds: t.delay.Seconds()})
-	var wake <-chan struct{}
-	var w waker
-	if errors.As(err, &w) {
-		wake = w.Wake()
-	}
-	go l.rest(t.ctx, t, t.attempt, t.delay, wake)
-}
-
-// rest sends newsDue when the delay is over, wake is ready or ctx ended.
-func (l *loop) rest(ctx context.Context, t *task, attempt int, delay time.Duration, wake <-chan struct{}) {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-wake:
-	case <-ctx.Done():
-	}
-	l.send(message{task: t, attempt: attempt, news: newsDue})
 }
 
 // timedOut joins the cause that ended a step's context with what the action

@@ -20,7 +20,7 @@ func BenchmarkSchedule(b *testing.B) {
 		s := plan.Step{Name: fmt.Sprintf("s%d", i), Wait: &plan.Wait{}}
 		for _, back := range []int{1, 17, 391} {
 			if i%10 >= 5 && i >= back { // half of them are free to start at once
-				s.Needs = append(s.Needs, fmt.Sprintf("s%d", i-back))
+				s.Needs = append(s.Needs, plan.Need{Step: fmt.Sprintf("s%d", i-back)})
 			}
 		}
 		p.Steps = append(p.Steps, s)

@@ -32,10 +32,6 @@ var ErrAborted = errors.New("aborted: work in progress was left as it was")
 // not validated, and has a cycle or a need that does not exist.
 var ErrStuck = errors.New("steps are left that can never start: their needs form a cycle or do not exist")
 
-// waker is an error that knows when another attempt is worthwhile: the delay
-// before it ends as soon as the channel is closed or sends.
-type waker interface{ Wake() <-chan struct{} }
-
 // panicError is a panic in an action.
 type panicError struct {
 	value any

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/kplan-dev/kplan/plan"
 )
 
 // Type says what an event tells.
@@ -30,8 +32,10 @@ const (
 	TypeLog Type = "log"
 	// TypeResult is what a step's action achieved, just before the step succeeds.
 	TypeResult Type = "result"
+	// TypeOutputs gives values that a step found for later ones.
+	TypeOutputs Type = "outputs"
 	// TypeCancel says that the run was told to stop, and by what (Error): nothing
-	// starts any more, and what runs is asked to end.
+	// starts any more but the plan's finally steps, and what runs is asked to end.
 	TypeCancel Type = "cancel"
 	// TypeDone is the last event of a run.
 	TypeDone Type = "done"
@@ -77,13 +81,28 @@ type Event struct {
 	Total        int      `json:"total,omitempty"`
 	Revision     int      `json:"revision,omitempty"`
 	Webhook      *Webhook `json:"webhook,omitempty"`
+	// Outputs are values by name, in outputs. One that must not be shown is
+	// HiddenOutput.
+	Outputs map[string]any `json:"outputs,omitempty"`
 }
+
+// HiddenOutput stands for the value of an output that must not be shown.
+const HiddenOutput = "(sensitive)"
 
 // StepInfo is a step as the first event lists it.
 type StepInfo struct {
-	Name  string   `json:"name"`
-	Kind  string   `json:"kind"`
-	Needs []string `json:"needs,omitempty"`
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// Group is the name of the step in the plan when it has one for each item.
+	Group string `json:"group,omitempty"`
+	// Cluster is that of the plan which the step works on; "" when the plan names none.
+	Cluster string   `json:"cluster,omitempty"`
+	Tags    []string `json:"tags,omitempty"`
+	Needs   []string `json:"needs,omitempty"`
+	// NeedsOn says how needed steps must have ended, where that is not success.
+	NeedsOn map[string]plan.NeedOn `json:"needs_on,omitempty"`
+	// Finally says that the step starts when all others have ended.
+	Finally bool `json:"finally,omitempty"`
 	// TimeoutSeconds bounds the step.
 	TimeoutSeconds float64 `json:"timeout_seconds,omitempty"`
 }

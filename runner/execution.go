@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -48,6 +49,9 @@ type Step struct {
 	// Webhooks are those that the step waits for, or waited for, as they were
 	// last told to stand, in the order they were first told of.
 	Webhooks []*Standing
+	// Outputs are the values that the latest attempt found for later steps, by
+	// name, as far as they may be shown.
+	Outputs map[string]any
 
 	open      []openHold
 	holding   time.Duration // complete times with at least one held request
@@ -122,6 +126,11 @@ func (s *Step) apply(e Event) {
 		if e.Revision > 0 {
 			s.Revision = e.Revision
 		}
+	case TypeOutputs:
+		if s.Outputs == nil {
+			s.Outputs = map[string]any{}
+		}
+		maps.Copy(s.Outputs, e.Outputs)
 	case TypeLog, TypePlan, TypeGuards, TypeCancel, TypeDone:
 	}
 }
@@ -141,7 +150,7 @@ func (x *Execution) begin(e Event) {
 func (s *Step) enter(e Event) {
 	s.State, s.Since = e.State, e.Time
 	if e.Attempt > s.Attempt && e.State == StateRunning {
-		s.Message, s.Object, s.Done, s.Total = "", "", 0, 0
+		s.Message, s.Object, s.Done, s.Total, s.Outputs = "", "", 0, 0, nil
 	}
 	if e.Attempt > 0 {
 		s.Attempt, s.Attempts = e.Attempt, e.Attempts

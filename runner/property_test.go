@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -30,7 +31,7 @@ func TestAnyPlan(t *testing.T) {
 			s = parseScenario(t, src)
 			exec, err = s.run(t, &events)
 		})
-		c := checker{rt: rt, parallel: s.runner.Parallel, x: &runner.Execution{}}
+		c := checker{rt: rt, parallel: s.runner.Parallel, groups: map[string]int{"a": 1, "b": 2}, x: &runner.Execution{}}
 		for _, e := range events {
 			c.check(e)
 		}
@@ -54,16 +55,23 @@ func drawScenario(rt *rapid.T) string {
 	}
 	verbs := []string{
 		"1ms", "700ms", "2s", "2s", "2s", "busy 1s", "hang", "fail boom", "permanent no", "timeout x", "panic p", "wake 1s",
+		"class network x", "class conflict x", "outputs x=1", "outputs x!=1",
 		"progress p", "result r", "unchanged", "held w1 A/x no", "held w2 A/x no", "released w1 A/x 1 2", "released w2 B/x 1 2",
 	}
+	finally := n - rapid.IntRange(0, min(n, 3)).Draw(rt, "finally")
 	for i := range n {
 		fmt.Fprintf(&b, "step s%d timeout=%ds retries=%d delay=%d", i,
 			rapid.IntRange(1, 9).Draw(rt, "timeout"), rapid.IntRange(1, 3).Draw(rt, "retries"), rapid.IntRange(0, 3).Draw(rt, "delay"))
+		drawRetry(rt, &b)
+		b.WriteString(rapid.SampledFrom([]string{"", "", "", "", "", " when=false", " skip=unpicked", " group=a/1", " group=b/2"}).Draw(rt, "kind"))
+		if i >= finally {
+			b.WriteString(" finally")
+		}
 		if i > 0 {
-			if needs := rapid.SliceOfN(rapid.IntRange(0, i-1), 0, 3).Draw(rt, "needs"); len(needs) > 0 {
+			if needs := rapid.SliceOfNDistinct(rapid.IntRange(0, i-1), 0, 3, rapid.ID).Draw(rt, "needs"); len(needs) > 0 {
 				names := make([]string, len(needs))
 				for j, need := range needs {
-					names[j] = fmt.Sprintf("s%d", need)
+					names[j] = fmt.Sprintf("s%d", need) + rapid.SampledFrom([]string{"", "", "", ":failure", ":always"}).Draw(rt, "on")
 				}
 				fmt.Fprintf(&b, " needs=%s", strings.Join(names, ","))
 			}
@@ -74,10 +82,20 @@ func drawScenario(rt *rapid.T) string {
 	return b.String()
 }
 
+func drawRetry(rt *rapid.T, b *strings.Builder) {
+	if rapid.Bool().Draw(rt, "plain") {
+		return
+	}
+	fmt.Fprintf(b, " multiplier=%d max=%d jitter=%g", rapid.IntRange(1, 3).Draw(rt, "multiplier"), rapid.IntRange(1, 5).Draw(rt, "max"),
+		rapid.Float64Range(0, 1).Draw(rt, "jitter"))
+	b.WriteString(rapid.SampledFrom([]string{"", " on=network", " on=timeout,conflict", " on=any"}).Draw(rt, "retry on"))
+}
+
 // checker holds what one event may follow on.
 type checker struct {
 	rt       *rapid.T
 	parallel int
+	groups   map[string]int // how many of a group may run at once
 	x        *runner.Execution
 	last     runner.Event
 	stopped  bool
@@ -97,7 +115,14 @@ func (c *checker) check(e runner.Event) {
 	c.stopped = c.stopped || e.Type == runner.TypeCancel
 	c.x.Apply(e)
 	c.last = e
-	require.LessOrEqual(c.rt, len(c.x.In(runner.StateRunning, runner.StateHolding)), c.parallel)
+	running := c.x.In(runner.StateRunning, runner.StateHolding)
+	require.LessOrEqual(c.rt, len(running), c.parallel)
+	inGroup := map[string]int{}
+	for _, s := range running {
+		if inGroup[s.Group]++; s.Group != "" {
+			require.LessOrEqual(c.rt, inGroup[s.Group], c.groups[s.Group], "group %s", s.Group)
+		}
+	}
 	for _, s := range c.x.Steps() {
 		if e.Type == runner.TypeState && e.Step == s.Name {
 			require.Equal(c.rt, s.State == runner.StateHolding, s.Held() > 0 && s.State.Active(), "%s holds", s.Name)
@@ -107,7 +132,7 @@ func (c *checker) check(e runner.Event) {
 
 // transitions is the diagram of runner.State.
 var transitions = map[runner.State][]runner.State{
-	runner.StatePending: {runner.StateRunning, runner.StateBlocked, runner.StateCancelled},
+	runner.StatePending: {runner.StateRunning, runner.StateSkipped, runner.StateBlocked, runner.StateCancelled},
 	runner.StateRunning: {
 		runner.StateHolding, runner.StateRetrying, runner.StateSucceeded, runner.StateUnchanged, runner.StateFailed, runner.StateCancelled,
 	},
@@ -119,27 +144,76 @@ var transitions = map[runner.State][]runner.State{
 
 func (c *checker) transition(s *runner.Step, e runner.Event) {
 	require.Contains(c.rt, transitions[s.State], e.State, "%s", s.Name)
+	if e.State == runner.StateRetrying {
+		require.LessOrEqual(c.rt, e.DelaySeconds, 10.0, "no delay is longer than the plan says")
+	}
 	starts := e.State == runner.StateRunning && !s.State.Active()
+	if starts || e.State == runner.StateSkipped {
+		require.NotEqual(c.rt, runner.StateBlocked, verdict(c.x, s), "%s starts or is skipped although a need is not met", s.Name)
+		require.False(c.rt, starts && verdict(c.x, s) == runner.StateSkipped, "%s starts although nothing failed", s.Name)
+		for _, other := range before(c.x, s) {
+			require.True(c.rt, other.State.Terminal(), "%s starts while %s before it is %s", s.Name, other.Name, other.State)
+		}
+	}
 	if !starts {
 		return
 	}
-	require.False(c.rt, c.stopped, "%s starts after the run was stopped", s.Name)
+	require.False(c.rt, c.stopped && !s.Finally, "%s starts after the run was stopped", s.Name)
 	require.Equal(c.rt, s.Attempt+1, e.Attempt)
 	require.LessOrEqual(c.rt, e.Attempt, e.Attempts)
-	for _, need := range s.Needs {
-		require.True(c.rt, c.x.Step(need).State.Good(), "%s starts before %s is done", s.Name, need)
+}
+
+// before are all steps that must have ended before s starts.
+func before(x *runner.Execution, s *runner.Step) []*runner.Step {
+	seen := map[string]bool{}
+	var visit func(*runner.Step)
+	visit = func(s *runner.Step) {
+		for _, need := range s.Needs {
+			if !seen[need] {
+				seen[need] = true
+				visit(x.Step(need))
+			}
+		}
 	}
+	visit(s)
+	return slices.DeleteFunc(slices.Clone(x.Steps()), func(o *runner.Step) bool { return !seen[o.Name] && (!s.Finally || o.Finally) })
+}
+
+// verdict tells what needs make of a step, now that they have ended: blocked,
+// skipped, or, if they are met, pending.
+func verdict(x *runner.Execution, s *runner.Step) runner.State {
+	verdict := runner.StatePending
+	wanted, failed := false, false
+	for _, need := range s.Needs {
+		switch state := x.Step(need).State; s.NeedsOn[need] {
+		case plan.NeedAlways:
+		case plan.NeedSuccess, "":
+			if !state.Good() {
+				return runner.StateBlocked
+			}
+		case plan.NeedFailure:
+			wanted = true
+			failed = failed || state == runner.StateFailed || state == runner.StateBlocked
+		}
+	}
+	if wanted && !failed {
+		verdict = runner.StateSkipped
+	}
+	return verdict
 }
 
 func checkEnd(rt *rapid.T, x *runner.Execution, err error, s *scenario) {
 	counts := map[runner.State]int{}
-	for _, step := range x.Steps() {
+	for i, step := range x.Steps() {
 		require.True(rt, step.State.Terminal(), "%s is %s", step.Name, step.State)
 		counts[step.State]++
 		require.Zero(rt, step.Held())
 		why := x.WhyBlocked(step.Name)
+		if s.cause == nil {
+			checkVerdict(rt, x, step, s.plan.Steps[i])
+		}
 		if step.State == runner.StateBlocked {
-			require.NotEmpty(rt, why, "%s is blocked by nothing", step.Name)
+			require.True(rt, len(why) > 0 || s.cause != nil, "%s is blocked by nothing", step.Name)
 		} else if s.cause == nil {
 			require.Empty(rt, why, "%s is %s although %v failed", step.Name, step.State, why)
 		}
@@ -158,4 +232,18 @@ func checkEnd(rt *rapid.T, x *runner.Execution, err error, s *scenario) {
 		longest = max(longest, step.Elapsed(x.Last()))
 	}
 	require.LessOrEqual(rt, longest, x.Elapsed())
+}
+
+// checkVerdict checks that a step of a run that nobody stopped ended as its needs
+// and the plan say.
+func checkVerdict(rt *rapid.T, x *runner.Execution, step *runner.Step, in plan.Step) {
+	want := verdict(x, step)
+	if want == runner.StatePending && (in.Skip != "" || in.When == false) {
+		want = runner.StateSkipped
+	}
+	if want != runner.StatePending {
+		require.Equal(rt, want, step.State, step.Name)
+		return
+	}
+	require.Contains(rt, []runner.State{runner.StateSucceeded, runner.StateUnchanged, runner.StateFailed}, step.State, step.Name)
 }

@@ -63,8 +63,8 @@ func (x *Execution) Failed() []*Step { return x.In(StateFailed) }
 // Blocked are the steps that never ran because another one failed, in plan order.
 func (x *Execution) Blocked() []*Step { return x.In(StateBlocked) }
 
-// WhyBlocked names the failed steps that the named step needs, directly or
-// through others, in plan order.
+// WhyBlocked names the failed steps that the named step needs to succeed, directly
+// or through others, in plan order.
 func (x *Execution) WhyBlocked(name string) []string {
 	seen := map[string]bool{}
 	var visit func(string)
@@ -72,7 +72,9 @@ func (x *Execution) WhyBlocked(name string) []string {
 		if s := x.byName[name]; s != nil && !seen[name] {
 			seen[name] = true
 			for _, need := range s.Needs {
-				visit(need)
+				if s.NeedsOn[need] == "" { // to succeed
+					visit(need)
+				}
 			}
 		}
 	}
@@ -110,22 +112,24 @@ type summary struct {
 }
 
 type stepSummary struct {
-	Name            string        `json:"name"`
-	Kind            string        `json:"kind"`
-	State           State         `json:"state"`
-	Needs           []string      `json:"needs,omitempty"`
-	BlockedBy       []string      `json:"blocked_by,omitempty"`
-	Attempt         int           `json:"attempt,omitempty"`
-	Attempts        int           `json:"attempts,omitempty"`
-	Started         time.Time     `json:"started,omitzero"`
-	Ended           time.Time     `json:"ended,omitzero"`
-	ElapsedSeconds  float64       `json:"elapsed_seconds"`
-	Revision        int           `json:"revision,omitempty"`
-	HoldTimeSeconds float64       `json:"hold_time_seconds,omitempty"`
-	Holds           []holdSummary `json:"holds,omitempty"`
-	Message         string        `json:"message,omitempty"`
-	Error           string        `json:"error,omitempty"`
-	Hint            string        `json:"hint,omitempty"`
+	Name            string         `json:"name"`
+	Kind            string         `json:"kind"`
+	Cluster         string         `json:"cluster,omitempty"`
+	State           State          `json:"state"`
+	Needs           []string       `json:"needs,omitempty"`
+	BlockedBy       []string       `json:"blocked_by,omitempty"`
+	Attempt         int            `json:"attempt,omitempty"`
+	Attempts        int            `json:"attempts,omitempty"`
+	Started         time.Time      `json:"started,omitzero"`
+	Ended           time.Time      `json:"ended,omitzero"`
+	ElapsedSeconds  float64        `json:"elapsed_seconds"`
+	Revision        int            `json:"revision,omitempty"`
+	HoldTimeSeconds float64        `json:"hold_time_seconds,omitempty"`
+	Holds           []holdSummary  `json:"holds,omitempty"`
+	Outputs         map[string]any `json:"outputs,omitempty"`
+	Message         string         `json:"message,omitempty"`
+	Error           string         `json:"error,omitempty"`
+	Hint            string         `json:"hint,omitempty"`
 }
 
 type holdSummary struct {
@@ -141,11 +145,11 @@ type holdSummary struct {
 
 func (x *Execution) summarize(s *Step) stepSummary {
 	out := stepSummary{
-		Name: s.Name, Kind: s.Kind, State: s.State, Needs: s.Needs,
+		Name: s.Name, Kind: s.Kind, Cluster: s.Cluster, State: s.State, Needs: s.Needs,
 		Attempt: s.Attempt, Attempts: s.Attempts, Started: s.Started, Ended: s.Ended,
 		ElapsedSeconds: s.Elapsed(x.last).Seconds(), Revision: s.Revision,
 		HoldTimeSeconds: s.HoldTime(x.last).Seconds(),
-		Message:         s.Message, Error: s.Error, Hint: s.Hint,
+		Outputs:         s.Outputs, Message: s.Message, Error: s.Error, Hint: s.Hint,
 	}
 	if s.State == StateBlocked {
 		out.BlockedBy = x.WhyBlocked(s.Name)

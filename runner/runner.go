@@ -8,12 +8,13 @@ package runner
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/cenkalti/backoff/v4"
 
 	"github.com/kplan-dev/kplan/plan"
 )
@@ -32,7 +33,7 @@ type Runner struct {
 	// About says for people what the plan is run on, e.g. which cluster; it is
 	// the message of the first event.
 	About string
-	// Resolve makes the action of each step.
+	// Resolve makes the action of each step that runs.
 	Resolve Resolver
 	// Parallel is how many steps run at once (default DefaultParallel). A step
 	// that waits for its next attempt does not count.
@@ -43,6 +44,15 @@ type Runner struct {
 	Grace time.Duration
 	// Observers see every event, in this order, from the goroutine of Run.
 	Observers []Observer
+	// Inquire reads what late steps ask clusters for (plan.Ask without Step). It is
+	// called for each attempt of a step, in the goroutine of that, by several at
+	// once, and must return soon after its context ends. An ask that it does not
+	// answer is the plan's to miss.
+	Inquire func(context.Context, []plan.Ask) (plan.Known, error)
+	// Redact takes out of a text what must not be shown. All texts of events and
+	// errors go through it, names of steps excepted; nil hides nothing. It is
+	// called from the goroutine of Run.
+	Redact func(string) string
 	// Guards finds which webhooks of the plan intercept which steps' objects, to
 	// be told while the steps run; nil tells nothing. It is called once, in a
 	// goroutine of its own, and must return soon after its context ends.
@@ -59,7 +69,8 @@ type Runner struct {
 // was done.
 // When ctx ends no step starts any more and the contexts of running actions
 // end too, with the same cause; Run then waits for these actions, each for at
-// most Grace.
+// most Grace. The plan's finally steps are not stopped by that: they start when
+// all others have ended, and only Abort ends them early.
 func (r *Runner) Run(ctx context.Context, p *plan.Plan) (*Execution, error) {
 	l, err := newLoop(r, p)
 	if err != nil {
@@ -68,7 +79,7 @@ func (r *Runner) Run(ctx context.Context, p *plan.Plan) (*Execution, error) {
 	// Nobody reads the inbox any more: senders that are left must not hang.
 	defer close(l.gone)
 	l.announce(p, r.About)
-	if l.resolve(r.Resolve) {
+	if l.resolve() {
 		defer l.look(ctx, r.Guards)()
 		l.run(ctx)
 	}
@@ -102,17 +113,22 @@ func (l *loop) look(ctx context.Context, find func(context.Context) []Guard) (en
 var errRunOver = errors.New("the run is over")
 
 // loop is one run. Only the goroutine of Run touches it, with the exception of
-// inbox, gone and grace, which the goroutines of attempts use.
+// inbox, gone, grace, resolver and inquire, which the goroutines of attempts use.
 type loop struct {
 	start     time.Time
 	exec      *Execution
 	observers []Observer
+	redact    func(string) string
+	resolver  Resolver
+	inquire   func(context.Context, []plan.Ask) (plan.Known, error)
 
 	tasks   []*task
+	byName  map[string]*task
 	ready   queue // tasks that may start, by place in the plan
-	slots   int   // how many more may run at once
+	slots   int   // how many may run at once
 	running int   // actions at work
 	waiting int   // tasks in retrying whose delay is not over
+	last    bool  // the plan's finally steps have their turn
 
 	// inbox is written by actions and attempts, read by the loop, never closed.
 	inbox chan message
@@ -121,19 +137,26 @@ type loop struct {
 	abort <-chan struct{}
 	grace time.Duration
 
-	stopped error // why the run was stopped; nil while it goes on
+	cause   error // why the run was told to stop; nil until then
+	stopped error // the same if it was told before the finally steps, or why it was given up
 }
 
 // task is a step while it runs.
 type task struct {
-	index      int
-	step       plan.Step
-	action     Action
-	timeout    time.Duration
-	attempts   int
-	delay      time.Duration
-	needs      int // how many are not done yet
-	dependents []*task
+	index    int
+	step     plan.Step
+	action   Action // nil for a step that is late, or does not run
+	timeout  time.Duration
+	attempts int
+	asks     []plan.Ask // of a late step
+	retry    plan.Retry
+	delays   *backoff.ExponentialBackOff // nil before the first delay
+	group    *group                      // nil without a bound of its own
+
+	needs      []edge
+	dependents []edge
+	missing    int  // how many needs have not ended
+	doomed     bool // it is to be blocked
 
 	// ctx spans all attempts, from the first start to the end: its deadline is
 	// the step's timeout. It is kept here because delays lie between attempts.
@@ -142,66 +165,110 @@ type task struct {
 	attempt   int // counts from 1
 	active    bool
 	unchanged bool
-	lastErr   error // of the attempt before
-	err       error // why the step failed
+	outputs   map[string]any // of the latest attempt
+	lastErr   error          // of the attempt before
+	err       error          // why the step failed
 }
+
+// edge leads to a task that is needed, or to one that needs, and says how the
+// needed one must have ended.
+type edge struct {
+	task *task // nil when there is none of that name
+	on   plan.NeedOn
+}
+
+// runs tells whether the step is to run as far as the plan itself says.
+func (t *task) runs() bool { return t.step.Skip == "" && t.step.When != false }
+
+// isLate tells whether the step has no action before it starts.
+func (t *task) isLate() bool { return len(t.asks) > 0 }
 
 func newLoop(r *Runner, p *plan.Plan) (*loop, error) {
 	l := &loop{
 		start:     time.Now(),
 		exec:      &Execution{},
 		observers: r.Observers,
+		redact:    r.Redact,
+		resolver:  r.Resolve,
+		inquire:   r.Inquire,
 		slots:     cmp.Or(max(r.Parallel, 0), DefaultParallel),
 		inbox:     make(chan message, inboxSize),
 		gone:      make(chan struct{}),
 		abort:     r.Abort,
 		grace:     cmp.Or(max(r.Grace, 0), DefaultGrace),
+		byName:    make(map[string]*task, len(p.Steps)),
 	}
-	byName := make(map[string]*task, len(p.Steps))
+	groups := map[string]*group{}
 	for i, s := range p.Steps {
-		if byName[s.Name] != nil {
+		if l.byName[s.Name] != nil {
 			return nil, fmt.Errorf("two steps are called %q", s.Name)
 		}
 		retry := p.StepRetry(s)
 		t := &task{
-			index: i, step: s,
-			timeout:  p.StepTimeout(s),
-			attempts: max(retry.InstallRetries, 1),
-			delay:    time.Duration(retry.RetryDelaySeconds * float64(time.Second)),
+			index: i, step: s, asks: s.Late(), timeout: p.StepTimeout(s),
+			retry: retry, attempts: max(retry.InstallRetries, 1),
 		}
-		byName[s.Name] = t
+		if s.Group != "" && s.Parallel > 0 {
+			if groups[s.Group] == nil {
+				groups[s.Group] = &group{limit: s.Parallel}
+			}
+			t.group = groups[s.Group]
+		}
+		l.byName[s.Name] = t
 		l.tasks = append(l.tasks, t)
 	}
 	for _, t := range l.tasks {
-		needs := slices.Compact(slices.Sorted(slices.Values(t.step.Needs)))
-		t.needs = len(needs)
-		for _, name := range needs {
-			if need := byName[name]; need != nil {
-				need.dependents = append(need.dependents, t)
-			}
-		}
+		t.connect(l.byName)
 	}
 	return l, nil
+}
+
+// connect draws the edges of what t needs, each once.
+func (t *task) connect(byName map[string]*task) {
+	needs := slices.Clone(t.step.Needs)
+	slices.SortFunc(needs, func(a, b plan.Need) int {
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.On, b.On))
+	})
+	for _, n := range slices.Compact(needs) {
+		need := byName[n.Step]
+		t.needs = append(t.needs, edge{need, n.On})
+		if need != nil {
+			need.dependents = append(need.dependents, edge{t, n.On})
+		}
+	}
 }
 
 // announce emits the first event, which lists all steps.
 func (l *loop) announce(p *plan.Plan, about string) {
 	infos := make([]StepInfo, len(l.tasks))
 	for i, t := range l.tasks {
+		s := t.step
 		infos[i] = StepInfo{
-			Name: t.step.Name, Kind: string(t.step.Kind()), Needs: t.step.Needs,
-			TimeoutSeconds: t.timeout.Seconds(),
+			Name: s.Name, Kind: string(s.Kind()), Group: s.Group, Cluster: cmp.Or(s.Cluster, p.Defaults.Cluster), Tags: s.Tags,
+			Needs: s.NeedNames(), Finally: s.Last, TimeoutSeconds: t.timeout.Seconds(),
+		}
+		for _, n := range s.Needs {
+			if n.On == "" || n.On == plan.NeedSuccess {
+				continue
+			}
+			if infos[i].NeedsOn == nil {
+				infos[i].NeedsOn = map[string]plan.NeedOn{}
+			}
+			infos[i].NeedsOn[n.Step] = n.On
 		}
 	}
 	l.emit(Event{Type: TypePlan, Version: EventVersion, Plan: p.Metadata.Name, Message: about, Steps: infos})
 }
 
-// resolve makes every action before the first one starts. It reports whether
-// all could be made; if not, nothing runs.
-func (l *loop) resolve(resolve Resolver) bool {
+// resolve makes the actions of all steps that run, but for late ones, before the
+// first one starts. It reports whether all could be made; if not, nothing runs.
+func (l *loop) resolve() bool {
 	ok := true
 	for _, t := range l.tasks {
-		if t.action, t.err = resolve(t.step); t.err != nil {
+		if !t.runs() || t.isLate() {
+			continue
+		}
+		if t.action, t.err = l.resolver(t.step); t.err != nil {
 			ok = false
 		}
 	}
@@ -210,7 +277,7 @@ func (l *loop) resolve(resolve Resolver) bool {
 	}
 	for _, t := range l.tasks {
 		if t.err != nil {
-			l.fail(t, t.err)
+			l.fail(t, t.err, "")
 		}
 	}
 	for _, t := range l.tasks {
@@ -221,92 +288,15 @@ func (l *loop) resolve(resolve Resolver) bool {
 	return false
 }
 
-// run is the loop: it starts what is ready, then waits for the next message.
-func (l *loop) run(ctx context.Context) {
-	for _, t := range l.tasks {
-		if t.needs == 0 {
-			heap.Push(&l.ready, t)
-		}
-	}
-	done := ctx.Done()
-	for {
-		l.notice(ctx)
-		for l.stopped == nil && l.running < l.slots && l.ready.Len() > 0 {
-			l.begin(ctx, heap.Pop(&l.ready).(*task))
-		}
-		if l.running == 0 && l.waiting == 0 {
-			l.unstick()
-			return
-		}
-		select {
-		case m := <-l.inbox:
-			l.notice(ctx) // an action that ended because ctx did must find the run stopped
-			l.handle(m)
-		case <-done:
-			done = nil // seen: the next turn notices it
-		case <-l.abort:
-			l.abandon()
-			return
-		}
-	}
-}
-
-// notice stops the run when ctx has ended: what did not start never will.
-func (l *loop) notice(ctx context.Context) {
-	if l.stopped != nil || context.Cause(ctx) == nil {
-		return
-	}
-	l.stopped = context.Cause(ctx)
-	l.emit(Event{Type: TypeCancel, Error: l.stopped.Error()})
-	l.ready, l.waiting = nil, 0
-	for _, t := range l.tasks {
-		switch s := l.state(t); {
-		case s == StatePending:
-			l.enter(t, Event{State: StateCancelled, Message: "not started"})
-		case !s.Terminal() && !t.active:
-			l.enter(t, Event{State: StateCancelled, Message: "stopped before its next attempt", Error: t.lastErr.Error()})
-			t.cancel()
-		}
-	}
-}
-
-// abandon gives up every action that is still at work.
-func (l *loop) abandon() {
-	l.stopped = errors.Join(l.stopped, ErrAborted)
-	for _, t := range l.tasks {
-		if l.state(t).Terminal() {
-			continue
-		}
-		msg := "not started"
-		if t.active {
-			msg = "aborted at work"
-		}
-		l.enter(t, Event{State: StateCancelled, Message: msg})
-		if t.cancel != nil {
-			t.cancel()
-		}
-	}
-}
-
-// unstick ends steps that can never start. A validated plan has none.
-func (l *loop) unstick() {
-	for _, t := range l.tasks {
-		if !l.state(t).Terminal() {
-			l.stopped = ErrStuck
-			l.enter(t, Event{State: StateBlocked, Message: "its needs form a cycle or do not exist"})
-		}
-	}
-}
-
 // finish emits the last event and gathers the error.
 func (l *loop) finish() (*Execution, error) {
-	if l.allGood() {
+	if !errors.Is(l.stopped, ErrStuck) && l.exec.Counts()[StateCancelled] == 0 {
 		l.stopped = nil // the stop came too late to stop anything
 	}
 	errs := []error{l.stopped}
 	for _, t := range l.tasks {
 		if t.err != nil {
-			errs = append(errs, &StepError{Step: t.step.Name, Err: t.err})
+			errs = append(errs, &StepError{Step: t.step.Name, Err: l.hide(t.err)})
 		}
 	}
 	last := Event{Type: TypeDone, State: StateSucceeded, Counts: l.exec.Counts()}
@@ -323,10 +313,6 @@ func (l *loop) finish() (*Execution, error) {
 	return l.exec, err
 }
 
-func (l *loop) allGood() bool {
-	return !slices.ContainsFunc(l.tasks, func(t *task) bool { return !l.state(t).Good() })
-}
-
 func (l *loop) state(t *task) State { return l.exec.steps[t.index].State }
 
 // enter emits that t entered e.State.
@@ -338,27 +324,16 @@ func (l *loop) enter(t *task, e Event) {
 	l.emit(e)
 }
 
-// emit numbers e, folds it and shows it to the observers. Its time never goes
-// back, also when the machine's clock does.
+// emit numbers e, folds it and shows it to the observers, without what must not
+// be shown. Its time never goes back, also when the machine's clock does.
 func (l *loop) emit(e Event) {
 	e.Seq = l.exec.seq + 1
 	e.Time = l.start.Add(time.Since(l.start)).Round(0).UTC()
+	if l.redact != nil {
+		e = e.redacted(l.redact)
+	}
 	l.exec.Apply(e)
 	for _, o := range l.observers {
 		o.Observe(e)
 	}
-}
-
-// queue is a heap of tasks by place in the plan.
-type queue []*task
-
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].index < q[j].index }
-func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)        { *q = append(*q, x.(*task)) }
-func (q *queue) Pop() any {
-	old := *q
-	t := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return t
 }

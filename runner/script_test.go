@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,7 +25,10 @@ import (
 //	grace DURATION           how long an action may go on after its end
 //	cancel AT [CAUSE]        when the run is stopped: interrupt (default), terminate or any text
 //	abort AT                 when it is aborted
-//	step NAME [needs=a,b] [timeout=D] [retries=N] [delay=SECONDS]
+//	secret TEXT              what must not be shown
+//	step NAME [needs=a,b:failure] [timeout=D] [retries=N] [delay=SECONDS] [multiplier=N]
+//	     [max=SECONDS] [jitter=N] [on=CLASS,…] [group=NAME/PARALLEL] [cluster=C] [tags=a,b]
+//	     [when=false] [skip=WHY] [finally]
 //	do NAME[/ATTEMPT] OP; OP; …
 //
 // Ops: a duration sleeps (and returns the cause when the context ends),
@@ -75,6 +80,8 @@ func (s *scenario) line(t *testing.T, f []string) {
 		}
 	case "abort":
 		s.abort = duration(t, rest)
+	case "secret":
+		s.runner.Redact = func(text string) string { return strings.ReplaceAll(text, rest, "***") }
 	case "step":
 		s.step(t, f[1], f[2:])
 	case "broken":
@@ -95,7 +102,10 @@ func (s *scenario) step(t *testing.T, name string, options []string) {
 		key, value, _ := strings.Cut(o, "=")
 		switch key {
 		case "needs":
-			step.Needs = strings.Split(value, ",")
+			for n := range strings.SplitSeq(value, ",") {
+				name, on, _ := strings.Cut(n, ":")
+				step.Needs = append(step.Needs, plan.Need{Step: name, On: plan.NeedOn(on)})
+			}
 		case "timeout":
 			d := plan.Duration(duration(t, value))
 			step.Timeout = &d
@@ -103,6 +113,30 @@ func (s *scenario) step(t *testing.T, name string, options []string) {
 			step.Retry.InstallRetries, _ = strconv.Atoi(value)
 		case "delay":
 			step.Retry.RetryDelaySeconds, _ = strconv.ParseFloat(value, 64)
+		case "multiplier":
+			step.Retry.Multiplier, _ = strconv.ParseFloat(value, 64)
+		case "max":
+			step.Retry.MaxDelaySeconds, _ = strconv.ParseFloat(value, 64)
+		case "jitter":
+			step.Retry.Jitter, _ = strconv.ParseFloat(value, 64)
+		case "on":
+			for class := range strings.SplitSeq(value, ",") {
+				step.Retry.On = append(step.Retry.On, plan.RetryOn(class))
+			}
+		case "group":
+			group, parallel, _ := strings.Cut(value, "/")
+			step.Group = group
+			step.Parallel, _ = strconv.Atoi(parallel)
+		case "cluster":
+			step.Cluster = value
+		case "tags":
+			step.Tags = strings.Split(value, ",")
+		case "when":
+			step.When = value == "true"
+		case "skip":
+			step.Skip = value
+		case "finally":
+			step.Last = true
 		default:
 			t.Fatalf("no such option: %s", o)
 		}
@@ -206,6 +240,16 @@ func (a *scripted) op(verb string, args []string, r runner.Reporter) (bool, erro
 			Type: runner.TypeReleased, Object: args[1], Error: strings.Join(args[4:], " "),
 			Webhook: &runner.Webhook{Name: args[0], HeldSeconds: held, Sends: sends},
 		})
+	case "outputs": // NAME=VALUE, or NAME!=VALUE for a sensitive one
+		for _, o := range args {
+			name, value, _ := strings.Cut(o, "=")
+			rep := runner.Report{Type: runner.TypeOutputs}
+			if bare, ok := strings.CutSuffix(name, "!"); ok {
+				name, rep.Sensitive = bare, []string{bare}
+			}
+			rep.Outputs = map[string]any{name: value}
+			r.Report(rep)
+		}
 	case "result":
 		r.Report(runner.Report{Type: runner.TypeResult, Message: rest, Revision: 1})
 	case "unchanged":
@@ -221,6 +265,9 @@ func (a *scripted) end(verb, rest string) (bool, error) {
 	switch verb {
 	case "fail":
 		return true, runner.WithHint(errors.New(rest), "look at it")
+	case "class": // CLASS TEXT
+		class, text, _ := strings.Cut(rest, " ")
+		return true, &classError{errors.New(text), plan.RetryOn(class)}
 	case "permanent":
 		return true, runner.Permanent(errors.New(rest))
 	case "timeout":
@@ -237,6 +284,15 @@ func (a *scripted) end(verb, rest string) (bool, error) {
 	}
 	panic("no such op: " + verb)
 }
+
+// classError is a failure of a kind. Permanent ones that have a kind are those
+// which another attempt may mend after all.
+type classError struct {
+	error
+	class plan.RetryOn
+}
+
+func (e *classError) Classes() []plan.RetryOn { return []plan.RetryOn{e.class} }
 
 type wakingError struct{ wake chan struct{} }
 
@@ -259,8 +315,18 @@ func (tr *trace) Observe(e runner.Event) {
 		subject = e.Plan
 		for _, s := range e.Steps {
 			what += " " + s.Name
-			if len(s.Needs) > 0 {
-				what += "(" + strings.Join(s.Needs, " ") + ")"
+			if s.Finally {
+				what += "!"
+			}
+			var needs []string
+			for _, n := range s.Needs {
+				if on := s.NeedsOn[n]; on != "" {
+					n += ":" + string(on)
+				}
+				needs = append(needs, n)
+			}
+			if len(needs) > 0 {
+				what += "(" + strings.Join(needs, " ") + ")"
 			}
 		}
 	case runner.TypeState:
@@ -292,6 +358,9 @@ func (tr *trace) Observe(e runner.Event) {
 		if w.Cause != "" {
 			what += ", " + w.Cause
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Outputs)) {
+		what += fmt.Sprintf(" %s=%v", name, e.Outputs[name])
 	}
 	for _, s := range []string{e.Message, e.Error} {
 		if s != "" {

@@ -14,6 +14,7 @@ package runner
 //	 │ └──► skipped                                  it need not run
 //	 └────► blocked                                  a step that it needs failed
 //
+// A late step that asks a cluster whether it runs becomes skipped from running.
 // Every state that is not terminal becomes cancelled when the run is stopped.
 type State string
 

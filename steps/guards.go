@@ -25,29 +25,41 @@ func Guards(ctx context.Context, p *plan.Plan) ([]runner.Guard, error) {
 		if s.Helm == nil {
 			return applied(p, s)
 		}
-		chart, err := helm.NewChart(p, s, metav1.NamespaceDefault)
+		chart, err := helm.NewChart(p.In(s), s, metav1.NamespaceDefault)
 		if err != nil {
 			return nil, err
 		}
 		return chart.Render(ctx, helm.Capabilities{})
-	}, guard.Known{})
+	}, func(string) guard.Known { return guard.Known{} })
 }
 
-// Guards is as the function of that name, with what the cluster knows, and with
-// the charts that the steps fetch anyway. What cannot be read is left out: its
-// step will say why.
+// Guards is as the function of that name, with what the clusters know that are
+// connected, and with the charts that the steps fetch anyway. What cannot be
+// read is left out: its step will say why.
 func (s *Steps) Guards(ctx context.Context) []runner.Guard {
-	served, version, err := s.cluster.Serves(ctx)
-	if err != nil {
-		return nil
+	known := map[string]guard.Known{}
+	has := map[string]helm.Capabilities{}
+	for name, l := range s.links {
+		conn := l.now()
+		if conn == nil {
+			continue
+		}
+		served, version, err := conn.cluster.Serves(ctx)
+		if err != nil {
+			continue
+		}
+		known[name] = guard.Known{Served: served, Labels: conn.labels(ctx)}
+		has[name] = helm.Capabilities{Version: version, APIs: versions(served)}
 	}
-	has := helm.Capabilities{Version: version, APIs: versions(served)}
 	guards, _ := guard.Find(ctx, s.plan, func(ctx context.Context, step plan.Step) ([]*unstructured.Unstructured, error) {
-		if chart := s.charts[step.Name]; chart != nil {
-			return chart.Render(ctx, has)
+		s.mu.Lock()
+		chart := s.charts[step.Name]
+		s.mu.Unlock()
+		if chart != nil {
+			return chart.Render(ctx, has[s.plan.StepCluster(step)])
 		}
 		return applied(s.plan, step)
-	}, guard.Known{Served: served, Labels: s.labels(ctx)})
+	}, func(cluster string) guard.Known { return known[cluster] })
 	return guards
 }
 
@@ -56,7 +68,7 @@ func applied(p *plan.Plan, s plan.Step) ([]*unstructured.Unstructured, error) {
 	if s.Apply == nil {
 		return nil, nil
 	}
-	return apply.Objects(p, *s.Apply)
+	return apply.Objects(p.In(s), *s.Apply)
 }
 
 // versions lists API versions and kinds as charts ask for them.
@@ -72,9 +84,9 @@ func versions(served []*metav1.APIResourceList) []string {
 }
 
 // labels reads those of namespaces that exist.
-func (s *Steps) labels(ctx context.Context) func(string) (map[string]string, bool) {
+func (c *connection) labels(ctx context.Context) func(string) (map[string]string, bool) {
 	return func(name string) (map[string]string, bool) {
-		ns, err := s.client.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
+		ns, err := c.client.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return nil, false
 		}

@@ -154,7 +154,7 @@ func install(t *testing.T, lab *labtest.Lab, ns, values string, fields ...string
 
 // runPlan runs the steps of a plan; NS and CHARTS in them stand for the test's
 // namespace and the folder of the lab's charts.
-func runPlan(t *testing.T, lab *labtest.Lab, ns, list string) *run {
+func runPlan(t *testing.T, lab *labtest.Lab, ns, list string, watch ...runner.Observer) *run {
 	t.Helper()
 	cleanUp(t, lab, ns)
 	text := "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\nsteps:" + list
@@ -168,7 +168,7 @@ func runPlan(t *testing.T, lab *labtest.Lab, ns, list string) *run {
 	require.NoError(t, err)
 	defer s.Close()
 	out := &run{}
-	r := &runner.Runner{Resolve: s.Resolve, Observers: []runner.Observer{out}}
+	r := &runner.Runner{Resolve: s.Resolve, Observers: append(watch, out)}
 	out.execution, out.err = r.Run(t.Context(), p)
 	return out
 }

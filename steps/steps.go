@@ -9,9 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -21,14 +24,15 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/standing"
 	"github.com/kplan-dev/kplan/steps/wait"
 	"github.com/kplan-dev/kplan/steps/webhookgate"
-	"github.com/kplan-dev/kplan/webhook/hold"
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
-// Config says which plan is run and against which cluster.
+// Config says which plan is run, and how its clusters are reached.
 type Config struct {
 	Plan *plan.Plan
-	// Flags are kubectl's own: kubeconfig, context, namespace, …
+	// Flags are kubectl's own: kubeconfig, context, namespace, … They are for the
+	// cluster of steps that name none. Other clusters of the plan that have a
+	// context share the kubeconfig and whom to impersonate, and nothing else.
 	Flags *genericclioptions.ConfigFlags
 	// UserAgent names the program in the API server's audit log.
 	UserAgent string
@@ -37,88 +41,105 @@ type Config struct {
 // Steps makes the actions of one plan's steps. Close it after the run.
 type Steps struct {
 	plan    *plan.Plan
-	cluster *kube.Cluster
-	client  dynamic.Interface
-	survey  *survey.Survey
-	gate    *hold.Gate
+	links   map[string]*link
+	answers answers
+
+	mu sync.Mutex
 	// charts are those of the helm steps that were resolved, by the steps' names.
 	charts map[string]*helm.Chart
 }
 
-// New connects to the cluster; it fails when that cannot be used.
+// New reads the kubeconfigs of the plan's clusters that are on this machine, and
+// connects to the cluster of the command line if a step works on it; it fails
+// when that cannot be used. Other clusters are connected to when a step first
+// needs them: steps before may make them.
 func New(ctx context.Context, c Config) (*Steps, error) {
-	cluster, err := kube.Connect(ctx, c.Flags, c.UserAgent)
+	all, err := newLinks(c)
 	if err != nil {
 		return nil, err
 	}
-	client, err := dynamic.NewForConfig(cluster.Config())
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+	if l := all[""]; l != nil {
+		if _, err := l.connect(ctx); err != nil {
+			return nil, err
+		}
 	}
-	view := survey.New(client)
-	return &Steps{
-		plan: c.Plan, cluster: cluster, client: client, survey: view, gate: hold.NewGate(view), charts: map[string]*helm.Chart{},
-	}, nil
+	return &Steps{plan: c.Plan, links: all, charts: map[string]*helm.Chart{}}, nil
 }
 
-// Cluster says for people which cluster the steps work on: its context in the
-// kubeconfig, and its address without credentials.
-func (s *Steps) Cluster() string { return s.cluster.About() }
+// Cluster says for people which clusters the steps work on: for each its name in
+// the plan, its context in the kubeconfig and its address without credentials.
+func (s *Steps) Cluster() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(s.links)) {
+		about := s.links[name].about()
+		if name != "" {
+			about = name + ": " + about
+		}
+		all = append(all, about)
+	}
+	return strings.Join(all, "; ")
+}
 
 // Close stops what the steps share. No action may run any more.
-func (s *Steps) Close() { s.survey.Close() }
+func (s *Steps) Close() {
+	for _, l := range s.links {
+		l.close()
+	}
+}
 
 // Resolve makes the action of a step; it is a runner.Resolver.
 func (s *Steps) Resolve(step plan.Step) (runner.Action, error) {
-	l := &line{}
-	if webhooks := s.plan.StepWebhooks(step); webhooks.Hold {
-		l.gate = s.gate
-		l.hold.Timeout, l.hold.Grace = webhooks.HoldTimeout, webhooks.MisconfiguredTimeout
+	l := s.links[s.plan.StepCluster(step)]
+	if l == nil {
+		return nil, fmt.Errorf("the plan has no cluster %q", s.plan.StepCluster(step))
 	}
-	session, err := s.cluster.Session(kube.Options{Wrap: l.wrap, Warn: l.warn})
-	if err != nil {
-		return nil, err
-	}
-	action, err := s.action(step, session)
-	if err != nil {
-		return nil, err
-	}
-	return &connected{action, l, &explainer{s.owners(), s.gate}}, nil
+	a := &action{steps: s, step: step, link: l}
+	return a, a.resolve()
 }
 
-func (s *Steps) action(step plan.Step, session *kube.Session) (runner.Action, error) {
+// hide keeps a value from being shown; it does so before anybody else has it.
+func (s *Steps) hide(value any) {
+	if set := s.plan.Sensitive(); set != nil {
+		set.Add(value)
+	}
+}
+
+// kind makes what a step does over a session; view is of the same cluster.
+func (s *Steps) kind(step plan.Step, session *kube.Session, view *survey.Survey) (runner.Action, error) {
 	switch step.Kind() {
 	case plan.KindHelm:
-		a, err := helm.New(s.plan, step, session)
-		if err == nil {
-			s.charts[step.Name] = a.Chart
+		chart, err := s.chart(step, session.Cluster.Namespace())
+		if err != nil {
+			return nil, err
 		}
-		return a, err
+		return helm.New(chart, session), nil
 	case plan.KindApply:
-		return apply.New(s.plan, *step.Apply, session)
+		return apply.New(s.plan.In(step), *step.Apply, session)
 	case plan.KindWait:
 		return wait.New(*step.Wait, session)
 	case plan.KindWebhook:
-		return webhookgate.New(s.owners(), step, session, s.survey)
+		return webhookgate.New(s.owners(step, session.Cluster.Namespace()), step, session, view)
+	case plan.KindInclude:
 	}
 	return nil, errors.New("the step has no kind")
 }
 
-func (s *Steps) owners() standing.Owners {
-	return standing.Owners{Plan: s.plan, Namespace: s.cluster.Namespace()}
+// chart gives the chart of a helm step, the same one each time, so that it is
+// fetched once.
+func (s *Steps) chart(step plan.Step, namespace string) (*helm.Chart, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.charts[step.Name]; c != nil {
+		return c, nil
+	}
+	c, err := helm.NewChart(s.plan.In(step), step, namespace)
+	if err == nil {
+		s.charts[step.Name] = c
+	}
+	return c, err
 }
 
-// connected is an action whose requests go over its line.
-type connected struct {
-	action    runner.Action
-	line      *line
-	explainer *explainer
-}
-
-// Run runs the action, and makes its error say more of webhooks.
-func (c *connected) Run(ctx context.Context, r runner.Reporter) error {
-	r = standing.Once(r) // both the line and the action may tell how webhooks stand
-	attempt := c.line.open(ctx, r)
-	defer c.line.close()
-	return attempt.nameDenied(c.explainer.explain(c.action.Run(ctx, r)))
+// owners knows the plan for a step on a cluster with a default namespace.
+func (s *Steps) owners(step plan.Step, namespace string) standing.Owners {
+	return standing.Owners{Plan: s.plan, Cluster: s.plan.StepCluster(step), Namespace: namespace}
 }

@@ -60,7 +60,7 @@ func (a *app) show(err error) {
 		fmt.Fprintln(a.stderr, ui.Clean(faults.Error()))
 		return
 	}
-	ui.Problem(a.stderr, a.options(a.stderr), err.Error(), runner.HintOf(err))
+	ui.Problem(a.stderr, a.options(a.stderr), a.secrets().Text(err.Error()), a.secrets().Text(runner.HintOf(err)))
 }
 
 // split gives the errors that errors.Join put together, or err alone.
@@ -86,6 +86,7 @@ func split(err error) []error {
 func exitCode(err error) int {
 	var (
 		stop   *runner.Interrupted
+		failed *runner.StepError
 		faults plan.Diagnostics
 		usage  user
 	)
@@ -97,7 +98,8 @@ func exitCode(err error) int {
 			return 128 + int(n)
 		}
 		return exitFailed
-	case errors.As(err, &faults), errors.As(err, &usage) && usage.Usage():
+	case errors.As(err, &faults) && !errors.As(err, &failed), // a late step may turn out to be faulty
+		errors.As(err, &usage) && usage.Usage():
 		return exitUsage
 	case onlyTimeouts(err):
 		return exitTimeout

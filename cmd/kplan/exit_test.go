@@ -34,6 +34,7 @@ func TestExitCode(t *testing.T) {
 		"the whole run timed out":         {&runner.TimeoutError{After: time.Second}, 4},
 		"timed out, output failed":        {errors.Join(&shownError{allLate}, errors.New("disk is full")), 1},
 		"bad plan":                        {plan.Diagnostics{{Message: "x"}}, 2},
+		"bad step, seen when it started":  {&runner.StepError{Step: "a", Err: plan.Diagnostics{{Message: "x"}}}, 1},
 		"bad usage":                       {usagef("x"), 2},
 		"bad kubeconfig":                  {fmt.Errorf("here: %w", usagef("x")), 2},
 		"interrupted":                     {stop, 130},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 func newGraph(a *app) *cobra.Command {
 	var (
 		in       *plan.Inputs
+		picked   *plan.Selection
 		output   string
 		webhooks bool
 	)
@@ -28,12 +30,13 @@ func newGraph(a *app) *cobra.Command {
 		Long: `Show the steps of a plan and what each of them needs, to stdout. No cluster is asked.
 
 text lists the steps by level: those of a level need nothing but steps above it. In dot and mermaid, arrows lead from a step
-to those that need it.
+to those that need it. Steps that --tags, --skip-tags, --only, --from and --until leave out, as they do for kplan run, are drawn grey.
 
 Charts are rendered, and fetched where they are not local, to show which steps' objects the plan's own webhooks intercept
 (dashed arrows). Webhooks that an operator configures when it runs do not show. --webhooks=false leaves all of that out.`,
 		Example: `  kplan graph plan.yaml
   kplan graph plan.yaml -o dot | dot -Tsvg > plan.svg
+  kplan graph plan.yaml --until eso-webhook
   kplan graph plan.yaml -o mermaid --var-file production.yaml`,
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
@@ -42,23 +45,24 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 			if !slices.Contains(graph.Formats, f) {
 				return usagef("there is no output format %q, only text, dot, mermaid and json", output)
 			}
-			p, err := plan.Load(args[0], *in)
+			p, err := a.load(args[0], *in)
 			if err != nil {
+				return err
+			}
+			if err := selectSteps(p, *picked); err != nil {
 				return err
 			}
 			var guards []runner.Guard
 			if webhooks {
 				if guards, err = steps.Guards(cmd.Context(), p); err != nil {
-					warnHidden(a.stderr, err)
+					a.warnHidden(err)
 				}
 			}
-			if err := graph.Write(a.stdout, f, p, guards); err != nil {
-				return fmt.Errorf("writing the graph: %w", err)
-			}
-			return nil
+			return a.draw(f, p, guards)
 		},
 	}
 	in = addInputs(cmd)
+	picked = addSelection(cmd, in)
 	cmd.Flags().BoolVar(&webhooks, "webhooks", true, "show which steps' objects the plan's own webhooks intercept")
 	cmd.Flags().StringVarP(&output, "output", "o", string(graph.Text), "how to write it: text, dot, mermaid or json")
 	names := make([]string, len(graph.Formats))
@@ -69,16 +73,31 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 	return cmd
 }
 
+// draw writes the graph to stdout.
+func (a *app) draw(f graph.Format, p *plan.Plan, guards []runner.Guard) error {
+	var b bytes.Buffer
+	err := graph.Write(&b, f, p, guards)
+	if err == nil && f == graph.JSON {
+		_, err = a.stdout.Write(a.secrets().JSON(b.Bytes()))
+	} else if err == nil {
+		_, err = io.WriteString(a.stdout, a.secrets().Text(b.String()))
+	}
+	if err != nil {
+		return fmt.Errorf("writing the graph: %w", err)
+	}
+	return nil
+}
+
 // warnHidden tells why webhooks are not shown, a line for each of the errors that
 // err joins.
-func warnHidden(w io.Writer, err error) {
+func (a *app) warnHidden(err error) {
 	problems := []error{err}
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
 		problems = joined.Unwrap()
 	}
 	for _, p := range problems {
-		line := strings.Join(strings.Fields(ui.Clean(p.Error())), " ")
-		fmt.Fprintf(w, "warning: not all webhooks are shown: %s\n", line)
+		line := strings.Join(strings.Fields(ui.Clean(a.secrets().Text(p.Error()))), " ")
+		fmt.Fprintf(a.stderr, "warning: not all webhooks are shown: %s\n", line)
 	}
 }

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"io"
-	"maps"
-	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kplan-dev/kplan/plan"
 )
@@ -18,7 +13,7 @@ func addInputs(cmd *cobra.Command) *plan.Inputs {
 	var in plan.Inputs
 	flags := cmd.Flags()
 	flags.StringArrayVar(&in.Set, "set", nil, "give a variable its value, as `name=value`; may be repeated, wins over --var-file.\n"+
-		"The value takes the type of the variable's default; without one,\ntrue, false, null and whole numbers are what they look like, [a, b] is YAML, all else is text")
+		"The value is read as the variable's type, else as that of its default; without one,\ntrue, false, null and whole numbers are what they look like, [a, b] is YAML, all else is text")
 	flags.StringArrayVar(&in.VarFiles, "var-file", nil, "read variables from a YAML `file` of name: value; may be repeated, later ones win")
 	for flag, f := range map[string]cobra.CompletionFunc{"set": varNames, "var-file": varFiles} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
@@ -32,27 +27,29 @@ func varFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirect
 	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// varNames completes the names of the plan's variables, once the plan is given.
+// varNames completes the names of the plan's variables, once the plan is given, and
+// then the values of one that takes few. A plan that is being written may have
+// faults: what can be read of its variables is offered.
 func varNames(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 || strings.Contains(typed, "=") {
+	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	f, err := os.Open(args[0])
-	if err != nil {
+	p, _ := plan.LoadVars(args[0], plan.Inputs{})
+	if p == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, 1<<20))
-	// A plan that is being written may have faults, so only its vars are read.
-	var head struct {
-		Vars map[string]plan.Var `json:"vars"`
+	name, _, hasValue := strings.Cut(typed, "=")
+	var offers []string
+	for _, v := range p.Variables() {
+		switch {
+		case !hasValue:
+			offers = append(offers, cobra.CompletionWithDesc(v.Name+"=", strings.Join(strings.Fields(v.Description), " ")))
+		case v.Name == name:
+			for _, value := range v.Takes() {
+				offers = append(offers, v.Name+"="+value)
+			}
+			return offers, cobra.ShellCompDirectiveNoFileComp
+		}
 	}
-	if err != nil || yaml.Unmarshal(src, &head) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(head.Vars)) {
-		names = append(names, cobra.CompletionWithDesc(name+"=", strings.Join(strings.Fields(head.Vars[name].Description), " ")))
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/plan/redact"
 )
 
 // mostVerbose is the highest level of the Kubernetes client's log that shows
@@ -27,7 +28,7 @@ func (a *app) logging() {
 	set("stderrthreshold", "FATAL")
 	if a.verbosity > 0 {
 		set("v", strconv.Itoa(min(a.verbosity, mostVerbose)))
-		out = cleaner{a.stderr}
+		out = cleaner{a.stderr, a.secrets}
 	} else {
 		rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	}
@@ -35,11 +36,15 @@ func (a *app) logging() {
 	log.SetOutput(out)
 }
 
-// cleaner takes out of what is written what a terminal might obey.
-type cleaner struct{ out io.Writer }
+// cleaner takes out of what is written what must not be shown, and what a terminal
+// might obey. Each Write is of a whole message, as loggers do it.
+type cleaner struct {
+	out     io.Writer
+	secrets func() *redact.Set
+}
 
 func (c cleaner) Write(b []byte) (int, error) {
-	if _, err := io.WriteString(c.out, ui.Clean(string(b))); err != nil {
+	if _, err := io.WriteString(c.out, ui.Clean(c.secrets().Text(string(b)))); err != nil {
 		return 0, err
 	}
 	return len(b), nil

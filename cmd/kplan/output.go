@@ -43,12 +43,13 @@ func (f format) check() error {
 	return nil
 }
 
-// print writes v to stdout.
+// print writes v to stdout, without what is sensitive.
 func (a *app) print(f format, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
+	b = a.secrets().JSON(b)
 	if b = append(b, '\n'); f == formatYAML {
 		if b, err = yaml.JSONToYAML(b); err != nil {
 			return err

@@ -6,12 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/redact"
 )
 
 // app is what all commands share: the streams, and the flags of the root.
@@ -25,7 +28,27 @@ type app struct {
 	verbosity int
 
 	started bool // a command runs; errors before that are the user's
+
+	// hidden is what must not be shown of the plan that was read, see keep. Logs
+	// are written by goroutines of libraries.
+	hidden atomic.Pointer[redact.Set]
 }
+
+// load reads a plan. What is sensitive in it is not shown from then on.
+func (a *app) load(path string, in plan.Inputs) (*plan.Plan, error) {
+	p, err := plan.Load(path, in)
+	if err != nil {
+		return nil, err
+	}
+	a.keep(p)
+	return p, nil
+}
+
+// keep notes what must not be shown of a plan.
+func (a *app) keep(p *plan.Plan) { a.hidden.Store(p.Sensitive()) }
+
+// secrets are what must not be shown; nil when no plan was read.
+func (a *app) secrets() *redact.Set { return a.hidden.Load() }
 
 func newApp(arg0 string, stdin io.Reader, stdout, stderr io.Writer) *app {
 	a := &app{name: "kplan", stdin: stdin, stdout: patient{stdout}, stderr: stderr}
@@ -69,7 +92,7 @@ A request that an admission webhook cannot judge yet is held and sent again when
 	_ = flags.MarkHidden("kube-context") // it exists: the line above made it
 	root.Version = readBuild().String()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newRun(a), newValidate(a), newGraph(a), newWait(a), newWebhooks(a), newVersion(a))
+	root.AddCommand(newInit(a), newRun(a), newValidate(a), newLint(a), newGraph(a), newSchema(a), newVars(a), newWait(a), newWebhooks(a), newVersion(a))
 	return root
 }
 

@@ -20,6 +20,7 @@ import (
 type runOptions struct {
 	*app
 	inputs   *plan.Inputs
+	picked   *plan.Selection
 	parallel int
 	timeout  time.Duration
 	progress string
@@ -35,12 +36,18 @@ func newRun(a *app) *cobra.Command {
 		Long: `Run the steps of a plan, independent ones side by side, until all are done or one failed that the others need.
 
 Progress goes to stderr; with -o a summary of the run goes to stdout.
-The first ^C or SIGTERM starts nothing new and lets requests in flight end; the second aborts at once.
+The first ^C or SIGTERM starts nothing new and lets requests in flight end; the plan's finally steps run then too. The second aborts at once.
+
+--tags, --skip-tags, --only, --from and --until pick steps; together they pick those that meet all of them. Others are skipped, and those that
+need them may run. The name of a for_each or an include means all of its steps. Finally steps run whatever is picked, unless --skip-tags leaves
+them out, or --only does not name them.
 
 Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting for a webhook or a condition,
 130 and 143 stopped by SIGINT and SIGTERM.`,
 		Example: `  kplan run plan.yaml
   kplan run plan.yaml --context staging --var-file staging.yaml --set eso_version=0.11.0
+  kplan run plan.yaml --tags operators --skip-tags slow
+  kplan run plan.yaml --from eso-webhook
   kplan run plan.yaml --progress json --record events.jsonl
   kplan run plan.yaml --progress quiet -o json | jq .state`,
 		Args:              onePlan,
@@ -48,6 +55,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	o.inputs = addInputs(cmd)
+	o.picked = addSelection(cmd, o.inputs)
 	flags := cmd.Flags()
 	flags.IntVar(&o.parallel, "parallel", runner.DefaultParallel, "how many steps run at once")
 	flags.DurationVar(&o.timeout, "timeout", 0, "stop the whole run after this time, as by SIGTERM (default: never)")
@@ -95,9 +103,12 @@ func (o *runOptions) run(ctx context.Context, path string) error {
 	if err := o.spare(path); err != nil {
 		return err
 	}
-	p, err := plan.Load(path, *o.inputs)
+	p, err := o.load(path, *o.inputs)
 	if err != nil {
 		return &usageError{err: err}
+	}
+	if err := selectSteps(p, *o.picked); err != nil {
+		return err
 	}
 	return o.runPlan(ctx, p)
 }
@@ -118,7 +129,10 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		}
 		return err
 	}
-	r := runner.Runner{About: kinds.Cluster(), Resolve: kinds.Resolve, Guards: kinds.Guards, Parallel: o.parallel, Abort: abort}
+	r := runner.Runner{
+		About: kinds.Cluster(), Resolve: kinds.Resolve, Inquire: kinds.Inquire, Guards: kinds.Guards,
+		Parallel: o.parallel, Abort: abort, Redact: o.secrets().Text,
+	}
 	x, err := o.observe(ctx, &r, p)
 	if !errors.Is(err, runner.ErrAborted) { // an action still uses what Close takes away
 		kinds.Close()

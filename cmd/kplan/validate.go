@@ -3,74 +3,133 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
 	"github.com/kplan-dev/kplan/plan"
 )
 
-// verdict is what validate found, for programs.
-type verdict struct {
-	File        string           `json:"file"`
-	Valid       bool             `json:"valid"`
-	Plan        string           `json:"plan,omitempty"`
-	Steps       int              `json:"steps"`
-	Diagnostics plan.Diagnostics `json:"diagnostics"`
-}
-
 func newValidate(a *app) *cobra.Command {
 	var (
-		in     *plan.Inputs
-		output format
+		in      *plan.Inputs
+		output  string
+		cluster bool
 	)
 	cmd := &cobra.Command{
 		Use:   "validate PLAN",
-		Short: "Check a plan without a cluster",
+		Short: "Check a plan, without a cluster unless asked to",
 		Long: `Read a plan and report every fault at once: syntax, fields, types, variables, needs and cycles, and files that are missing.
 No cluster is asked, and nothing is downloaded.
 
-Each fault is written to stderr as file:line:col: message, with the line and a hint; with -o as data to stdout.
+With --cluster the plan's clusters are asked too, and charts are fetched and rendered: that kinds and namespaces exist or are brought by a step
+before, that the API server takes the objects (by dry runs, which write nothing), and that releases are not of another chart. What cannot be told
+before the run, such as what a webhook says that does not answer yet, is noted and is no fault.
 
-Exit codes: 0 the plan is good, 2 it is not.`,
+Each fault is written to stderr as file:line:col: message, with the line and a hint. With -o all of them go to stdout:
+json and yaml as data; github as workflow commands, which GitHub shows next to the lines; sarif as SARIF 2.1.0, for code scanning.
+In github and sarif, paths are relative to $GITHUB_WORKSPACE where that is set.
+
+Exit codes: 0 the plan is good, 2 it is not, 1 a cluster cannot be asked.`,
 		Example: `  kplan validate plan.yaml
   kplan validate plan.yaml --var-file production.yaml --set eso_version=0.11.0
-  kplan validate plan.yaml -o json`,
+  kplan validate plan.yaml --cluster --context staging
+  kplan validate plan.yaml -o json
+  kplan validate plan.yaml -o github            # in a GitHub workflow
+  kplan validate plan.yaml -o sarif > plan.sarif`,
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
-		RunE: func(_ *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
-				return err
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f := verdict.Format(output)
+			if f != "" && !slices.Contains(verdict.Formats, f) {
+				return usagef("there is no output format %q, only json, yaml, github and sarif", output)
 			}
-			return a.validate(args[0], *in, output)
+			if cluster {
+				return a.validate(args[0], *in, f, func(p *plan.Plan) ([]verdict.Finding, error) { return a.askClusters(cmd.Context(), p) })
+			}
+			return a.validate(args[0], *in, f, nil)
 		},
 	}
 	in = addInputs(cmd)
-	addFormat(cmd, &output, "write the verdict to stdout, as json or yaml")
+	cmd.Flags().BoolVar(&cluster, "cluster", false, "ask the plan's clusters too; they are only read")
+	addVerdictFormat(cmd, &output)
 	return cmd
 }
 
-func (a *app) validate(path string, in plan.Inputs, output format) error {
-	p, err := plan.Load(path, in)
-	if output == formatNone {
+// addVerdictFormat registers the -o of commands that write a verdict.
+func addVerdictFormat(cmd *cobra.Command, output *string) {
+	cmd.Flags().StringVarP(output, "output", "o", "", "write the verdict to stdout, as json, yaml, github or sarif")
+	names := make([]string, len(verdict.Formats))
+	for i, f := range verdict.Formats {
+		names[i] = string(f)
+	}
+	complete(cmd, "output", names...)
+}
+
+// validate reads a plan and tells what is wrong with it; ask, unless nil, finds
+// more in one that can be read.
+func (a *app) validate(path string, in plan.Inputs, output verdict.Format, ask func(*plan.Plan) ([]verdict.Finding, error)) error {
+	p, err := a.load(path, in)
+	var found []verdict.Finding
+	if err == nil && ask != nil {
+		if found, err = ask(p); err != nil {
+			return err
+		}
+		err = faultsOf(found)
+	}
+	if output == "" {
+		for _, f := range found {
+			if f.Severity != verdict.Error {
+				fmt.Fprintln(a.stderr, f)
+			}
+		}
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(a.stdout, "%s: valid, %s\n", ui.Clean(path), graph.Count(len(p.Steps), "step"))
 		return err
 	}
-	v := verdict{File: path, Valid: err == nil, Diagnostics: plan.Diagnostics{}}
-	if err == nil {
-		v.Plan, v.Steps = p.Metadata.Name, len(p.Steps)
-	} else if !errors.As(err, &v.Diagnostics) {
-		return err
+	r := verdict.Report{
+		File: path, Valid: err == nil, Rules: verdict.FaultRules(), Findings: found,
+		Root: os.Getenv("GITHUB_WORKSPACE"), Version: readBuild().Version,
 	}
-	if e := a.print(output, v); e != nil {
+	if ask != nil {
+		r.Rules = append(r.Rules, clusterRules()...)
+	}
+	if p != nil {
+		r.Plan, r.Steps = a.secrets().Text(p.Metadata.Name), len(p.Steps)
+	} else {
+		faults, ok := errors.AsType[plan.Diagnostics](err)
+		if !ok {
+			return err
+		}
+		r.Findings = verdict.Faults(faults)
+	}
+	if e := r.Write(a.stdout, output); e != nil {
 		return e
 	}
 	if err != nil {
 		return &shownError{err}
 	}
 	return nil
+}
+
+// faultsOf are the findings that make a plan a bad one, as an error.
+func faultsOf(found []verdict.Finding) error {
+	var ds plan.Diagnostics
+	for _, f := range found {
+		if f.Severity == verdict.Error {
+			ds = append(ds, plan.Diagnostic{
+				Pos: f.Pos, Code: plan.Code(f.Rule), Path: f.Path, Message: f.Message, Hint: f.Hint, Excerpt: f.Excerpt,
+			})
+		}
+	}
+	if len(ds) == 0 {
+		return nil
+	}
+	return ds
 }

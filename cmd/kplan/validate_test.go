@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
 )
 
 const onePlanFile = `apiVersion: kplan.dev/v1alpha1
@@ -64,11 +66,28 @@ func TestValidateJSON(t *testing.T) {
 
 	code, stdout, stderr = kplan(t, map[string]string{"plan.yaml": "kind: Plan\nkid: 1\n"}, "validate", "plan.yaml", "-o", "json")
 	require.Equal(t, []any{2, ""}, []any{code, stderr})
-	var v verdict
+	var v verdict.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &v))
 	require.False(t, v.Valid)
-	require.Len(t, v.Diagnostics, 4)
-	require.Equal(t, []any{"plan.yaml", 2, 1, `unknown field "kid"`}, []any{v.Diagnostics[3].File, v.Diagnostics[3].Line, v.Diagnostics[3].Col, v.Diagnostics[3].Message})
+	require.Len(t, v.Findings, 4)
+	last := v.Findings[3]
+	require.Equal(t, []any{"plan.yaml", 2, 1, "unknown-field", `unknown field "kid"`}, []any{last.File, last.Line, last.Col, last.Rule, last.Message})
+}
+
+// A workflow's annotations and a code scan's results, of the same faults.
+func TestValidateForGitHub(t *testing.T) {
+	bad := map[string]string{"plan.yaml": onePlanFile + "    need: [app]\n"}
+	t.Setenv("GITHUB_WORKSPACE", "")
+	code, stdout, stderr := kplan(t, bad, "validate", "plan.yaml", "--set", "token=x", "-o", "github")
+	require.Equal(t, []any{2, ""}, []any{code, stderr})
+	require.Equal(t, "::error file=plan.yaml,line=13,col=5,title=kplan unknown-field::unknown field \"need\"%0Ahint: did you mean \"needs\"?\n", stdout)
+
+	code, stdout, stderr = kplan(t, bad, "validate", "plan.yaml", "--set", "token=x", "-o", "sarif")
+	require.Equal(t, []any{2, ""}, []any{code, stderr})
+	require.Contains(t, stdout, `"ruleId": "unknown-field"`)
+
+	code, stdout, stderr = kplan(t, nil, "validate", "plan.yaml", "--set", "token=x", "-o", "github")
+	require.Equal(t, []any{0, "", ""}, []any{code, stdout, stderr}, "nothing to say")
 }
 
 // A bad command line is told apart from a bad plan by its words only.
@@ -108,6 +127,7 @@ func TestCompleteInputs(t *testing.T) {
 		{[]string{"validate", "plan.yaml", "--set", ""}, "token=\nversion=\tof the chart\n:6\n"},
 		{[]string{"graph", "plan.yaml", "--set", "token="}, ":4\n"},
 		{[]string{"graph", "plan.yaml", "-o", ""}, "text\ndot\nmermaid\njson\n:4\n"},
+		{[]string{"validate", "plan.yaml", "-o", ""}, "json\nyaml\ngithub\nsarif\n:4\n"},
 		{[]string{"graph", ""}, "yaml\nyml\n:8\n"},
 		{[]string{"graph", "plan.yaml", "--var-file", ""}, "yaml\nyml\njson\n:8\n"},
 	} {

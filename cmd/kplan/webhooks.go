@@ -117,7 +117,7 @@ func (o *webhooksOptions) run(ctx context.Context) error {
 }
 
 // stopped is err, or the signal that stopped the command, which needs no words.
-func (o *webhooksOptions) stopped(ctx context.Context, err error) error {
+func (*app) stopped(ctx context.Context, err error) error {
 	if stop, ok := errors.AsType[*runner.Interrupted](context.Cause(ctx)); ok {
 		return &shownError{stop}
 	}

@@ -20,7 +20,11 @@ func (l *Lab) Operator(t testing.TB) {
 	if os.Getenv(KubeconfigEnv) != "" {
 		return
 	}
-	if err := operator(); err != nil {
+	name := l.name
+	if name == "" {
+		name = nodeName
+	}
+	if err := load(name); err != nil {
 		t.Fatalf("loading the stand-in operator: %v", err)
 	}
 }
@@ -69,23 +73,44 @@ var registry = sync.OnceValues(func() (string, error) {
 // Charts is the folder of the lab's charts.
 func Charts() string { return filepath.Join(source(), "charts") }
 
-var operator = sync.OnceValue(func() error {
+// load builds the operator once, and gives it to the node of a lab.
+func load(name string) error {
+	binary, err := operator()
+	if err != nil {
+		return err
+	}
+	loading.Lock()
+	defer loading.Unlock()
+	if loaded[name] {
+		return nil
+	}
+	command, err := build(filepath.Dir(binary))
+	if err != nil {
+		return err
+	}
+	if _, err := run("", command, "load", "--name", name, OperatorImage, binary); err != nil {
+		return err
+	}
+	loaded[name] = true
+	return nil
+}
+
+var (
+	loading sync.Mutex // guards loaded
+	loaded  = map[string]bool{}
+)
+
+// operator builds the stand-in operator and gives its binary's path.
+var operator = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(os.TempDir(), "kplan-labtest")
 	unlock, err := lock(filepath.Join(dir, "lock"))
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer unlock()
-	command, err := build(dir)
-	if err != nil {
-		return err
-	}
 	binary := filepath.Join(dir, "operator")
-	if _, err := run(source(), "env", "CGO_ENABLED=0", "go", "build", "-ldflags", "-s -w", "-o", binary, "./operator"); err != nil {
-		return err
-	}
-	_, err = run("", command, "load", "--name", nodeName, OperatorImage, binary)
-	return err
+	_, err = run(source(), "env", "CGO_ENABLED=0", "go", "build", "-ldflags", "-s -w", "-o", binary, "./operator")
+	return binary, err
 })
 
 // source is the lab's module.

@@ -16,7 +16,21 @@ func Own(t testing.TB, name string) *Lab {
 	if os.Getenv(KubeconfigEnv) != "" {
 		t.Skip("restarts the control plane, which somebody else may use; " + KubeconfigEnv + " is set")
 	}
-	l := lab(t, func() (*Lab, error) { return find(name, "--nodes", "0") })
+	return own(t, name, "--nodes", "0")
+}
+
+// OwnNode is a lab of the test's own, called name, with a node; see Own.
+func OwnNode(t testing.TB, name string) *Lab {
+	t.Helper()
+	if os.Getenv(KubeconfigEnv) != "" {
+		t.Skip("needs a cluster beside the one of " + KubeconfigEnv)
+	}
+	return own(t, name)
+}
+
+func own(t testing.TB, name string, upArgs ...string) *Lab {
+	t.Helper()
+	l := lab(t, func() (*Lab, error) { return find(name, upArgs...) })
 	l.name = name
 	t.Cleanup(func() { _ = l.command("down", "--name", name) })
 	return l

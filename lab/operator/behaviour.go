@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -84,8 +83,11 @@ func issue(ctx context.Context, c *controller, obj *unstructured.Unstructured, a
 	}
 	now := time.Now()
 	if have == nil {
-		service, _, _ := strings.Cut(obj.GetName(), ".")
-		p, err := newPair(service, obj.GetNamespace(), "", now)
+		names, _, _ := unstructured.NestedStringSlice(obj.Object, "spec", "dnsNames")
+		if len(names) == 0 {
+			names = serviceNames(obj.GetName(), obj.GetNamespace())
+		}
+		p, err := newPair(names, "", now)
 		if err != nil {
 			return nil, 0, err
 		}

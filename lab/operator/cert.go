@@ -125,10 +125,14 @@ func (c config) service() (name string, port int64, err error) {
 	return name, port, err
 }
 
-// newPair makes a CA and a certificate for the names of a Service, good for
-// ten years, or bad in the way that fault says.
-func newPair(service, namespace, fault string, now time.Time) (pair, error) {
-	names := []string{service + "." + namespace + ".svc", service + "." + namespace + ".svc.cluster.local"}
+// serviceNames are the DNS names of a Service.
+func serviceNames(service, namespace string) []string {
+	return []string{service + "." + namespace + ".svc", service + "." + namespace + ".svc.cluster.local"}
+}
+
+// newPair makes a CA and a certificate for DNS names, good for ten years, or bad
+// in the way that fault says.
+func newPair(names []string, fault string, now time.Time) (pair, error) {
 	from, to := now.Add(-time.Minute), now.AddDate(10, 0, 0)
 	switch fault {
 	case "expired":
@@ -136,7 +140,7 @@ func newPair(service, namespace, fault string, now time.Time) (pair, error) {
 	case "early":
 		from = now.Add(time.Hour)
 	case "wrong-san":
-		names = []string{"other." + namespace + ".svc"}
+		names = []string{"other.ns.svc"}
 	}
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -147,7 +151,7 @@ func newPair(service, namespace, fault string, now time.Time) (pair, error) {
 		return pair{}, err
 	}
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: service + "-ca"},
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: names[0] + "-ca"},
 		NotBefore: now.Add(-3 * time.Hour), NotAfter: now.AddDate(10, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}

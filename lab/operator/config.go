@@ -16,6 +16,7 @@ const (
 	partWebhook    = "webhook"    // serves admission and conversion
 	partCerts      = "certs"      // makes the certificate and injects its CA
 	partController = "controller" // reconciles custom resources
+	partCAInjector = "cainjector" // gives webhooks the CA that their annotation names
 )
 
 // Certificate sources.
@@ -61,10 +62,24 @@ type config struct {
 	WatchNamespace string
 	ReadyDelay     time.Duration
 	IssueDelay     time.Duration
+
+	Job       string
+	JobDelay  time.Duration
+	InjectTo  int
+	Chart     string
+	Missing   list
+	AwaitFile string
 }
 
 func (c config) needsCluster() bool {
-	return c.Run.has(partCerts) || c.Run.has(partController) || c.Cert == certSelf || c.Cert == certSecret
+	switch c.Job {
+	case "":
+		return c.Run.has(partCerts) || c.Run.has(partController) || c.Run.has(partCAInjector) ||
+			c.Cert == certSelf || c.Cert == certSecret
+	case jobVerify, jobAwait:
+		return false
+	}
+	return true
 }
 
 // list is a comma-separated flag.
@@ -111,7 +126,7 @@ func (c *config) flagSet() *flag.FlagSet {
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&c.Name, "name", "operator", "`name` in messages and in the annotation that the mutating webhook adds")
 	fs.StringVar(&c.Namespace, "namespace", "default", "`namespace` of this pod, of its Service and of its certificate Secret")
-	fs.Var(&c.Run, "run", "`parts` to run: webhook,certs,controller")
+	fs.Var(&c.Run, "run", "`parts` to run: webhook,certs,controller,cainjector")
 
 	fs.StringVar(&c.Listen, "listen", ":9443", "webhook `address`")
 	fs.DurationVar(&c.ListenDelay, "listen-delay", 0, "wait so long before listening, after the certificate is there")
@@ -142,6 +157,13 @@ func (c *config) flagSet() *flag.FlagSet {
 	fs.StringVar(&c.WatchNamespace, "watch-namespace", "", "reconcile in this `namespace` only")
 	fs.DurationVar(&c.ReadyDelay, "ready-delay", time.Second, "time from an object's creation to its Ready condition")
 	fs.DurationVar(&c.IssueDelay, "issue-delay", 3*time.Second, "time from a certificate's creation to its Secret")
+
+	fs.StringVar(&c.Job, "job", "", "run one `task` and exit: make-cert, inject, check-api, verify or await")
+	fs.DurationVar(&c.JobDelay, "job-delay", 0, "time that the job takes before it does anything")
+	fs.IntVar(&c.InjectTo, "inject-to", 0, "with --job=inject: how many webhooks, from the first on, get the CA")
+	fs.StringVar(&c.Chart, "chart", "", "with --job=verify: `name:version` of the chart to find")
+	fs.Var(&c.Missing, "missing", "charts, as `name:version`, that no repository has")
+	fs.StringVar(&c.AwaitFile, "await-file", "", "with --job=await: the `file` that must have content")
 	return fs
 }
 
@@ -149,7 +171,7 @@ func (c *config) check() error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
 	for _, p := range c.Run {
-		if p != partWebhook && p != partCerts && p != partController {
+		if p != partWebhook && p != partCerts && p != partController && p != partCAInjector {
 			bad("--run: no part is called %q", p)
 		}
 	}
@@ -172,6 +194,9 @@ func (c *config) check() error {
 	case "", "expired", "early", "wrong-san":
 	default:
 		bad("--cert-fault: no fault is called %q", c.CertFault)
+	}
+	if c.Job != "" && jobs[c.Job] == nil {
+		bad("--job: no job is called %q", c.Job)
 	}
 	if _, _, err := c.service(); err != nil {
 		bad("--service: %w", err)

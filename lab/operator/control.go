@@ -45,6 +45,7 @@ var behaviours = map[string]behaviour{
 	"certificate":    issue,
 	"store":          validateStore,
 	"externalsecret": syncSecret,
+	"template":       validateTemplate,
 }
 
 // parseManaged parses resource.version.group[:behaviour].
@@ -219,6 +220,9 @@ func (c *controller) age(obj *unstructured.Unstructured) time.Duration {
 
 func settled(obj *unstructured.Unstructured) bool {
 	if s, _, _ := unstructured.NestedString(obj.Object, "status", "updateStatus"); s == "operational" {
+		return true
+	}
+	if valid, _, _ := unstructured.NestedBool(obj.Object, "status", "valid"); valid {
 		return true
 	}
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")

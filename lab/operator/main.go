@@ -3,8 +3,9 @@
 // installs race with admission webhooks. By flags it listens late, makes its
 // certificate itself and injects it later, says it is ready while its webhook
 // is not, crashes on its first starts, answers calls wrongly for a while, and
-// reconciles a few kinds. Every flag can be given by environment too:
-// --listen-delay is LAB_LISTEN_DELAY.
+// reconciles a few kinds. With --job it does what a chart's hook Job does, and
+// exits. Every flag can be given by environment too: --listen-delay is
+// LAB_LISTEN_DELAY.
 //
 // It does not validate anything useful, elect a leader, or keep state beyond
 // its crash counter, and it is no example of how to write an operator.
@@ -65,6 +66,9 @@ func run(ctx context.Context, cfg config, log *slog.Logger) error {
 		}
 	}
 	op := newOperator(cfg, client, log)
+	if cfg.Job != "" {
+		return jobs[cfg.Job](ctx, op)
+	}
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -85,6 +89,9 @@ func run(ctx context.Context, cfg config, log *slog.Logger) error {
 	}
 	if cfg.Run.has(partController) {
 		start("controller", op.control)
+	}
+	if cfg.Run.has(partCAInjector) {
+		start("cainjector", op.caInjector)
 	}
 	<-ctx.Done()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {

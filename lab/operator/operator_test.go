@@ -29,7 +29,7 @@ func server(t *testing.T, args ...string) (*operator, *http.Client, string) {
 	cfg, err := parseConfig(args, none)
 	require.NoError(t, err)
 	o := newOperator(cfg, nil, slog.New(slog.DiscardHandler))
-	p, err := newPair("hook", "ns", "", time.Now())
+	p, err := newPair(serviceNames("hook", "ns"), "", time.Now())
 	require.NoError(t, err)
 	require.NoError(t, o.certs.set(p))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -210,7 +210,7 @@ func TestNewPair(t *testing.T) {
 		"early":     "certificate has expired or is not yet valid",
 		"wrong-san": "certificate is valid for other.ns.svc, not hook.ns.svc",
 	} {
-		p, err := newPair("hook", "ns", fault, now)
+		p, err := newPair(serviceNames("hook", "ns"), fault, now)
 		require.NoError(t, err)
 		c, err := tls.X509KeyPair(p.cert, p.key)
 		require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 )
 
 const (
+	groupLab          = "lab.kplan.dev"
 	denyLabel         = "lab.kplan.dev/deny"
 	mutatedAnnotation = "lab.kplan.dev/mutated-by"
 	defaultTier       = "standard"
@@ -93,8 +95,8 @@ func (o *operator) admit(body []byte, decide func(*admissionv1.AdmissionRequest)
 	return k, &admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: resp}, nil
 }
 
-// validate denies objects that ask for it, and an ExternalSecret that the real
-// operator would deny too.
+// validate denies objects that ask for it, and some that the real operator would
+// deny too.
 func validate(req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if req.Operation == admissionv1.Delete {
 		return &admissionv1.AdmissionResponse{Allowed: true}
@@ -113,18 +115,49 @@ func validate(req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse 
 	case obj.GetLabels()[denyLabel] == "true":
 		return denied("metadata.labels[" + denyLabel + "]: objects that ask to be denied are denied")
 	}
-	if req.Kind.Group == groupESO && req.Kind.Kind == "ExternalSecret" {
-		// external-secrets/external-secrets: apis/externalsecrets/v1beta1/externalsecret_validator.go
-		data, _, _ := unstructured.NestedSlice(obj.Object, "spec", "data")
-		from, _, _ := unstructured.NestedSlice(obj.Object, "spec", "dataFrom")
-		if len(data)+len(from) == 0 {
-			return denied("either data or dataFrom should be specified")
+	if lacking := emptySpec[req.Kind.Group+"/"+req.Kind.Kind]; lacking.message != "" {
+		spec, _, _ := unstructured.NestedMap(obj.Object, "spec")
+		if !slices.ContainsFunc(lacking.fields, func(f string) bool { return !empty(spec[f]) }) {
+			return denied(lacking.message)
 		}
 	}
 	return &admissionv1.AdmissionResponse{Allowed: true}
 }
 
-// mutate gives a default for spec.tier and says in an annotation who did it.
+// emptySpec are real operators' denials of objects which their schemas admit:
+// one of the fields must have something.
+var emptySpec = map[string]struct {
+	fields  []string
+	message string
+}{
+	// external-secrets/external-secrets: apis/externalsecrets/v1beta1/externalsecret_validator.go
+	groupESO + "/ExternalSecret": {[]string{"data", "dataFrom"}, "either data or dataFrom should be specified"},
+	// cert-manager/cert-manager: internal/apis/certmanager/validation/certificate.go
+	groupCertManager + "/Certificate": {
+		[]string{"commonName", "dnsNames", "uris", "emailAddresses", "ipAddresses", "otherNames"},
+		`spec: Invalid value: "": at least one of commonName (from the commonName field or from a literalSubject), ` +
+			`dnsNames, uriSANs, ipAddresses, emailSANs or otherNames must be set`,
+	},
+	// ai-dynamo/dynamo: internal/webhook/validation/dynamographdeployment.go
+	"nvidia.com/DynamoGraphDeployment": {[]string{"services"}, "spec.services must have at least one service"},
+}
+
+func empty(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// mutate gives the lab's kinds a default for spec.tier, a CertificateRequest the
+// name of who asks, and says in an annotation who did it.
 func (o *operator) mutate(req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	resp := &admissionv1.AdmissionResponse{Allowed: true}
 	if req.Operation == admissionv1.Delete {
@@ -140,8 +173,13 @@ func (o *operator) mutate(req *admissionv1.AdmissionRequest) *admissionv1.Admiss
 		Value any    `json:"value"`
 	}
 	var ops []op
-	if spec, ok := obj.Object["spec"].(map[string]any); ok && spec["tier"] == nil {
+	spec, hasSpec := obj.Object["spec"].(map[string]any)
+	if hasSpec && req.Kind.Group == groupLab && spec["tier"] == nil {
 		ops = append(ops, op{"add", "/spec/tier", defaultTier})
+	}
+	if hasSpec && req.Kind.Kind == "CertificateRequest" && req.Kind.Group == groupCertManager {
+		// cert-manager/cert-manager: internal/webhook/admission/certificaterequest/identity
+		ops = append(ops, op{"add", "/spec/username", req.UserInfo.Username})
 	}
 	if obj.GetAnnotations() == nil {
 		ops = append(ops, op{"add", "/metadata/annotations", map[string]string{}})

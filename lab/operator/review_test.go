@@ -33,6 +33,9 @@ func TestValidate(t *testing.T) {
 		{name: "deletion", op: admissionv1.Delete, object: ``},
 		{name: "no object", object: `[`, denied: "read the object"},
 		{name: "external secret without data", group: groupESO, kind: "ExternalSecret", object: `{"spec":{}}`, denied: "either data or dataFrom should be specified"},
+		{name: "certificate without names", group: groupCertManager, kind: "Certificate", object: `{"spec":{"secretName":"tls","commonName":""}}`, denied: "at least one of commonName"},
+		{name: "certificate", group: groupCertManager, kind: "Certificate", object: `{"spec":{"dnsNames":["app"]}}`},
+		{name: "graph without services", group: "nvidia.com", kind: "DynamoGraphDeployment", object: `{"spec":{"services":{}}}`, denied: "spec.services must have at least one service"},
 		{name: "external secret", group: groupESO, kind: "ExternalSecret", object: `{"spec":{"dataFrom":[{}]}}`},
 	}
 	for _, tt := range tests {
@@ -55,10 +58,13 @@ func TestMutate(t *testing.T) {
 		`{"spec":{}}`: `[{"op":"add","path":"/spec/tier","value":"standard"},{"op":"add","path":"/metadata/annotations","value":{}},` + annotation + `]`,
 		`{"metadata":{"annotations":{"a":"b"}},"spec":{"tier":"high"}}`: `[` + annotation + `]`,
 	} {
-		resp := o.mutate(request(admissionv1.Create, "", "", object))
+		resp := o.mutate(request(admissionv1.Create, groupLab, "", object))
 		require.True(t, resp.Allowed)
 		require.JSONEq(t, want, string(resp.Patch))
 	}
+	who := request(admissionv1.Create, groupCertManager, "CertificateRequest", `{"spec":{}}`)
+	who.UserInfo.Username = "ann"
+	require.Contains(t, string(o.mutate(who).Patch), `{"op":"add","path":"/spec/username","value":"ann"}`)
 	require.Empty(t, o.mutate(request(admissionv1.Delete, "", "", "")).Patch)
 }
 

@@ -33,7 +33,7 @@ func (o *operator) makeCertificate(ctx context.Context) error {
 			o.log.Info("certificate found", "secret", o.cfg.CertSecret)
 			return o.certs.set(p)
 		}
-		if p, err = newPair(service, o.cfg.Namespace, o.cfg.CertFault, time.Now()); err != nil {
+		if p, err = newPair(serviceNames(service, o.cfg.Namespace), o.cfg.CertFault, time.Now()); err != nil {
 			return err
 		}
 		err = o.writeSecret(ctx, old, p)

@@ -26,6 +26,12 @@ type manifest struct {
 	object *unstructured.Unstructured
 	// source says where it was read, for errors: "store.yaml:9: document 2".
 	source string
+
+	// file is the path of the file, "" for an object of the plan; doc is the document
+	// in it, and at the object's path in that, or among the step's objects.
+	file string
+	doc  document
+	at   []any
 }
 
 func (m manifest) kind() schema.GroupKind { return m.object.GroupVersionKind().GroupKind() }
@@ -36,6 +42,17 @@ func (m manifest) id() string {
 		return m.object.GetKind() + "/" + ns + "/" + m.object.GetName()
 	}
 	return m.object.GetKind() + "/" + m.object.GetName()
+}
+
+// Sources tells where each of Objects was read, in the same order: "store.yaml:9:
+// document 2", or "objects[0]".
+func Sources(p *plan.Plan, spec plan.Apply) ([]string, error) {
+	manifests, err := read(p, spec)
+	sources := make([]string, len(manifests))
+	for i, m := range manifests {
+		sources[i] = m.source
+	}
+	return sources, err
 }
 
 // Objects reads the objects that an apply step of p sends; those that name no
@@ -86,7 +103,10 @@ func readFiles(files []string, dir string) ([]manifest, error) {
 		}
 		found, err := decode(io.LimitReader(f, maxFileBytes+1), shown)
 		errs = append(errs, err, f.Close())
-		out = append(out, found...)
+		for _, m := range found {
+			m.file = name
+			out = append(out, m)
+		}
 	}
 	return out, errors.Join(errs...)
 }
@@ -111,7 +131,10 @@ func decode(r io.Reader, name string) ([]manifest, error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", source, err))
 		}
-		out = append(out, found...)
+		for _, m := range found {
+			m.doc = doc
+			out = append(out, m)
+		}
 	}
 	return out, errors.Join(errs...)
 }
@@ -140,6 +163,7 @@ func split(src []byte) []document {
 		d := &docs[len(docs)-1]
 		blank := len(bytes.TrimSpace(bare)) == 0 || bytes.TrimSpace(bare)[0] == '#' || d.line == 0 && bare[0] == '%'
 		switch {
+		case blank && d.line == 0 && len(bytes.TrimSpace(bare)) > 0 && bytes.TrimSpace(bare)[0] == '#':
 		case blank && d.line == 0:
 			text = []byte("\n") // directives too: the parser wants dashes after them
 		case d.line == 0:
@@ -207,7 +231,10 @@ func inline(objects []map[string]any) ([]manifest, error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", source, err))
 		}
-		out = append(out, found...)
+		for _, m := range found {
+			m.at = append([]any{i}, m.at...)
+			out = append(out, m)
+		}
 	}
 	return out, errors.Join(errs...)
 }
@@ -231,7 +258,10 @@ func expand(fields map[string]any, source string) ([]manifest, error) {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("items[%d]: %w", i, err))
 			}
-			out = append(out, found...)
+			for _, m := range found {
+				m.at = append([]any{"items", i}, m.at...)
+				out = append(out, m)
+			}
 		}
 		return out, errors.Join(errs...)
 	}

@@ -97,7 +97,7 @@ func (r *run) prepare(ctx context.Context, pick func(manifest) bool) error {
 		case object.GetNamespace() == "":
 			object.SetNamespace(r.namespace)
 		}
-		it := &item{manifest: manifest{object, m.source}, phase: phaseOf(m.kind()), mapping: k.mapping, fresh: fresh}
+		it := &item{manifest: manifest{object: object, source: m.source}, phase: phaseOf(m.kind()), mapping: k.mapping, fresh: fresh}
 		it.client = r.session.Resource(k.mapping, object.GetNamespace())
 		r.items = append(r.items, it)
 	}

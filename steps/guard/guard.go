@@ -28,28 +28,45 @@ import (
 type Source func(context.Context, plan.Step) ([]*unstructured.Unstructured, error)
 
 // Find tells which steps' objects are intercepted by webhooks that the same
-// step, or one that does not come after it, brings. Steps whose objects cannot
-// be had are left out; the error joins why.
-func Find(ctx context.Context, p *plan.Plan, source Source, k Known) ([]runner.Guard, error) {
-	f := &finder{graph: p.Graph(), kinds: newKinds(k.Served)}
-	var problems []error
+// step, or one that does not come after it, brings to the same cluster; known
+// tells what is known of the clusters, by their names in the plan. Steps whose
+// objects cannot be had are left out; the error joins why.
+func Find(ctx context.Context, p *plan.Plan, source Source, known func(cluster string) Known) ([]runner.Guard, error) {
+	var (
+		finders  []*finder
+		problems []error
+		graph    = p.Graph()
+	)
 	for _, s := range p.Steps {
 		objects, err := source(ctx, s)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("step %q: %w", s.Name, err))
 		}
-		f.steps = append(f.steps, &step{name: s.Name, charted: s.Helm != nil, objects: objects})
+		cluster := p.StepCluster(s)
+		i := slices.IndexFunc(finders, func(f *finder) bool { return p.SameCluster(f.cluster, cluster) })
+		if i < 0 {
+			i = len(finders)
+			k := known(cluster)
+			finders = append(finders, &finder{graph: graph, cluster: cluster, known: k, kinds: newKinds(k.Served)})
+		}
+		finders[i].steps = append(finders[i].steps, &step{name: s.Name, charted: s.Helm != nil, objects: objects})
 	}
-	for _, s := range f.steps {
-		problems = append(problems, f.read(s)...)
+	var guards []runner.Guard
+	for _, f := range finders {
+		for _, s := range f.steps {
+			problems = append(problems, f.read(s)...)
+		}
+		f.matcher = match.Matcher{Cluster: match.Cluster{Labels: f.labels(f.known.Labels), Resources: &f.kinds.resources}}
+		guards = append(guards, f.guards(ctx)...)
 	}
-	f.matcher = match.Matcher{Cluster: match.Cluster{Labels: f.labels(k.Labels), Resources: &f.kinds.resources}}
-	return f.guards(ctx), errors.Join(problems...)
+	return guards, errors.Join(problems...)
 }
 
-// finder holds the objects of a plan.
+// finder holds the objects of a plan for one cluster.
 type finder struct {
 	graph      *plan.Graph
+	cluster    string
+	known      Known
 	steps      []*step
 	kinds      *kinds
 	namespaces map[string]map[string]string

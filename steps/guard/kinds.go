@@ -92,6 +92,22 @@ func (k *kinds) resource(gvk schema.GroupVersionKind) (schema.GroupVersionResour
 	return plural, !slices.Contains(clusterScoped, gvk.GroupKind())
 }
 
+// Namespaced tells of kinds whether their objects have namespaces: of those that
+// CRDs among the objects define, and of those of Kubernetes itself. Others are
+// taken to have.
+func Namespaced(objects []*unstructured.Unstructured) func(schema.GroupVersionKind) bool {
+	k := newKinds(nil)
+	for _, o := range objects {
+		if o.GetKind() == "CustomResourceDefinition" {
+			_ = k.add(o) // one that means nothing defines no kind
+		}
+	}
+	return func(gvk schema.GroupVersionKind) bool {
+		_, namespaced := k.resource(gvk)
+		return namespaced
+	}
+}
+
 // clusterScoped are the kinds of Kubernetes itself that have no namespace
 // (kubectl api-resources --namespaced=false, Kubernetes v1.36), but for those
 // that charts cannot bring.

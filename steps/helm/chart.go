@@ -31,7 +31,7 @@ type Chart struct {
 	spec      plan.Helm
 	release   string
 	namespace string
-	source    source
+	source    *source
 }
 
 // NewChart makes the chart of a helm step of p; namespace is that of a release
@@ -42,7 +42,7 @@ func NewChart(p *plan.Plan, step plan.Step, namespace string) (*Chart, error) {
 	if problems := validation.IsDNS1123Label(c.namespace); len(problems) > 0 {
 		return nil, fmt.Errorf("namespace %q: %s", c.namespace, problems[0])
 	}
-	c.source = source{spec: spec, path: p.Abs(spec.Chart), turn: make(chan struct{}, 1)}
+	c.source = &source{spec: spec, path: p.Abs(spec.Chart), turn: make(chan struct{}, 1)}
 	return c, nil
 }
 
@@ -88,7 +88,11 @@ func (s *source) open(ctx context.Context) (*chart.Chart, error) {
 		if ctx.Err() == nil && runner.HintOf(err) == "" {
 			err = runner.WithHint(err, fetchHint(s.spec))
 		}
-		return nil, withoutPasswords(err, s.spec.Chart, s.spec.Repo)
+		away := ctx.Err() == nil && isUnreachable(err)
+		if err = withoutPasswords(err, s.spec.Chart, s.spec.Repo); away {
+			err = &UnreachableError{err}
+		}
+		return nil, err
 	}
 	ch, err := loader.LoadArchive(bytes.NewReader(archive))
 	if err != nil {

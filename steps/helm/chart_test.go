@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,7 @@ import (
 	"helm.sh/helm/v3/pkg/repo"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/helm"
 )
 
@@ -89,4 +91,37 @@ func TestRenderEndsWithItsContext(t *testing.T) {
 	_, err = c.Render(ctx, helm.Capabilities{})
 
 	require.ErrorIs(t, err, stopped)
+}
+
+// A repository that is away, or has trouble of its own, may do later; one that
+// answers may not. The address's password does not make a difference, nor show.
+func TestUnreachableRepository(t *testing.T) {
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	answering := func(code int) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	for name, c := range map[string]struct {
+		repo        string
+		unreachable bool
+	}{
+		"nobody listens":    {closed.URL, true},
+		"with a password":   {strings.Replace(closed.URL, "://", "://me:hunter2@", 1), true},
+		"has trouble":       {answering(http.StatusBadGateway), true},
+		"asks for time":     {answering(http.StatusTooManyRequests), true},
+		"has no such page":  {answering(http.StatusNotFound), false},
+		"wants credentials": {answering(http.StatusUnauthorized), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			chart, err := helm.NewChart(&plan.Plan{}, plan.Step{Name: "s", Helm: &plan.Helm{Chart: "x", Repo: c.repo}}, "default")
+			require.NoError(t, err)
+			_, err = chart.Render(t.Context(), helm.Capabilities{})
+			var away *helm.UnreachableError
+			require.Equal(t, c.unreachable, errors.As(err, &away), "%v", err)
+			require.NotContains(t, err.Error(), "hunter2")
+			require.NotEmpty(t, runner.HintOf(err))
+		})
+	}
 }

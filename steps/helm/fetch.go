@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"helm.sh/helm/v3/pkg/getter"
 	"helm.sh/helm/v3/pkg/registry"
 	"helm.sh/helm/v3/pkg/repo"
+	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -146,6 +148,36 @@ func absentVersion(version string, there []string) error {
 	return runner.WithHint(runner.Permanent(err), hint)
 }
 
+// UnreachableError says that a registry or repository could not be reached, or
+// that it asked for time.
+type UnreachableError struct{ error }
+
+func (e *UnreachableError) Unwrap() error { return e.error }
+
+// answerError is a repository's answer that is no success.
+type answerError struct {
+	address string
+	answer  *http.Response
+}
+
+func (e *answerError) Error() string { return e.address + " answered " + e.answer.Status }
+
+// isUnreachable tells whether the same request may do later.
+func isUnreachable(err error) bool {
+	if e := (*answerError)(nil); errors.As(err, &e) {
+		return passes(e.answer.StatusCode)
+	}
+	if e := (*errcode.ErrorResponse)(nil); errors.As(err, &e) {
+		return passes(e.StatusCode)
+	}
+	return errors.As(err, new(*url.Error)) || errors.As(err, new(*net.OpError)) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// passes tells whether an HTTP status is of a server that has trouble of its own.
+func passes(code int) bool {
+	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout
+}
+
 // page reads pages of a repository. User and password of its address are sent
 // to no other host.
 type page struct {
@@ -175,7 +207,7 @@ func (p *page) Get(address string, _ ...getter.Option) (*bytes.Buffer, error) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s", req.URL.Redacted(), resp.Status)
+		return nil, &answerError{req.URL.Redacted(), resp}
 	}
 	var b bytes.Buffer
 	n, err := io.Copy(&b, io.LimitReader(resp.Body, largest+1))

@@ -53,13 +53,14 @@ type Action struct {
 
 var _ runner.Action = (*Action)(nil)
 
-// New makes the action of a helm step of p. Its values files are read in Run.
-func New(p *plan.Plan, step plan.Step, session *kube.Session) (*Action, error) {
-	c, err := NewChart(p, step, session.Cluster.Namespace())
-	if err != nil {
-		return nil, err
+// New makes the action that installs a chart, into the cluster's default
+// namespace if its step names none. Its values files are read in Run.
+func New(c *Chart, session *kube.Session) *Action {
+	here := *c
+	if c.spec.Namespace == "" {
+		here.namespace = session.Cluster.Namespace()
 	}
-	return &Action{c, session}, nil
+	return &Action{&here, session}
 }
 
 // Run installs or upgrades the release, and waits as the step says.

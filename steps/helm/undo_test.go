@@ -45,11 +45,11 @@ func TestUndoIsBounded(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	stepOf := func(wait plan.WaitFor, values map[string]any) *Action {
-		a, err := New(&plan.Plan{}, plan.Step{Name: "never", Helm: &plan.Helm{
+		c, err := NewChart(&plan.Plan{}, plan.Step{Name: "never", Helm: &plan.Helm{
 			Chart: dir, Namespace: ns, Wait: wait, OnFailure: plan.RollbackRelease, Values: values,
-		}}, session)
+		}}, ns)
 		require.NoError(t, err)
-		return a
+		return New(c, session)
 	}
 	require.NoError(t, stepOf(plan.WaitNone, nil).Run(t.Context(), log{}))
 

@@ -29,7 +29,7 @@ func objectsOf(owners standing.Owners, step plan.Step) (objects, error) {
 	var o objects
 	spec := *step.Webhook
 	read := func(files ...string) ([]*unstructured.Unstructured, error) {
-		return apply.Objects(owners.Plan, plan.Apply{Files: files, Namespace: cmp.Or(spec.Namespace, owners.Namespace)})
+		return apply.Objects(owners.Plan.In(step), plan.Apply{Files: files, Namespace: cmp.Or(spec.Namespace, owners.Namespace)})
 	}
 	var err error
 	if o.files, err = read(spec.Files...); err != nil {
@@ -95,18 +95,18 @@ func canariesOf(spec plan.Canary, read func(...string) ([]*unstructured.Unstruct
 	return canaries, nil
 }
 
-// laterObjects are those of the apply steps that need the named step, directly or
-// not. Faults in their files are for them to tell.
+// laterObjects are those of the apply steps on the same cluster that need the named
+// step, directly or not. Faults in their files are for them to tell.
 func laterObjects(owners standing.Owners, name string) []*unstructured.Unstructured {
 	later := owners.Plan.Graph().Descendants(name)
 	var all []*unstructured.Unstructured
-	for _, s := range owners.Plan.Steps {
+	for _, s := range owners.Steps() {
 		if s.Apply == nil || !slices.Contains(later, s.Name) {
 			continue
 		}
 		spec := *s.Apply
 		spec.Namespace = cmp.Or(spec.Namespace, owners.Namespace)
-		if found, err := apply.Objects(owners.Plan, spec); err == nil {
+		if found, err := apply.Objects(owners.Plan.In(s), spec); err == nil {
 			all = append(all, found...)
 		}
 	}

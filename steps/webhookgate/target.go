@@ -41,7 +41,7 @@ func targetOf(owners standing.Owners, spec plan.Webhook) (target, error) {
 			return e.Kind == webhook.Conversion || e.FailurePolicy == admissionv1.Fail
 		}
 	case spec.Release != "":
-		release := cmp.Or(spec.Namespace, namespaceOf(owners.Plan, spec.Release), owners.Namespace) + "/" + spec.Release
+		release := cmp.Or(spec.Namespace, namespaceOf(owners, spec.Release), owners.Namespace) + "/" + spec.Release
 		t.what = "webhooks of release " + release
 		t.hint = "does the chart bring any? see them with: helm get manifest -n " + strings.Replace(release, "/", " ", 1)
 		t.wants = func(e webhook.Entry) bool { return e.Owner.Release == release }
@@ -66,9 +66,9 @@ func targetOf(owners standing.Owners, spec plan.Webhook) (target, error) {
 	return t, nil
 }
 
-// namespaceOf finds the namespace of a release of the plan; "" when none says it.
-func namespaceOf(p *plan.Plan, release string) string {
-	for _, s := range p.Steps {
+// namespaceOf finds the namespace of a release of the plan on the cluster; "" when none says it.
+func namespaceOf(owners standing.Owners, release string) string {
+	for _, s := range owners.Steps() {
 		if s.Helm != nil && s.ReleaseName() == release {
 			return s.Helm.Namespace
 		}

@@ -31,7 +31,7 @@ func byLabel(_ Target, u *unstructured.Unstructured) Reading {
 }
 
 func boardOf(w Wait) (*board, flock) {
-	s := &Session{Cluster: &Cluster{namespace: "default"}}
+	s := &Session{Cluster: &Cluster{Access: &Access{namespace: "default"}}}
 	if w.Judge == nil {
 		w.Judge = byLabel
 	}

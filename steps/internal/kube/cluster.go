@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -27,6 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -41,78 +43,113 @@ const (
 	maxVersionBodyBytes = 64 << 10
 )
 
+// recently is how long a cluster that answered is taken to be reachable.
+const recently = 5 * time.Second
+
 // Cluster is one API server for the length of one run: its address and
 // credentials, and what all steps share. It is safe for concurrent use.
 type Cluster struct {
-	config    *rest.Config
-	loader    clientcmd.ClientConfig
-	namespace string
-	context   string
+	*Access
 	discovery discovery.CachedDiscoveryInterface
 	deferred  *restmapper.DeferredDiscoveryRESTMapper
 	mapper    meta.RESTMapper // knows short names too
+
+	// heard is when the API server last answered, in nanoseconds of Unix time.
+	heard atomic.Int64
 
 	mu        sync.Mutex
 	refreshed time.Time // when the discovery cache was last dropped
 }
 
-// Connect reads the kubeconfig that flags name and asks the API server for its
-// version, so that a cluster which cannot be used is found out before the
-// first step starts. userAgent names the program in the server's audit log.
+// Connect reads the kubeconfig that flags name, and connects to the cluster.
+func Connect(ctx context.Context, flags *genericclioptions.ConfigFlags, userAgent string) (*Cluster, error) {
+	access, err := FromFlags(flags)
+	if err != nil {
+		return nil, err
+	}
+	return access.Connect(ctx, userAgent)
+}
+
+// Connect asks the API server for its version, so that a cluster which cannot
+// be used is found out before a step works on it. userAgent names the program
+// in the server's audit log. The access must not be used for another one.
 //
 // Client-side rate limiting is off where the server has API Priority and
 // Fairness, which every server since Kubernetes 1.20 has unless it was turned
 // off; the server says so by a header on each answer.
-func Connect(ctx context.Context, flags *genericclioptions.ConfigFlags, userAgent string) (*Cluster, error) {
-	access, err := load(flags)
-	if err != nil {
-		return nil, configError{err}
-	}
-	config := access.config
+func (a *Access) Connect(ctx context.Context, userAgent string) (*Cluster, error) {
+	config := a.config
 	config.UserAgent = userAgent
 	config.Timeout = 0 // watches last; contexts bound the rest
 	config.QPS = -1    // the first requests decide
 	config.WarningHandler = rest.NoWarnings{}
 
-	fair, err := preflight(ctx, config)
+	c := &Cluster{Access: a}
+	fair, err := c.preflight(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !fair {
 		config.QPS, config.Burst = throttledQPS, throttledBurst
 	}
-	client, err := discovery.NewDiscoveryClientForConfig(config)
+	return c, c.discover()
+}
+
+// Unconnected is a cluster that nobody can talk to, with a default namespace: what
+// a step does can be checked with it as far as that takes no cluster.
+func Unconnected(namespace string) *Cluster {
+	c := &Cluster{Access: &Access{
+		// Port 0 is never listened at.
+		config: &rest.Config{Host: "https://0.0.0.0:0"}, namespace: namespace,
+		loader: clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), nil),
+	}}
+	if err := c.discover(); err != nil {
+		panic(err) // the address above is good
+	}
+	return c
+}
+
+// discover makes what the steps ask for kinds.
+func (c *Cluster) discover() error {
+	client, err := discovery.NewDiscoveryClientForConfig(c.Config())
 	if err != nil {
-		return nil, fmt.Errorf("making the discovery client: %w", err)
+		return fmt.Errorf("making the discovery client: %w", err)
 	}
-	c := &Cluster{
-		config:    config,
-		loader:    flags.ToRawKubeConfigLoader(),
-		namespace: access.namespace,
-		context:   access.context,
-		discovery: memory.NewMemCacheClient(client),
-	}
+	c.discovery = memory.NewMemCacheClient(client)
 	c.deferred = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
 	c.mapper = restmapper.NewShortcutExpander(c.deferred, c.discovery, nil)
-	return c, nil
+	return nil
+}
+
+// Reach asks the API server whether it is there, unless it answered something
+// in the last seconds. The error names the cluster and the cause.
+func (c *Cluster) Reach(ctx context.Context) error {
+	if c.keys != nil && c.keys.hasMoved() {
+		return &MovedError{c.what(), c.keys.source.Name}
+	}
+	if time.Since(time.Unix(0, c.heard.Load())) < recently {
+		return nil
+	}
+	_, err := c.preflight(ctx)
+	return err
 }
 
 // preflight asks for /version once: it proves address, TLS and credentials,
 // and tells whether the server has priority and fairness.
-func preflight(ctx context.Context, config *rest.Config) (fair bool, err error) {
+func (c *Cluster) preflight(ctx context.Context) (fair bool, err error) {
 	bound := connectTimeout
-	if config.ExecProvider != nil || config.AuthProvider != nil {
+	if c.config.ExecProvider != nil || c.config.AuthProvider != nil {
 		bound = interactiveTimeout
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("no answer within %s", bound))
 	defer cancel()
 
-	client, err := rest.HTTPClientFor(config)
+	client, err := rest.HTTPClientFor(c.Config())
 	if err != nil {
 		return false, runner.WithHint(fmt.Errorf("kubeconfig cannot be used: %w", err),
 			"check the certificates and credentials in the kubeconfig")
 	}
-	url, _, err := rest.DefaultServerUrlFor(config)
+	url, _, err := rest.DefaultServerUrlFor(c.config)
 	if err != nil {
 		return false, runner.WithHint(fmt.Errorf("kubeconfig has a bad server address: %w", err),
 			"check the cluster's server in the kubeconfig")
@@ -126,54 +163,69 @@ func preflight(ctx context.Context, config *rest.Config) (fair bool, err error) 
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return false, unreachable(config.Host, err)
+		return false, c.unreachable(err)
 	}
 	defer resp.Body.Close()
 	fair = resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) != ""
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxVersionBodyBytes))
 	if err != nil {
-		return false, unreachable(config.Host, err)
+		return false, c.unreachable(err)
 	}
+	return fair, c.judge(resp, body)
+}
+
+// judge says what is wrong with an answer to the request for the version.
+func (c *Cluster) judge(resp *http.Response, body []byte) error {
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized:
-		return false, runner.WithHint(
-			runner.Permanent(fmt.Errorf("cluster %s does not accept the credentials in the kubeconfig", config.Host)),
+		return runner.WithHint(
+			runner.Permanent(fmt.Errorf("%s does not accept the credentials in the kubeconfig", c.what())),
 			"they may have expired: log in again, then check with kubectl auth whoami")
 	case resp.StatusCode == http.StatusForbidden, resp.StatusCode == http.StatusTooManyRequests:
-		return fair, nil // it is there, and knows us
+		return nil // it is there, and knows us
 	case resp.StatusCode != http.StatusOK:
-		return false, runner.WithHint(
-			fmt.Errorf("cluster %s answered %q when asked for its version", config.Host, resp.Status),
+		return runner.WithHint(
+			fmt.Errorf("%s answered %q when asked for its version", c.what(), resp.Status),
 			"is this the address of a Kubernetes API server, and is it healthy? try kubectl get --raw /livez")
 	}
 	var info version.Info
 	if err := json.Unmarshal(body, &info); err != nil || info.GitVersion == "" {
-		return false, runner.WithHint(
-			fmt.Errorf("cluster %s answered, but not as a Kubernetes API server does", config.Host),
+		return runner.WithHint(
+			fmt.Errorf("%s answered, but not as a Kubernetes API server does", c.what()),
 			"check the cluster's server in the kubeconfig")
 	}
-	return fair, nil
+	return nil
 }
-
-// About names the cluster for people: "context kind-x, https://127.0.0.1:6443".
-// What an address may hold of credentials is left out.
-func (c *Cluster) About() string {
-	server := c.config.Host
-	if u, _, err := rest.DefaultServerUrlFor(c.config); err == nil {
-		u.User, u.RawQuery, u.Fragment = nil, "", ""
-		server = strings.TrimSuffix(u.String(), "/")
-	}
-	if c.context == "" {
-		return server
-	}
-	return "context " + c.context + ", " + server
-}
-
-// Namespace is the default namespace: that of --namespace, else of the context.
-func (c *Cluster) Namespace() string { return c.namespace }
 
 // Config is a copy of the base configuration, whose transport holds nothing.
-func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
+func (c *Cluster) Config() *rest.Config { return c.configFor(nil) }
+
+// configFor is a copy of the base configuration for some protocols of HTTP; nil
+// means all.
+func (c *Cluster) configFor(protocols []string) *rest.Config {
+	config := rest.CopyConfig(c.config)
+	config.NextProtos = protocols
+	if c.keys != nil {
+		config.Wrap(func(http.RoundTripper) http.RoundTripper { return &renewing{c.keys, protocols} })
+	}
+	config.Wrap(func(base http.RoundTripper) http.RoundTripper { return listening{c, base} })
+	return config
+}
+
+// listening notes when the API server answers.
+type listening struct {
+	cluster *Cluster
+	base    http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l listening) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := l.base.RoundTrip(req)
+	if err == nil && resp.StatusCode != http.StatusUnauthorized {
+		l.cluster.heard.Store(time.Now().UnixNano())
+	}
+	return resp, err
+}
 
 // Refresh drops what is known of the server's kinds; call it after a
 // CustomResourceDefinition was established.

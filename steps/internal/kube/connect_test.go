@@ -147,7 +147,7 @@ func TestConnectTellsWhatIsWrong(t *testing.T) {
 }
 
 func TestAbout(t *testing.T) {
-	for want, c := range map[string]*Cluster{
+	for want, c := range map[string]*Access{
 		"context kind-x, https://127.0.0.1:6443": {context: "kind-x", config: &rest.Config{Host: "https://127.0.0.1:6443"}},
 		"context prod, https://api.example.io/k8s/clusters/c-1": {
 			context: "prod", config: &rest.Config{Host: "https://admin:secret@api.example.io/k8s/clusters/c-1?token=secret"},

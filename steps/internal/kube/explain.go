@@ -142,8 +142,11 @@ func Owners(err error) []string {
 	return owners
 }
 
-// unreachable says that the cluster at host did not answer at all.
-func unreachable(host string, err error) error {
+// unreachable says that the cluster did not answer at all.
+func (a *Access) unreachable(err error) error {
+	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+		return refused // it did answer
+	}
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -152,8 +155,22 @@ func unreachable(host string, err error) error {
 	if hint == "" {
 		hint = "check that the address in the kubeconfig is right and that this machine can reach it"
 	}
-	return runner.WithHint(fmt.Errorf("cluster %s cannot be reached: %w", host, short(err)), hint)
+	return runner.WithHint(&UnreachableError{a.what(), short(err)}, hint)
 }
+
+// UnreachableError says that a cluster did not answer at all.
+type UnreachableError struct {
+	// Cluster names the cluster with its address, for people.
+	Cluster string
+	Cause   error
+}
+
+func (e *UnreachableError) Error() string {
+	return e.Cluster + " cannot be reached: " + e.Cause.Error()
+}
+
+// Unwrap gives Cause.
+func (e *UnreachableError) Unwrap() error { return e.Cause }
 
 // short leaves out the method and address that net/http puts before the cause.
 func short(err error) error {

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -27,15 +26,18 @@ func (e configError) Unwrap() error { return e.error }
 // Usage tells the command line that the user's input is at fault.
 func (e configError) Usage() bool { return true }
 
-// access is what the kubeconfig and the flags say together.
-type access struct {
-	config    *rest.Config
-	namespace string
-	context   string // its name; empty when none is used
+// FromFlags reads the kubeconfig that kubectl's flags name, and tells faults in it
+// apart. A fault is an error with a method Usage, for the command line.
+func FromFlags(flags *genericclioptions.ConfigFlags) (*Access, error) {
+	a, err := load(flags, "--context")
+	if err != nil {
+		return nil, configError{err}
+	}
+	return a, nil
 }
 
-// load reads the kubeconfig and tells faults in it apart.
-func load(flags *genericclioptions.ConfigFlags) (*access, error) {
+// load reads a kubeconfig; by says how its user picks a context.
+func load(flags *genericclioptions.ConfigFlags, by string) (*Access, error) {
 	loader := flags.ToRawKubeConfigLoader()
 	raw, err := loader.RawConfig()
 	switch {
@@ -56,19 +58,19 @@ func load(flags *genericclioptions.ConfigFlags) (*access, error) {
 		return nil, runner.WithHint(errors.New("no cluster is configured"),
 			"set KUBECONFIG or --kubeconfig to the kubeconfig of a cluster; kplan also reads ~/.kube/config")
 	}
-	if err := checkContext(flags, raw); err != nil {
+	if err := checkContext(flags, raw, by); err != nil {
 		return nil, err
 	}
 	config, err := flags.ToRESTConfig()
 	if err != nil {
 		return nil, runner.WithHint(fmt.Errorf("kubeconfig cannot be used: %w", err),
-			"pick another context with --context, or mend the kubeconfig")
+			"pick another context with "+by+", or mend the kubeconfig")
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig has no usable namespace: %w", err)
 	}
-	return &access{config, namespace, contextOf(flags, raw)}, nil
+	return &Access{config: config, loader: loader, namespace: namespace, context: contextOf(flags, raw)}, nil
 }
 
 // missingFiles are those that KUBECONFIG names and that are not there: client-go
@@ -87,23 +89,24 @@ func contextOf(flags *genericclioptions.ConfigFlags, raw clientcmdapi.Config) st
 	return cmp.Or(deref(flags.Context), raw.CurrentContext)
 }
 
-// checkContext refuses contexts that are not there, or whose cluster or user is not.
-func checkContext(flags *genericclioptions.ConfigFlags, raw clientcmdapi.Config) error {
+// checkContext refuses contexts that are not there, or whose cluster or user is
+// not; by says how the user picks one.
+func checkContext(flags *genericclioptions.ConfigFlags, raw clientcmdapi.Config, by string) error {
 	name := contextOf(flags, raw)
 	used := raw.Contexts[name]
 	switch {
 	case name == "" && deref(flags.ClusterName) == "" && deref(flags.APIServer) == "" && len(raw.Contexts) > 0:
-		return runner.WithHint(errors.New("kubeconfig has no current context"), "pick one with --context; "+contextNames(raw))
+		return runner.WithHint(errors.New("kubeconfig has no current context"), "pick one with "+by+"; "+contextNames(raw))
 	case name == "":
 		return nil
 	case used == nil:
 		return runner.WithHint(fmt.Errorf("kubeconfig has no context %q", name), contextNames(raw))
 	case raw.Clusters[used.Cluster] == nil && deref(flags.ClusterName) == "" && deref(flags.APIServer) == "":
 		return runner.WithHint(fmt.Errorf("kubeconfig has no cluster %q, which its context %q names", used.Cluster, name),
-			"pick another context with --context, or mend the kubeconfig")
+			"pick another context with "+by+", or mend the kubeconfig")
 	case used.AuthInfo != "" && raw.AuthInfos[used.AuthInfo] == nil && deref(flags.AuthInfoName) == "":
 		return runner.WithHint(fmt.Errorf("kubeconfig has no user %q, which its context %q names", used.AuthInfo, name),
-			"pick another context with --context, or mend the kubeconfig")
+			"pick another context with "+by+", or mend the kubeconfig")
 	}
 	return nil
 }

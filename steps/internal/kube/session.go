@@ -41,10 +41,10 @@ type Options struct {
 
 // Session makes the clients of one step.
 func (c *Cluster) Session(o Options) (*Session, error) {
-	config := rest.CopyConfig(c.config)
+	config := c.Config()
 	if o.Fresh {
 		// HTTP/2 would share one connection among requests.
-		config.NextProtos = []string{"http/1.1"}
+		config = c.configFor([]string{"http/1.1"})
 		config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return closing{rt} })
 	}
 	if o.Wrap != nil {

@@ -29,9 +29,9 @@ func TestSessionFresh(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	c := &Cluster{config: &rest.Config{
+	c := &Cluster{Access: &Access{config: &rest.Config{
 		Host: server.URL, BearerToken: "secret-token", TLSClientConfig: rest.TLSClientConfig{Insecure: true},
-	}}
+	}}}
 	for _, tt := range []struct {
 		fresh bool
 		want  int64

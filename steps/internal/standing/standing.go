@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -58,9 +59,11 @@ func (o *once) Report(r runner.Report) {
 	o.reporter.Report(r)
 }
 
-// Owners knows which step of a plan brings what.
+// Owners knows which step of a plan brings what to a cluster.
 type Owners struct {
 	Plan *plan.Plan
+	// Cluster is the plan's name for the cluster.
+	Cluster string
 	// Namespace is that of releases whose step names none.
 	Namespace string
 }
@@ -83,12 +86,23 @@ func (o Owners) Of(owner webhook.Owner) string {
 
 // Installer is the step that brings what an owner owns; "" when the plan has none.
 func (o Owners) Installer(owner webhook.Owner) string {
-	for _, s := range o.Plan.Steps {
+	for _, s := range o.Steps() {
 		if s.Helm != nil && owner.Release != "" && owner.Release == cmp.Or(s.Helm.Namespace, o.Namespace)+"/"+s.ReleaseName() {
 			return s.Name
 		}
 	}
 	return ""
+}
+
+// Steps are the plan's steps on the cluster.
+func (o Owners) Steps() iter.Seq2[int, plan.Step] {
+	return func(yield func(int, plan.Step) bool) {
+		for i, s := range o.Plan.Steps {
+			if o.Plan.SameCluster(o.Plan.StepCluster(s), o.Cluster) && !yield(i, s) {
+				return
+			}
+		}
+	}
 }
 
 // Hint says what people can do about a webhook that gives no answer. The

@@ -31,7 +31,8 @@ type plain struct {
 	Options
 	buf   bytes.Buffer
 	x     runner.Execution
-	width int // of the column of step names
+	width int  // of the column of step names
+	many  bool // the plan has several clusters
 	said  map[string]*said
 }
 
@@ -122,6 +123,8 @@ func (p *plain) step(e runner.Event, s *runner.Step, before runner.State) {
 		p.stands(e, s)
 	case runner.TypeLog:
 		p.tell(e.Time, s, "log", "2", e.Message)
+	case runner.TypeOutputs:
+		p.tell(e.Time, s, string(e.Type), "2", outputs(e.Outputs))
 	case runner.TypeResult, runner.TypePlan, runner.TypeGuards, runner.TypeCancel, runner.TypeDone:
 	}
 }
@@ -131,6 +134,7 @@ func (p *plain) begin(e runner.Event) {
 		p.width = max(p.width, min(utf8.RuneCountInString(s.Name), widest))
 		p.said[s.Name] = &said{holds: map[string]*episode{}, stands: map[string]stand{}}
 	}
+	p.many = manyClusters(&p.x)
 	p.line(e.Time, "", "plan", "1", joined(" on ", fmt.Sprintf("%s: %s", e.Plan, count(len(e.Steps), "step")), e.Message))
 }
 
@@ -147,6 +151,9 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 		}
 		p.said[s.Name].paced = e.Time // steps that end at once need no progress
 		text = fmt.Sprintf("attempt %d/%d", e.Attempt, e.Attempts)
+		if p.many && s.Cluster != "" {
+			text += " on " + s.Cluster
+		}
 	case runner.StateRetrying:
 		text = fmt.Sprintf("attempt %d/%d failed: %s\nnext attempt within %s", e.Attempt, e.Attempts, e.Error, brief(s.Delay))
 	case runner.StateSucceeded, runner.StateUnchanged:
@@ -155,6 +162,7 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 		if text = e.Error; e.Attempt > 0 {
 			text = fmt.Sprintf("after %s, attempt %d/%d: %s", brief(s.Elapsed(e.Time)), e.Attempt, e.Attempts, e.Error)
 		}
+		text = joined("\n", text, e.Message)
 	case runner.StateBlocked, runner.StateSkipped, runner.StateCancelled:
 		text = joined(": ", e.Message, e.Error)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,9 +154,15 @@ func restarts(ctx context.Context, r runner.Reporter) error {
 
 func step(name string, retries int, needs ...string) plan.Step {
 	return plan.Step{
-		Name: name, Needs: needs, Helm: &plan.Helm{},
+		Name: name, Needs: plan.Needs(needs...), Helm: &plan.Helm{},
 		Retry: &plan.Retry{InstallRetries: retries, RetryDelaySeconds: 30},
 	}
+}
+
+// on says which cluster a step works on.
+func on(cluster string, s plan.Step) plan.Step {
+	s.Cluster = cluster
+	return s
 }
 
 // recordings are the runs under testdata/events.
@@ -181,6 +188,35 @@ var recordings = map[string]struct {
 		steps: []plan.Step{step("maps", 1)},
 		do:    map[string]do{"maps": restarts},
 	},
+	"stages": {
+		steps: []plan.Step{
+			on("regional", step("operator", 2)), on("regional", step("address", 1, "operator")),
+			on("child", plan.Step{Name: "agent", Needs: plan.Needs("address"), Helm: &plan.Helm{}, Retry: &plan.Retry{
+				InstallRetries: 3, RetryDelaySeconds: 5, Multiplier: 2, On: []plan.RetryOn{plan.RetryNetwork},
+			}}),
+			on("child", plan.Step{Name: "dashboards", Helm: &plan.Helm{}, Skip: "not picked by --tags core"}),
+			on("child", plan.Step{Name: "rollback", Needs: []plan.Need{{Step: "agent", On: plan.NeedFailure}}, Helm: &plan.Helm{}}),
+			on("child", plan.Step{Name: "report", Last: true, Helm: &plan.Helm{}}),
+		},
+		do: map[string]do{
+			"operator": waiting(2 * time.Second),
+			"address": func(_ context.Context, r runner.Reporter) error {
+				r.Report(runner.Report{
+					Type: runner.TypeOutputs, Sensitive: []string{"token"},
+					Outputs: map[string]any{"host": "a.example.com", "ports": []any{80, 443}, "token": "t0p"},
+				})
+				return nil
+			},
+			"agent":    fails(errors.New("t0p is no token")),
+			"rollback": waiting(time.Second),
+			"report":   waiting(time.Second),
+		},
+	},
+	"interrupt-finally": {
+		steps:  []plan.Step{step("web", 1), {Name: "clean", Last: true, Helm: &plan.Helm{}}},
+		do:     map[string]do{"web": waiting(25 * time.Second), "clean": waiting(time.Second)},
+		cancel: 3 * time.Second,
+	},
 	"interrupt": {
 		steps:  []plan.Step{step("race", 1), step("later", 1, "race")},
 		do:     map[string]do{"race": guarded(2)},
@@ -202,6 +238,7 @@ func TestRecord(t *testing.T) {
 				record := NewJSON(&out)
 				r := runner.Runner{
 					About:    "context \x1b[2Jdemo, https://192.0.2.1:6443",
+					Redact:   func(s string) string { return strings.ReplaceAll(s, "t0p", "(sensitive)") },
 					Parallel: 4, Observers: []runner.Observer{record},
 					Resolve: func(s plan.Step) (runner.Action, error) { return rec.do[s.Name], nil },
 				}

@@ -1,8 +1,11 @@
 package ui
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -15,6 +18,12 @@ func summarize(w io.Writer, x *runner.Execution, o Options) {
 	rows := [][]string{{"STEP", "STATE", "ATTEMPT", "REVISION", "TIME", "NOTE"}}
 	for _, s := range x.Steps() {
 		rows = append(rows, row(x, s))
+	}
+	if manyClusters(x) {
+		rows[0] = slices.Insert(rows[0], 2, "CLUSTER")
+		for i, s := range x.Steps() {
+			rows[i+1] = slices.Insert(rows[i+1], 2, Clean(clusterOf(s)))
+		}
 	}
 	fmt.Fprintln(w)
 	table(w, rows, o)
@@ -39,8 +48,48 @@ func row(x *runner.Execution, s *runner.Step) []string {
 	return []string{Clean(s.Name), string(s.State), attempt, revision, took, Clean(note(x, s))}
 }
 
+// manyClusters tells whether the steps of a run work on more than one cluster.
+func manyClusters(x *runner.Execution) bool {
+	steps := x.Steps()
+	return slices.ContainsFunc(steps, func(s *runner.Step) bool { return s.Cluster != steps[0].Cluster })
+}
+
+// clusterOf is the cluster that a step works on: one of the plan's, or that of the
+// command line.
+func clusterOf(s *runner.Step) string {
+	if s.Cluster == "" {
+		return "-"
+	}
+	return s.Cluster
+}
+
+// outputs writes values that a step found for later ones, a line for each.
+func outputs(values map[string]any) string {
+	const most = 200
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		text, isText := values[name].(string)
+		if !isText {
+			b, err := json.Marshal(values[name])
+			if err != nil {
+				b = []byte(err.Error())
+			}
+			text = string(b)
+		}
+		text = strings.Join(strings.Fields(text), " ")
+		if runes := []rune(text); len(runes) > most {
+			text = string(runes[:most]) + " …"
+		}
+		lines = append(lines, name+" = "+text)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // note says what a webhook cost the step, or why it did not run.
 func note(x *runner.Execution, s *runner.Step) string {
+	if s.State == runner.StateSkipped {
+		return s.Message
+	}
 	if s.State == runner.StateBlocked {
 		if why := x.WhyBlocked(s.Name); len(why) > 0 {
 			return "needs " + strings.Join(why, ", ") + ", which failed"

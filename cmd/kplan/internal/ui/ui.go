@@ -91,7 +91,7 @@ func (q *quiet) Close() error { return nil }
 
 // stopNotice says what being stopped means, and what a signal does now.
 func stopNotice(e runner.Event) string {
-	return Clean(e.Error) + ": nothing new starts, requests in flight may end; ^C now aborts at once"
+	return Clean(e.Error) + ": " + joined(", ", "nothing new starts", "requests in flight may end", Clean(e.Message)) + "; ^C now aborts at once"
 }
 
 // sink is an output that is given up at its first error.

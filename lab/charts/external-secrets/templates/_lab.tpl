@@ -112,7 +112,7 @@ rules:
     verbs: [get, create, update]
   - apiGroups: [admissionregistration.k8s.io]
     resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations]
-    verbs: [get, update]
+    verbs: [get, list, update]
   - apiGroups: [apiextensions.k8s.io]
     resources: [customresourcedefinitions]
     verbs: [get, update]

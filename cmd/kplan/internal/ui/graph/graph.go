@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -72,26 +73,80 @@ type step struct {
 	Level      int      `json:"level"`
 	Needs      []string `json:"needs"`
 	Dependents []string `json:"dependents"`
+	// NeedsOn says how needed steps must have ended, where that is not success.
+	NeedsOn map[string]plan.NeedOn `json:"needs_on,omitempty"`
+	// Group is the name in the plan of a step that has one for each item.
+	Group string   `json:"group,omitempty"`
+	Tags  []string `json:"tags,omitempty"`
+	// Finally says that the step starts when all others have ended.
+	Finally bool `json:"finally,omitempty"`
+	// Skip says why the step is not run.
+	Skip string `json:"skip,omitempty"`
 
 	index int
 }
 
 func newDrawing(p *plan.Plan) *drawing {
 	g := p.Graph()
-	d := &drawing{Plan: p.Metadata.Name, Order: list(g.Order()), Roots: list(g.Roots()), levels: g.Levels(), byName: map[string]step{}, Guards: []runner.Guard{}}
-	d.Levels = len(d.levels)
-	levelOf := map[string]int{}
-	for i, names := range d.levels {
-		for _, n := range names {
-			levelOf[n] = i + 1
-		}
+	d := &drawing{
+		Plan: p.Metadata.Name, Order: list(g.Order()), Roots: list(g.Roots()), Steps: []step{}, Guards: []runner.Guard{},
+		byName: map[string]step{},
 	}
 	for i, s := range p.Steps {
-		x := step{Name: s.Name, Kind: string(s.Kind()), Level: levelOf[s.Name], Needs: list(g.Needs(s.Name)), Dependents: list(g.Dependents(s.Name)), index: i}
+		x := step{
+			Name: s.Name, Kind: string(s.Kind()), Needs: list(g.Needs(s.Name)), Dependents: list(g.Dependents(s.Name)),
+			Group: s.Group, Tags: s.Tags, Finally: s.Last, Skip: s.Skip, index: i,
+		}
+		for _, n := range s.Needs {
+			if n.On != "" && n.On != plan.NeedSuccess {
+				if x.NeedsOn == nil {
+					x.NeedsOn = map[string]plan.NeedOn{}
+				}
+				x.NeedsOn[n.Step] = n.On
+			}
+		}
 		d.Steps = append(d.Steps, x)
 		d.byName[s.Name] = x
 	}
+	d.level(g.Levels())
 	return d
+}
+
+// level notes on which level each step stands. Finally steps stand below all others.
+func (d *drawing) level(levels [][]string) {
+	for _, last := range []bool{false, true} {
+		for _, level := range levels {
+			var names []string
+			for _, n := range level {
+				if d.byName[n].Finally == last {
+					names = append(names, n)
+				}
+			}
+			if len(names) > 0 {
+				d.levels = append(d.levels, names)
+			}
+		}
+	}
+	d.Levels = len(d.levels)
+	for i, names := range d.levels {
+		for _, n := range names {
+			s := d.byName[n]
+			s.Level = i + 1
+			d.byName[n] = s
+			d.Steps[s.index] = s
+		}
+	}
+}
+
+// needs says what the step needs, and how, for people.
+func (s step) needs() string {
+	texts := make([]string, len(s.Needs))
+	for i, n := range s.Needs {
+		if texts[i] = n; s.NeedsOn[n] != "" {
+			texts[i] = fmt.Sprintf("%s (%s)", n, s.NeedsOn[n])
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 // list makes an empty list of none, for JSON.
@@ -118,11 +173,17 @@ func (d *drawing) text(w io.Writer) {
 			if j == 0 {
 				mark = fmt.Sprint(i + 1)
 			}
-			needs := ""
-			if len(s.Needs) > 0 {
-				needs = "needs " + strings.Join(s.Needs, ", ")
+			var notes []string
+			if s.Finally {
+				notes = append(notes, "finally")
 			}
-			line := fmt.Sprintf("%*s  %-*s  %-*s  %s", number, mark, name, s.Name, kind, s.Kind, needs)
+			if len(s.Needs) > 0 {
+				notes = append(notes, "needs "+s.needs())
+			}
+			if s.Skip != "" {
+				notes = append(notes, "skipped: "+s.Skip)
+			}
+			line := fmt.Sprintf("%*s  %-*s  %-*s  %s", number, mark, name, s.Name, kind, s.Kind, strings.Join(notes, "; "))
 			fmt.Fprintln(w, strings.TrimRight(line, " "))
 			for _, g := range d.Guards {
 				if g.Step == n {
@@ -145,11 +206,19 @@ func Count(n int, noun string) string {
 func (d *drawing) dot(w io.Writer) {
 	fmt.Fprintf(w, "digraph %s {\n  rankdir=LR;\n  node [shape=box];\n", dotQuote(d.Plan))
 	for _, s := range d.Steps {
-		fmt.Fprintf(w, "  %s [label=%s];\n", dotQuote(s.Name), dotQuote(s.Name+"\n"+s.Kind))
+		style := ""
+		if s.Skip != "" {
+			style = ", color=grey, fontcolor=grey"
+		}
+		fmt.Fprintf(w, "  %s [label=%s%s];\n", dotQuote(s.Name), dotQuote(s.Name+"\n"+s.kind()), style)
 	}
 	for _, s := range d.Steps {
 		for _, n := range s.Needs {
-			fmt.Fprintf(w, "  %s -> %s;\n", dotQuote(n), dotQuote(s.Name))
+			style := ""
+			if on := s.NeedsOn[n]; on != "" {
+				style = fmt.Sprintf(" [label=%s]", dotQuote(string(on)))
+			}
+			fmt.Fprintf(w, "  %s -> %s%s;\n", dotQuote(n), dotQuote(s.Name), style)
 		}
 	}
 	for _, g := range d.Guards {
@@ -178,16 +247,35 @@ func dotQuote(s string) string {
 func (d *drawing) mermaid(w io.Writer) {
 	fmt.Fprintln(w, "flowchart LR")
 	for _, s := range d.Steps {
-		fmt.Fprintf(w, "  s%d[\"%s<br/>%s\"]\n", s.index, mermaidText(s.Name), mermaidText(s.Kind))
+		style := ""
+		if s.Skip != "" {
+			style = ":::skipped"
+		}
+		fmt.Fprintf(w, "  s%d[\"%s<br/>%s\"]%s\n", s.index, mermaidText(s.Name), mermaidText(s.kind()), style)
 	}
 	for _, s := range d.Steps {
 		for _, n := range s.Needs {
-			fmt.Fprintf(w, "  s%d --> s%d\n", d.byName[n].index, s.index)
+			arrow := "-->"
+			if on := s.NeedsOn[n]; on != "" {
+				arrow = fmt.Sprintf("-- \"%s\" -->", mermaidText(string(on)))
+			}
+			fmt.Fprintf(w, "  s%d %s s%d\n", d.byName[n].index, arrow, s.index)
 		}
+	}
+	if slices.ContainsFunc(d.Steps, func(s step) bool { return s.Skip != "" }) {
+		fmt.Fprintln(w, "  classDef skipped color:#999,stroke:#999,fill:none")
 	}
 	for _, g := range d.Guards {
 		fmt.Fprintf(w, "  s%d -. \"%s\" .-> s%d\n", d.byName[g.By].index, mermaidText(label(g)), d.byName[g.Step].index)
 	}
+}
+
+// kind says what the step is, in a box.
+func (s step) kind() string {
+	if s.Finally {
+		return s.Kind + ", finally"
+	}
+	return s.Kind
 }
 
 // mermaidText writes text by entities where mermaid or HTML would see more in it.

@@ -53,7 +53,7 @@ func draw(t *testing.T, f graph.Format, p *plan.Plan) []byte {
 // An arrow leads from the step that brings webhooks to those whose objects they judge.
 func TestGuards(t *testing.T) {
 	p := &plan.Plan{Metadata: plan.Metadata{Name: "p"}, Steps: []plan.Step{
-		{Name: "operator", Helm: &plan.Helm{}}, {Name: "rules", Needs: []string{"operator"}, Apply: &plan.Apply{}},
+		{Name: "operator", Helm: &plan.Helm{}}, {Name: "rules", Needs: plan.Needs("operator"), Apply: &plan.Apply{}},
 	}}
 	guards := []runner.Guard{
 		{Step: "operator", By: "operator", Webhooks: []string{"a.example.io"}, Objects: 1, Maybe: true},
@@ -95,7 +95,7 @@ func TestGuards(t *testing.T) {
 func TestQuoting(t *testing.T) {
 	p := &plan.Plan{Metadata: plan.Metadata{Name: `a "b" \`}, Steps: []plan.Step{
 		{Name: `x"]; evil --> y<script>`, Wait: &plan.Wait{}},
-		{Name: "end", Needs: []string{`x"]; evil --> y<script>`, "nowhere"}, Wait: &plan.Wait{}},
+		{Name: "end", Needs: plan.Needs(`x"]; evil --> y<script>`, "nowhere"), Wait: &plan.Wait{}},
 	}}
 	require.Equal(t, `digraph "a \"b\" \\" {
   rankdir=LR;
@@ -114,4 +114,49 @@ func TestQuoting(t *testing.T) {
 
 func TestUnknownFormat(t *testing.T) {
 	require.Error(t, graph.Write(&bytes.Buffer{}, "svg", &plan.Plan{}, nil))
+}
+
+// How a needed step must have ended stands at its arrow; finally steps stand
+// below all others, and steps that are not run are grey.
+func TestConditions(t *testing.T) {
+	p := &plan.Plan{Metadata: plan.Metadata{Name: "p"}, Steps: []plan.Step{
+		{Name: "app", Wait: &plan.Wait{}},
+		{Name: "undo", Needs: []plan.Need{{Step: "app", On: plan.NeedFailure}}, Wait: &plan.Wait{}, Skip: "its when is false"},
+		{Name: "report", Needs: []plan.Need{{Step: "clean", On: plan.NeedAlways}}, Wait: &plan.Wait{}, Last: true},
+		{Name: "clean", Wait: &plan.Wait{}, Last: true},
+	}}
+	for f, want := range map[graph.Format]string{
+		graph.Text: `p: 4 steps on 4 levels
+1  app     wait
+2  undo    wait  needs app (failure); skipped: its when is false
+3  clean   wait  finally
+4  report  wait  finally; needs clean (always)
+`,
+		graph.Dot: `digraph "p" {
+  rankdir=LR;
+  node [shape=box];
+  "app" [label="app\nwait"];
+  "undo" [label="undo\nwait", color=grey, fontcolor=grey];
+  "report" [label="report\nwait, finally"];
+  "clean" [label="clean\nwait, finally"];
+  "app" -> "undo" [label="failure"];
+  "clean" -> "report" [label="always"];
+}
+`,
+		graph.Mermaid: `flowchart LR
+  s0["app<br/>wait"]
+  s1["undo<br/>wait"]:::skipped
+  s2["report<br/>wait#44; finally"]
+  s3["clean<br/>wait#44; finally"]
+  s0 -- "failure" --> s1
+  s3 -- "always" --> s2
+  classDef skipped color:#999,stroke:#999,fill:none
+`,
+	} {
+		require.Equal(t, want, string(draw(t, f, p)))
+	}
+	require.Contains(t, string(draw(t, graph.JSON, p)), `"needs_on": {
+        "clean": "always"
+      },
+      "finally": true`)
 }

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/lint"
+	"github.com/kplan-dev/kplan/steps"
+)
+
+// lintText is the format for people.
+const lintText = "text"
+
+// linting is one call of kplan lint.
+type linting struct {
+	*app
+	path    string
+	in      plan.Inputs
+	output  string
+	disable []string
+	explain string
+	fix     string
+
+	list, diff, offline, strict bool
+}
+
+func newLint(a *app) *cobra.Command {
+	l := &linting{app: a}
+	var in *plan.Inputs
+	cmd := &cobra.Command{
+		Use:   "lint PLAN",
+		Short: "Find what goes wrong in a plan without faults",
+		Long: `Look in a plan for what its grammar allows and what goes wrong later: races that nothing waits for, waits that never end, values
+that mean something else than they seem, secrets in plain text. No cluster is asked. Charts are rendered, and fetched where they
+are not local.
+
+Each finding goes to stdout as file:line:col: severity: message [rule], with the line and a hint; with -o as data, as for validate.
+A comment "# kplan:ignore RULE reason" silences a rule on its line, or alone on the line above.
+
+--fix adds a wait step wherever pods use the Secret of a Certificate that nothing waits for; --fix=init-container lets the pods
+wait, in the files of apply steps. Both print what they change as a diff, and change nothing else in the files.
+
+Exit codes: 0 nothing found but warnings, 2 errors, or warnings with --strict.`,
+		Example: `  kplan lint plan.yaml
+  kplan lint plan.yaml --strict --disable unpinned-chart,yaml-1.1
+  kplan lint --explain secret-before-certificate
+  kplan lint plan.yaml --diff
+  kplan lint plan.yaml --fix=init-container
+  kplan lint plan.yaml --offline -o sarif > lint.sarif`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && (l.list || l.explain != "") {
+				return nil
+			}
+			return onePlan(cmd, args)
+		},
+		ValidArgsFunction: planFiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l.in = *in
+			if err := l.check(); err != nil {
+				return err
+			}
+			switch {
+			case l.list:
+				return l.writeList()
+			case l.explain != "":
+				return l.writeExplanation()
+			}
+			l.path = args[0]
+			return l.run(cmd.Context())
+		},
+	}
+	in = addInputs(cmd)
+	l.addFlags(cmd)
+	return cmd
+}
+
+func (l *linting) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&l.output, "output", "o", lintText, "how to write what was found: text, json, yaml, github or sarif")
+	flags.StringSliceVar(&l.disable, "disable", nil, "leave out the `rules` with these ids")
+	flags.StringVar(&l.explain, "explain", "", "say what the `rule` with this id is about, and do nothing else")
+	flags.BoolVar(&l.list, "list", false, "list all rules, and do nothing else")
+	flags.StringVar(&l.fix, "fix", "", "mend what can be mended: wait adds wait steps to the plan, init-container lets pods in files wait")
+	flags.Lookup("fix").NoOptDefVal = string(lint.WaitStep)
+	flags.BoolVar(&l.diff, "diff", false, "show what --fix changes, and write nothing")
+	flags.BoolVar(&l.offline, "offline", false, "fetch no charts; what is in those that are not local is not looked at")
+	flags.BoolVar(&l.strict, "strict", false, "exit with 2 for warnings too")
+	formats := []string{lintText}
+	for _, f := range verdict.Formats {
+		formats = append(formats, string(f))
+	}
+	complete(cmd, "output", formats...)
+	var rules []string
+	for _, r := range lint.Rules() {
+		rules = append(rules, cobra.CompletionWithDesc(r.ID, r.Summary))
+	}
+	complete(cmd, "disable", rules...)
+	complete(cmd, "explain", rules...)
+	complete(cmd, "fix", string(lint.WaitStep), string(lint.InitContainer))
+}
+
+// check looks at the flags.
+func (l *linting) check() error {
+	if l.output != lintText && !slices.Contains(verdict.Formats, verdict.Format(l.output)) {
+		return usagef("there is no output format %q, only text, json, yaml, github and sarif", l.output)
+	}
+	if l.diff && l.fix == "" {
+		l.fix = string(lint.WaitStep)
+	}
+	if l.fix != "" && !slices.Contains(lint.Remedies, lint.Remedy(l.fix)) {
+		return usagef("there is no remedy %q, only wait and init-container", l.fix)
+	}
+	ids := l.disable
+	if l.explain != "" {
+		ids = append(slices.Clone(ids), l.explain)
+	}
+	for _, id := range ids {
+		if _, known := lint.Find(id); !known {
+			return &usageError{err: fmt.Errorf("there is no rule %q", id), hint: "kplan lint --list shows all rules"}
+		}
+	}
+	return nil
+}
+
+func (l *linting) writeList() error {
+	var b strings.Builder
+	for _, r := range lint.Rules() {
+		fmt.Fprintf(&b, "%-26s %-8s %s\n", r.ID, r.Severity, r.Summary)
+	}
+	_, err := io.WriteString(l.stdout, b.String())
+	return err
+}
+
+func (l *linting) writeExplanation() error {
+	r, _ := lint.Find(l.explain)
+	_, err := fmt.Fprintf(l.stdout, "%s (%s): %s\n\n%s\n", r.ID, r.Severity, r.Summary, wrapped(r.Explanation, 100))
+	return err
+}
+
+// wrapped breaks a paragraph into lines of at most width characters.
+func wrapped(text string, width int) string {
+	var b strings.Builder
+	at := 0
+	for i, word := range strings.Fields(text) {
+		n := len([]rune(word))
+		switch {
+		case i == 0:
+		case at+1+n > width:
+			b.WriteByte('\n')
+			at = 0
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	return b.String()
+}
+
+func (l *linting) run(ctx context.Context) error {
+	p, input, findings, err := l.look(ctx)
+	if err != nil {
+		return l.faults(err)
+	}
+	if l.fix != "" {
+		changed, err := l.mend(input, findings)
+		if err != nil {
+			return err
+		}
+		if changed {
+			if p, _, findings, err = l.look(ctx); err != nil {
+				return fmt.Errorf("reading the mended plan: %w", err)
+			}
+		}
+	}
+	return l.report(p, findings)
+}
+
+// look reads the plan and what its steps bring, and applies the rules.
+func (l *linting) look(ctx context.Context) (*plan.Plan, lint.Input, []lint.Finding, error) {
+	p, err := l.load(l.path, l.in)
+	if err != nil {
+		return nil, lint.Input{}, nil, err
+	}
+	input, err := steps.LintInput(ctx, p, l.offline)
+	if ctx.Err() != nil {
+		return nil, lint.Input{}, nil, context.Cause(ctx)
+	}
+	for _, problem := range split(err) {
+		line := strings.Join(strings.Fields(ui.Clean(l.secrets().Text(problem.Error()))), " ")
+		fmt.Fprintf(l.stderr, "warning: not all is looked at: %s\n", line)
+	}
+	return p, input, lint.Run(input, l.disable...), nil
+}
+
+// faults shows why the plan could not be read, as data where that is wanted.
+func (l *linting) faults(err error) error {
+	faults, ok := errors.AsType[plan.Diagnostics](err)
+	if l.output == lintText || !ok {
+		return err
+	}
+	r := l.newReport()
+	r.Findings = verdict.Faults(faults)
+	if e := r.Write(l.stdout, verdict.Format(l.output)); e != nil {
+		return e
+	}
+	return &shownError{err}
+}
+
+func (l *linting) newReport() verdict.Report {
+	r := verdict.Report{File: l.path, Rules: verdict.FaultRules(), Root: os.Getenv("GITHUB_WORKSPACE"), Version: readBuild().Version}
+	for _, rule := range lint.Rules() {
+		r.Rules = append(r.Rules, verdict.Rule{ID: rule.ID, About: rule.Summary, Help: rule.Explanation, Severity: verdict.Severity(rule.Severity)})
+	}
+	return r
+}
+
+// report writes what was found.
+func (l *linting) report(p *plan.Plan, findings []lint.Finding) error {
+	count := map[lint.Severity]int{}
+	r := l.newReport()
+	r.Plan, r.Steps = p.Metadata.Name, len(p.Steps)
+	for _, f := range findings {
+		count[f.Severity]++
+		shown := l.secrets().Text
+		r.Findings = append(r.Findings, verdict.Finding{
+			Pos: f.Pos, Severity: verdict.Severity(f.Severity), Rule: f.Rule, Path: shown(f.Path),
+			Message: shown(f.Message), Hint: shown(f.Hint), Excerpt: shown(f.Excerpt),
+		})
+	}
+	r.Valid = count[lint.Error] == 0
+	if l.output != lintText {
+		if err := r.Write(l.stdout, verdict.Format(l.output)); err != nil {
+			return err
+		}
+	} else if err := l.writeText(r, count); err != nil {
+		return err
+	}
+	if count[lint.Error] > 0 || l.strict && count[lint.Warning] > 0 {
+		return &shownError{usagef("the plan breaks rules")}
+	}
+	return nil
+}
+
+func (l *linting) writeText(r verdict.Report, count map[lint.Severity]int) error {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		b.WriteString(f.String() + "\n")
+	}
+	b.WriteString(l.path + ": ")
+	if len(r.Findings) == 0 {
+		b.WriteString("nothing found\n")
+	} else {
+		fmt.Fprintf(&b, "%s, %s\n", graph.Count(count[lint.Error], "error"), graph.Count(count[lint.Warning], "warning"))
+	}
+	_, err := io.WriteString(l.stdout, ui.Clean(b.String()))
+	return err
+}

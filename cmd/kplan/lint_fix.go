@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/lint"
+)
+
+// mended is a file as a remedy leaves it.
+type mended struct {
+	file     string
+	old, new []byte
+}
+
+// mend makes the edits of the remedy: it shows them as a diff, and writes the
+// files unless only the diff is wanted. It tells whether files changed.
+func (l *linting) mend(input lint.Input, findings []lint.Finding) (bool, error) {
+	edits, refusals := lint.Mend(input, findings, lint.Remedy(l.fix))
+	for _, r := range refusals {
+		fmt.Fprintf(l.stderr, "%s: not mended: %s\n", ui.Clean(r.Pos.String()), r.Why) // no reason quotes the plan
+	}
+	var files []mended
+	for _, e := range edits {
+		if slices.ContainsFunc(files, func(m mended) bool { return m.file == e.File }) {
+			continue
+		}
+		old, err := os.ReadFile(e.File)
+		if err != nil {
+			return false, err
+		}
+		m := mended{e.File, old, lint.Edited(e.File, old, edits)}
+		if err := l.sound(m); err != nil {
+			return false, fmt.Errorf("the mended %s would not be read: %w", e.File, err)
+		}
+		files = append(files, m)
+	}
+	// Data on stdout stay data.
+	out := l.stdout
+	if l.output != lintText {
+		out = l.stderr
+	}
+	for _, m := range files {
+		if _, err := io.WriteString(out, ui.Clean(l.secrets().Text(string(diff.Diff(m.file, m.old, m.file+" (mended)", m.new))))); err != nil {
+			return false, err
+		}
+	}
+	if l.diff {
+		return false, nil
+	}
+	for _, m := range files {
+		if err := m.write(); err != nil {
+			return false, err
+		}
+	}
+	return len(files) > 0, nil
+}
+
+// sound tells what is wrong with a mended file, before it is written.
+func (l *linting) sound(m mended) error {
+	if m.file == l.path {
+		_, err := plan.Parse(l.path, m.new, l.in)
+		return err
+	}
+	d := yaml.NewDecoder(bytes.NewReader(m.new))
+	for {
+		var n yaml.Node
+		switch err := d.Decode(&n); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// write puts the file in the place of the old one in one go, so that a full disk
+// does not leave half of it.
+func (m mended) write() error {
+	info, err := os.Stat(m.file)
+	if err != nil {
+		return err
+	}
+	file, err := filepath.EvalSymlinks(m.file)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".kplan-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // it is gone when all went well
+	_, err = tmp.Write(m.new)
+	if err := errors.Join(err, tmp.Chmod(info.Mode().Perm()), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), file)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// addSelection registers the flags that pick steps of a plan.
+func addSelection(cmd *cobra.Command, in *plan.Inputs) *plan.Selection {
+	var s plan.Selection
+	flags := cmd.Flags()
+	flags.StringSliceVar(&s.Tags, "tags", nil, "only steps that have one of these `tags`")
+	flags.StringSliceVar(&s.SkipTags, "skip-tags", nil, "no steps that have one of these `tags`")
+	// Names of steps may have commas in them: NAME[ITEM].
+	flags.StringArrayVar(&s.Only, "only", nil, "only this `step`; may be repeated")
+	flags.StringArrayVar(&s.From, "from", nil, "only this `step` and all that need it, directly or not; may be repeated")
+	flags.StringArrayVar(&s.Until, "until", nil, "only this `step` and all that it needs, directly or not; may be repeated")
+	names := fromPlan(in, (*plan.Plan).StepNames)
+	tags := lastOf(fromPlan(in, (*plan.Plan).TagNames))
+	for flag, f := range map[string]cobra.CompletionFunc{"tags": tags, "skip-tags": tags, "only": names, "from": names, "until": names} {
+		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+			panic(err) // the flag does not exist: a fault of this program
+		}
+	}
+	return &s
+}
+
+// selectSteps picks steps of a plan. It fails when names are not in it.
+func selectSteps(p *plan.Plan, s plan.Selection) error {
+	if err := p.Select(s); err != nil {
+		return &usageError{err: err, hint: runner.HintOf(err)}
+	}
+	return nil
+}
+
+// fromPlan completes names that the plan has, once that is given.
+func fromPlan(in *plan.Inputs, names func(*plan.Plan) []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		p, err := plan.Load(args[0], *in)
+		if err != nil { // it is being written, or wants variables: what stands there must do
+			p = sketch(args[0])
+		}
+		return names(p), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// lastOf completes the last of several words that are separated by commas.
+func lastOf(one cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		at := strings.LastIndexByte(typed, ',') + 1
+		words, directive := one(cmd, args, typed[at:])
+		var found []string
+		for _, w := range words {
+			if !slices.Contains(strings.Split(typed[:at], ","), w) {
+				found = append(found, typed[:at]+w)
+			}
+		}
+		return found, directive
+	}
+}
+
+// sketch reads the names and tags of a plan's own steps, as far as that goes.
+func sketch(file string) *plan.Plan {
+	var p plan.Plan
+	f, err := os.Open(file)
+	if err != nil {
+		return &p
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	type step struct {
+		Name string   `json:"name"`
+		Tags []string `json:"tags"`
+	}
+	var tree struct{ Steps, Finally []step }
+	if err != nil || yaml.Unmarshal(src, &tree) != nil {
+		return &p
+	}
+	for _, s := range slices.Concat(tree.Steps, tree.Finally) {
+		p.Steps = append(p.Steps, plan.Step{Name: s.Name, Tags: s.Tags})
+	}
+	return &p
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/plan"
+)
+
+func newVars(a *app) *cobra.Command {
+	var (
+		in     *plan.Inputs
+		output format
+	)
+	cmd := &cobra.Command{
+		Use:   "vars PLAN",
+		Short: "Show a plan's variables and where their values come from",
+		Long: `Show the variables that a plan declares, the value of each, and who gives it: of several the first of --set, the last --var-file,
+the environment variable that the plan names, the Secret or ConfigMap, and the default. No cluster is asked: values from a Secret or
+ConfigMap are read when a step needs them.
+
+Values of sensitive variables are shown as (sensitive), wide ones are cut; with -o they are whole. Whatever else is wrong with the plan,
+its variables are shown.
+
+Exit codes: 0 every variable has a value that it takes, 2 one has not, or the file cannot be read.`,
+		Example: `  kplan vars plan.yaml
+  kplan vars plan.yaml --var-file production.yaml --set eso_version=0.11.0
+  kplan vars plan.yaml -o json | jq -r '.variables[] | select(.source == "default") | .name'`,
+		Args:              onePlan,
+		ValidArgsFunction: planFiles,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := output.check(); err != nil {
+				return err
+			}
+			return a.vars(args[0], *in, output)
+		},
+	}
+	in = addInputs(cmd)
+	addFormat(cmd, &output, "write the variables to stdout, as json or yaml")
+	return cmd
+}
+
+// variables are those of a plan, for programs.
+type variables struct {
+	File        string           `json:"file"`
+	Plan        string           `json:"plan,omitempty"`
+	Variables   []variable       `json:"variables"`
+	Diagnostics plan.Diagnostics `json:"diagnostics"`
+}
+
+// variable is one of them. Without value it has none, or none that is known yet.
+type variable struct {
+	Name        string          `json:"name"`
+	Type        plan.VarType    `json:"type"`
+	Description string          `json:"description,omitempty"`
+	Value       json.RawMessage `json:"value,omitempty"`
+	// Source says who gives the value; "" when nobody does.
+	Source plan.VarSource `json:"source"`
+	// From is Source with its place, as the table shows it.
+	From      string `json:"from"`
+	Sensitive bool   `json:"sensitive,omitempty"`
+	Late      bool   `json:"late,omitempty"`
+	Invalid   bool   `json:"invalid,omitempty"`
+}
+
+func (a *app) vars(path string, in plan.Inputs, output format) error {
+	p, err := plan.LoadVars(path, in)
+	if p == nil {
+		return err
+	}
+	a.keep(p)
+	all := variables{File: path, Plan: p.Metadata.Name, Variables: []variable{}, Diagnostics: plan.Diagnostics{}}
+	for _, v := range p.Variables() {
+		x := variable{
+			Name: v.Name, Type: v.Type, Description: v.Description, Source: v.Source, From: origin(v),
+			Sensitive: v.Sensitive, Late: v.Late, Invalid: v.Invalid,
+		}
+		if !v.Late && !v.Invalid {
+			var b bytes.Buffer
+			e := json.NewEncoder(&b)
+			e.SetEscapeHTML(false)
+			if err := e.Encode(v.Shown()); err != nil {
+				return err
+			}
+			x.Value = b.Bytes()
+		}
+		all.Variables = append(all.Variables, x)
+	}
+	if output == formatNone {
+		return errors.Join(a.varTable(all.Variables), err)
+	}
+	if err != nil && !errors.As(err, &all.Diagnostics) {
+		return err
+	}
+	if e := a.print(output, all); e != nil {
+		return e
+	}
+	if err != nil {
+		return &shownError{err}
+	}
+	return nil
+}
+
+// origin says in words who gives the value.
+func origin(v plan.Variable) string {
+	switch v.Source {
+	case plan.SourceDefault:
+		return "default at " + v.Pos.String()
+	case plan.SourceSet:
+		return "--set"
+	case plan.SourceVarFile, plan.SourceInclude:
+		return v.Pos.String()
+	case plan.SourceEnv:
+		return "env " + v.Env
+	case plan.SourceSecret:
+		return "Secret " + keyPath(*v.Ref) + " (when a step needs it)"
+	case plan.SourceConfigMap:
+		return "ConfigMap " + keyPath(*v.Ref) + " (when a step needs it)"
+	}
+	return "not set!"
+}
+
+// keyPath writes CLUSTER/NAMESPACE/NAME KEY, as far as the plan says them.
+func keyPath(k plan.KeyRef) string {
+	var parts []string
+	for _, s := range []string{k.Cluster, k.Namespace, k.Name} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, "/") + " " + k.Key
+}
+
+// widestValue and widestText are how many characters of a value and of another
+// text the table shows.
+const (
+	widestValue = 48
+	widestText  = 80
+)
+
+// varTable writes a line for each variable.
+func (a *app) varTable(all []variable) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(a.stdout, "the plan declares no variables")
+		return err
+	}
+	rows := [][]string{{"NAME", "VALUE", "SOURCE", "TYPE", "DESCRIPTION"}}
+	for _, v := range all {
+		rows = append(rows, []string{v.Name, cell(v), v.From, string(v.Type), v.Description})
+	}
+	widths := make([]int, len(rows[0]))
+	for i, row := range rows {
+		for j, text := range row {
+			text = strings.Join(strings.Fields(ui.Clean(a.secrets().Text(text))), " ")
+			most := widestText
+			if j == 1 {
+				most = widestValue
+			}
+			if r := []rune(text); len(r) > most {
+				text = string(r[:most-1]) + "…"
+			}
+			rows[i][j], widths[j] = text, max(widths[j], utf8.RuneCountInString(text))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		for j, text := range row {
+			line.WriteString(text + strings.Repeat(" ", widths[j]-utf8.RuneCountInString(text)+2))
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	if _, err := io.WriteString(a.stdout, b.String()); err != nil {
+		return fmt.Errorf("writing the variables: %w", err)
+	}
+	return nil
+}
+
+// cell is a variable's value as the table shows it: a text without quotes unless
+// it would look like something else.
+func cell(v variable) string {
+	switch {
+	case v.Late, v.Source == "":
+		return "-"
+	case v.Invalid:
+		return "invalid!"
+	}
+	var text string
+	if json.Unmarshal(v.Value, &text) != nil {
+		return string(v.Value)
+	}
+	if text == "" || text == "-" || text == "invalid!" || strings.TrimSpace(text) != text || strings.ContainsAny(text, "\"\r\n\t") || strings.Contains(text, "  ") {
+		return strconv.Quote(text)
+	}
+	return text
+}

@@ -1,0 +1,111 @@
+package plan
+
+import (
+	"maps"
+
+	"github.com/kplan-dev/kplan/plan/expr"
+)
+
+// bind resolves, decodes and checks a late step: see Step.Bind.
+func (c *checker) bind(s Step, e *entry, it *item, o outer, known Known) (Step, error) {
+	for _, w := range o.whens {
+		run, err := w.holds(known)
+		if err != nil {
+			return Step{}, err
+		}
+		if !run {
+			return skipped(s), nil
+		}
+	}
+	c.text.mu.Lock() // the checkers of a file share its source
+	defer c.text.mu.Unlock()
+	b := c.again()
+	sight := b.sightOf(e, it, known)
+	now := &item{key: it.key, value: it.value}
+	now.tree = b.expandItem(e, sight, true)
+	if now.tree["when"] == false { // what else is not known is of no matter
+		return skipped(s), nil
+	}
+	b.decodeStep(e, now, &now.step)
+	if b.onDisk {
+		b.checkStepFiles(now.step, e.at)
+	}
+	full := now.step
+	b.finish(&full, e, it, o)
+	full.Needs, full.Last, full.Skip = s.Needs, s.Last, s.Skip
+	b.checkWhole(full, e, now)
+	if err := b.err(); err != nil {
+		return Step{}, err
+	}
+	return full, nil
+}
+
+func skipped(s Step) Step {
+	s.When, s.Skip, s.pending = false, whenFalse, nil
+	return s
+}
+
+// again is a checker for a second look at the file.
+func (c *checker) again() *checker {
+	b := *c
+	b.faults = &faults{secrets: c.secrets}
+	b.shared = &shared{cost: expr.NewBudget(), onDisk: c.onDisk}
+	b.budget = nearestBudget
+	return &b
+}
+
+// holds tells whether the when of an include is true.
+func (w when) holds(known Known) (bool, error) {
+	w.c.text.mu.Lock()
+	defer w.c.text.mu.Unlock()
+	b := w.c.again()
+	x := expander{checker: b, sight: b.sightOf(w.e, w.it, known)}
+	at := w.e.at.key("when")
+	v := x.expand(w.e.raw["when"], at)
+	b.checkWhen(v, at)
+	return v == true, b.err()
+}
+
+// sightOf is what the expressions of a late step see once its asks are answered.
+func (c *checker) sightOf(e *entry, it *item, known Known) *sight {
+	s := c.lookEach(e, it)
+	s.c, s.known = c, known
+	if s.known == nil {
+		s.known = Known{}
+	}
+	s.values = maps.Clone(s.values)
+	vars, _ := s.values["vars"].(map[string]any)
+	vars = maps.Clone(vars)
+	s.values["vars"] = vars
+	steps := map[string]any{}
+	s.values["steps"] = steps
+	for _, a := range it.asked {
+		answer, ok := known[a.ask]
+		switch {
+		case a.path[0] == "vars":
+			vars[a.path[1]] = c.answer(a.path[1], answer, ok)
+		case a.ask == (Ask{}):
+			below(steps, a.path[1:])
+		default:
+			last := len(a.path) - 1
+			m := below(steps, a.path[1:last])
+			if ok {
+				m[a.path[last]] = answer
+			}
+		}
+	}
+	return s
+}
+
+// below gives the map at a path of maps, which it makes where they are missing.
+func below(m map[string]any, at []string) map[string]any {
+	for _, name := range at {
+		next, ok := m[name].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			m[name] = next
+		}
+		m = next
+	}
+	return m
+}

@@ -1,0 +1,318 @@
+package plan
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kplan-dev/kplan/plan/expr"
+)
+
+// entry is a step as the file has it: one step of the plan, or one for each item.
+type entry struct {
+	c  *checker
+	at path
+	// raw are its fields as the file has them; name, needs and for_each resolved.
+	raw  map[string]any
+	name string
+	// last says that it is one of the plan's finally.
+	last  bool
+	needs []Need
+	// grouped says that it has a for_each, isInclude that it is an include.
+	grouped, isInclude bool
+	parallel           int
+	// outputs are the names of its outputs, and whether they are sensitive.
+	outputs map[string]bool
+	items   []*item
+
+	typ *expr.Type // see stepType
+	// asked are the late values of this step, by the name that expressions have for
+	// them.
+	asked map[string][]asked
+	env   *expr.Env // see lookEach
+}
+
+// item is one of the steps that an entry becomes.
+type item struct {
+	// key and value are each.key and each.value.
+	key   string
+	value any
+	// tree are the fields with their expressions resolved.
+	tree map[string]any
+	step Step
+	// asked are the late values that the fields want to know.
+	asked []asked
+	// skip says that its when is false.
+	skip bool
+	// child is the plan of an include; nil for other steps, and for one with a fault.
+	child *checker
+}
+
+// Bounds of a plan once for_each and include are put in.
+const (
+	maxSteps    = 20_000
+	maxKey      = 100
+	maxParallel = 1000
+)
+
+// headFields are resolved before any other field of a step, staticFields with the
+// others, but must be known when the file is read.
+var (
+	headFields   = []string{"name", "needs", "for_each"}
+	staticFields = []string{"include", "cluster", "tags", "timeout", "retry", "webhooks"}
+)
+
+// readEntries reads what must be known of all steps before the expressions of one
+// can be: their names, needs and outputs, and for which items there is one.
+func (c *checker) readEntries() {
+	c.byName = map[string]*entry{}
+	for _, field := range []string{"steps", "finally"} {
+		list, _ := c.tree[field].([]any)
+		for i, v := range list {
+			at := path{field, i}
+			raw, ok := v.(map[string]any)
+			if !ok {
+				c.set(reflect.New(stepType).Elem(), v, at) // says what is wrong
+				continue
+			}
+			c.entries = append(c.entries, c.readEntry(raw, at, field == "finally"))
+		}
+	}
+	for _, e := range c.entries {
+		if e.name == "" {
+			continue
+		}
+		if first, dup := c.byName[e.name]; dup {
+			c.as(CodeDuplicate).addValue(e.at.key("name"), "the first one is on line "+strconv.Itoa(c.src.valuePos(first.at.key("name")).Line),
+				"there are two steps with the name %q", e.name)
+			continue
+		}
+		c.byName[e.name] = e
+	}
+}
+
+func (c *checker) readEntry(raw map[string]any, at path, last bool) *entry {
+	e := &entry{c: c, at: at, raw: raw, last: last}
+	x := expander{checker: c, sight: c.look("vars", "plan", "clusters")}
+	for _, k := range headFields {
+		if v, has := raw[k]; has {
+			x.static = k
+			raw[k] = x.expand(v, at.key(k))
+		}
+	}
+	e.name, _ = raw["name"].(string)
+	if raw["needs"] != nil {
+		quiet := *c // its faults are found again when the step is decoded
+		quiet.faults = &faults{}
+		quiet.set(reflect.ValueOf(&e.needs).Elem(), raw["needs"], at.key("needs"))
+	}
+	_, e.isInclude = raw["include"]
+	outputs, _ := raw["outputs"].(map[string]any)
+	if len(outputs) > 0 {
+		e.outputs = make(map[string]bool, len(outputs))
+	}
+	for name, v := range outputs {
+		o, _ := v.(map[string]any)
+		resource, _ := o["resource"].(string)
+		e.outputs[name] = isSecret(resource)
+		if said, ok := o["sensitive"].(bool); ok {
+			e.outputs[name] = said
+		}
+	}
+	e.readItems()
+	return e
+}
+
+// isSecret tells whether TYPE/NAME is that of a Secret.
+func isSecret(resource string) bool {
+	kind, _, _ := strings.Cut(strings.ToLower(resource), "/")
+	kind, _, _ = strings.Cut(kind, ".")
+	return kind == "secret" || kind == "secrets"
+}
+
+var itemKey = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$`)
+
+// readItems finds the items of for_each; a step without has one, which is nothing.
+func (e *entry) readItems() {
+	v, has := e.raw["for_each"]
+	if !has {
+		e.items = []*item{{}}
+		return
+	}
+	e.grouped = true
+	at := e.at.key("for_each")
+	if isLongForEach(v) {
+		long, _ := v.(map[string]any)
+		n, given := long["parallel"].(int64)
+		if given && (n < 1 || n > maxParallel) {
+			e.c.addValue(at.key("parallel"), "it is how many of the steps run at once", "parallel is %d, but must be from 1 to %d", n, maxParallel)
+		} else {
+			e.parallel = int(n)
+		}
+		if given && e.isInclude {
+			e.c.addKey(at.key("parallel"), "remove it", "parallel is of no use for an include")
+		}
+		v, at = long["in"], at.key("in")
+	}
+	seen := map[string]bool{}
+	switch in := v.(type) {
+	case invalid:
+	case []any:
+		for i, x := range in {
+			if !e.addItem(listKey(i, x), x, at.index(i), seen) {
+				return
+			}
+		}
+	case map[string]any:
+		for _, k := range sortedKeys(in) {
+			if !e.addItem(k, in[k], at.key(k), seen) {
+				return
+			}
+		}
+	case nil:
+		e.c.as(CodeMissingField).addKey(at, "give a list or a map", "for_each is empty")
+	default:
+		e.c.as(CodeWrongType).addValue(at, "give a list or a map", "for_each goes over a list or a map, not over %s", e.c.describeAt(in, at))
+	}
+}
+
+// listKey is the key of an item of a list: the item itself when it is a scalar,
+// else its index.
+func listKey(i int, v any) string {
+	switch v.(type) {
+	case string, bool, int64, float64:
+		return fmt.Sprint(v)
+	}
+	return strconv.Itoa(i)
+}
+
+// addItem adds the step of an item; it is not ok when there are too many.
+func (e *entry) addItem(key string, v any, at path, seen map[string]bool) (ok bool) {
+	c := e.c
+	if c.sum.steps > maxSteps {
+		return false
+	}
+	switch {
+	case isUnsaid(v):
+		return true
+	case len(key) > maxKey || !itemKey.MatchString(key):
+		c.addValue(at, "use letters, digits, -, _ and ., or a map with such keys", "%s cannot be the key of a step", c.quote(key, at))
+		return true
+	case seen[key]:
+		c.as(CodeDuplicate).addValue(at, "each item must have a key of its own; a map gives them", "two items have the same key")
+		return true
+	}
+	if c.sum.steps++; c.sum.steps > maxSteps {
+		c.addKey(e.at.key("for_each"), "", "the plan has more than %d steps once for_each and include are put in", maxSteps)
+		return false
+	}
+	seen[key] = true
+	e.items = append(e.items, &item{key: key, value: v})
+	return true
+}
+
+// readSteps resolves, decodes and checks the steps.
+func (c *checker) readSteps() {
+	for _, include := range []bool{true, false} { // others may read what included plans have
+		for _, e := range c.entries {
+			if e.isInclude != include {
+				continue
+			}
+			for _, it := range e.items {
+				c.readStep(e, it)
+			}
+			e.checkGroup()
+		}
+	}
+}
+
+func (c *checker) readStep(e *entry, it *item) {
+	s := c.lookEach(e, it)
+	it.tree = c.expandItem(e, s, len(e.items) > 1)
+	it.asked = s.asked
+	it.skip = it.skip || it.tree["when"] == false
+	c.decodeStep(e, it, &it.step)
+	if e.isInclude && it.step.Include != nil {
+		it.child = c.include(e, it)
+	}
+}
+
+// expandItem gives the fields of one step with their expressions resolved.
+func (c *checker) expandItem(e *entry, s *sight, copies bool) map[string]any {
+	x := expander{checker: c, sight: s, copies: copies, skip: c.skip}
+	tree := make(map[string]any, len(e.raw))
+	if when, has := e.raw["when"]; has {
+		tree["when"] = x.expand(when, e.at.key("when"))
+		x.skip = x.skip || tree["when"] == false
+	}
+	for _, k := range sortedKeys(e.raw) {
+		switch {
+		case k == "when":
+		case slices.Contains(headFields, k):
+			tree[k] = e.raw[k]
+		default:
+			x.static = ""
+			if slices.Contains(staticFields, k) {
+				x.static = k
+			}
+			tree[k] = x.expand(e.raw[k], e.at.key(k))
+		}
+	}
+	return tree
+}
+
+// decodeStep fills a step from its fields and checks it.
+func (c *checker) decodeStep(e *entry, it *item, step *Step) {
+	c.step, c.stepAt = it.tree, e.at
+	c.set(reflect.ValueOf(step).Elem(), it.tree, e.at)
+	c.checkStep(*step, e)
+	step.ForEach = nil
+	c.step, c.stepAt = nil, nil
+}
+
+// flatName is the name of one of the steps in the whole plan.
+func (e *entry) flatName(it *item) string {
+	if e.grouped {
+		return e.c.prefix + e.name + "[" + it.key + "]"
+	}
+	return e.c.prefix + e.name
+}
+
+// checkGroup looks at what the steps of a for_each have in common: each helm step
+// needs a release of its own.
+func (e *entry) checkGroup() {
+	if !e.grouped || e.isInclude {
+		return
+	}
+	first := map[[3]string]string{}
+	for _, it := range e.items {
+		h := it.step.Helm
+		at := e.at.key("helm")
+		if h == nil || it.skip {
+			continue
+		}
+		if _, given := it.tree["helm"].(map[string]any)["release"]; !given {
+			e.c.addKey(at, "give release, with ${{ each.key }} in it", "a helm step with for_each must say its release")
+			return
+		}
+		key := [3]string{h.Release, h.Namespace, it.step.Cluster}
+		was, dup := first[key]
+		switch {
+		case h.Release == "", isUnsaid(it.tree["helm"].(map[string]any)["namespace"]):
+		case dup:
+			e.c.as(CodeDuplicate).addValue(at.key("release"), "put ${{ each.key }} into it", "the release %q is that of two items: %s and %s", h.Release, was, it.key)
+			return
+		default:
+			first[key] = it.key
+		}
+	}
+}
+
+// totals count what is bounded in the plan and all that it includes.
+type totals struct {
+	steps, files, bytes, needs, asks int
+	tooMany                          bool
+}

@@ -1,0 +1,140 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+)
+
+// walker finds the names that an expression uses.
+type walker struct {
+	ast    *ast.AST
+	root   *Object
+	source string
+	moved  offsets
+	refs   []Ref
+	// bound are the variables of the macros around.
+	bound []string
+}
+
+func refs(a *ast.AST, root *Object, source string, moved offsets) []Ref {
+	w := walker{ast: a, root: root, source: source, moved: moved}
+	w.walk(a.Expr())
+	return w.refs
+}
+
+func (w *walker) walk(e ast.Expr) {
+	if path, from, ok := w.chain(e); ok {
+		w.add(path, from)
+		return
+	}
+	switch e.Kind() {
+	case ast.SelectKind:
+		w.walk(e.AsSelect().Operand())
+	case ast.CallKind:
+		c := e.AsCall()
+		if c.IsMemberFunction() {
+			w.walk(c.Target())
+		}
+		for _, arg := range c.Args() {
+			w.walk(arg)
+		}
+	case ast.ListKind:
+		for _, item := range e.AsList().Elements() {
+			w.walk(item)
+		}
+	case ast.MapKind:
+		for _, entry := range e.AsMap().Entries() {
+			w.walk(entry.AsMapEntry().Key())
+			w.walk(entry.AsMapEntry().Value())
+		}
+	case ast.ComprehensionKind:
+		c := e.AsComprehension()
+		w.walk(c.IterRange())
+		w.walk(c.AccuInit())
+		mark := len(w.bound)
+		w.bound = append(w.bound, c.IterVar(), c.IterVar2(), c.AccuVar())
+		w.walk(c.LoopCondition())
+		w.walk(c.LoopStep())
+		w.walk(c.Result())
+		w.bound = w.bound[:mark]
+	case ast.StructKind:
+		w.add([]string{e.AsStruct().TypeName()}, e.ID())
+	default: // literals have no names
+	}
+}
+
+func (w *walker) add(path []string, id int64) {
+	for _, known := range w.refs {
+		if slices.Equal(known.Path, path) {
+			return
+		}
+	}
+	r := Ref{Path: path}
+	if at, ok := w.ast.SourceInfo().GetOffsetRange(id); ok {
+		r.Offset = w.moved.back(byteOffset(w.source, int(at.Start)))
+	}
+	w.refs = append(w.refs, r)
+}
+
+// chain gives the path of an expression that follows names from one of the root's
+// fields, and the node of that first name.
+func (w *walker) chain(e ast.Expr) (path []string, first int64, ok bool) {
+	switch e.Kind() {
+	case ast.IdentKind:
+		name := e.AsIdent()
+		if _, known := w.root.field(name); !known || slices.Contains(w.bound, name) {
+			return nil, 0, false
+		}
+		return []string{name}, e.ID(), true
+	case ast.SelectKind:
+		s := e.AsSelect()
+		path, first, ok = w.chain(s.Operand())
+		return append(path, s.FieldName()), first, ok
+	case ast.CallKind:
+		c := e.AsCall()
+		if c.FunctionName() != operators.Index || c.Args()[1].Kind() != ast.LiteralKind {
+			return nil, 0, false
+		}
+		key, isText := c.Args()[1].AsLiteral().(types.String)
+		if !isText {
+			return nil, 0, false
+		}
+		path, first, ok = w.chain(c.Args()[0])
+		return append(path, string(key)), first, ok
+	default: // other kinds follow no names
+		return nil, 0, false
+	}
+}
+
+// strangers finds the first name that an expression uses and is none of the given
+// ones. Names that functions are called by, such as sets.contains, are left alone.
+func strangers(tree *ast.AST, source string, names []string) error {
+	all := NewObject("", func(name string) (Type, bool) { return Any, true })
+	for _, r := range refs(tree, all, source, nil) {
+		if name := r.Path[0]; !slices.Contains(names, name) && !slices.Contains(namespaces, name) {
+			return &Error{Offset: r.Offset, Message: fmt.Sprintf("the name %q is not known", name), Missing: name}
+		}
+	}
+	return nil
+}
+
+// namespaces are what the names of functions begin with, and the names of types.
+var namespaces = []string{
+	"sets", "strings", "math", "base64", "lists", "optional", "cel", "ip", "cidr", "format", "k8s", "json", "google",
+	"int", "uint", "double", "bool", "string", "bytes", "list", "map", "type", "null_type",
+}
+
+// byteOffset gives the offset in bytes of a character, counted from 0.
+func byteOffset(s string, char int) int {
+	for i := range s {
+		if char == 0 {
+			return i
+		}
+		char--
+	}
+	return len(s)
+}

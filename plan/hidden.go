@@ -1,0 +1,123 @@
+package plan
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+
+	"github.com/kplan-dev/kplan/plan/redact"
+)
+
+// mayHide finds the declaration of a sensitive variable in a file that is not YAML.
+var mayHide = regexp.MustCompile(`\bsensitive["']?\s*:`)
+
+// open tells whether the words of a file that cannot be understood may be shown:
+// nobody knows where a secret stands in it.
+func (s *source) open() bool { return !s.private && !mayHide.Match(s.src) }
+
+// hide keeps the value at a path out of all lines that are shown.
+func (s *source) hide(at path) { s.hidden = append(s.hidden, at) }
+
+// redacted gives the line of a position, without its end, and the byte of it that
+// the position is at. Secrets are left out: where they stand as values of
+// sensitive variables, however these are quoted and folded, and where the same
+// text stands elsewhere.
+func (s *source) redacted(p Pos) (line []byte, at int) {
+	start := s.starts[p.Line-1]
+	line = bytes.TrimRight(s.line(p.Line), "\r\n\u0085\u2028\u2029")
+	at = min(s.offsetOf(p)-start, len(line))
+	for _, x := range s.extents() {
+		from, to := max(x[0]-start, 0), min(x[1]-start, len(line))
+		if from >= to {
+			continue
+		}
+		line = slices.Concat(line[:from], []byte(redact.Mark), line[to:])
+		if at >= to {
+			at += len(redact.Mark) - (to - from)
+		} else {
+			at = min(at, from)
+		}
+	}
+	clean := s.secrets.Text(string(line))
+	if clean == string(line) {
+		return line, at
+	}
+	before := s.secrets.Text(string(line[:at]))
+	for at = 0; at < min(len(before), len(clean)) && before[at] == clean[at]; {
+		at++
+	}
+	return []byte(clean), at
+}
+
+// extents gives from where to where hidden values stand in the file, the last
+// one first.
+func (s *source) extents() [][2]int {
+	if s.hiddenAt == nil {
+		for _, at := range s.hidden {
+			from, to := s.extent(at)
+			s.hiddenAt = append(s.hiddenAt, [2]int{from, to})
+		}
+		slices.SortFunc(s.hiddenAt, func(a, b [2]int) int { return b[0] - a[0] })
+	}
+	return s.hiddenAt
+}
+
+// extent gives from where to where the value at a path stands in the file: at most
+// up to the next key or item, whichever mapping or list that is of. It is empty
+// when there is no such value.
+func (s *source) extent(at path) (from, to int) {
+	value, key := s.node(at)
+	if value == nil || key == nil || key.Value != at[len(at)-1] {
+		return 0, 0
+	}
+	from, to = s.offsetOf(s.pos(value)), len(s.src)
+	for depth := len(at); depth > 0; depth-- {
+		child, _ := s.node(at[:depth])
+		parent, _ := s.node(at[:depth-1])
+		if parent == nil || parent.Kind == yamlv3.AliasNode {
+			break
+		}
+		if next := after(parent, child); next != nil {
+			to = s.offsetOf(s.pos(next))
+			break
+		}
+	}
+	if to < from { // the value stands elsewhere, behind an alias
+		return 0, 0
+	}
+	text := trimEnd(s.src[from:to])
+	for len(text) > 0 && isBracket(text[len(text)-1], "}]") && (value.Kind == yamlv3.ScalarNode || unclosed(text) < 0) {
+		text = trimEnd(text[:len(text)-1]) // of what the value stands in
+	}
+	return from, from + len(text)
+}
+
+// trimEnd cuts off what stands between a value and the next one.
+func trimEnd(text []byte) []byte { return bytes.TrimRight(text, " \t\r\n,") }
+
+// unclosed counts the brackets that are not closed in text.
+func unclosed(text []byte) (n int) {
+	for _, c := range text {
+		if isBracket(c, "[{") {
+			n++
+		} else if isBracket(c, "}]") {
+			n--
+		}
+	}
+	return n
+}
+
+func isBracket(c byte, brackets string) bool { return strings.IndexByte(brackets, c) >= 0 }
+
+// after gives what stands behind a child of n; nil when the child is the last.
+func after(n, child *yamlv3.Node) *yamlv3.Node {
+	for i, c := range n.Content {
+		if c == child && i+1 < len(n.Content) {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}

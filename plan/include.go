@@ -1,0 +1,148 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Bounds of includes.
+const (
+	maxDepth         = 10
+	maxIncludes      = 500
+	maxIncludedBytes = 4 << 20
+)
+
+// include reads the plan of an include step; nil when it has a fault, which is
+// reported.
+func (c *checker) include(e *entry, it *item) *checker {
+	inc := it.step.Include
+	at := e.at.key("include").key("plan")
+	if inc.Plan == "" {
+		if c.isEmptyText(at) {
+			c.addValue(at, "", "the path is empty")
+		}
+		return nil
+	}
+	abs := c.plan.Abs(inc.Plan)
+	chain := c.chain()
+	switch {
+	case slices.Contains(chain, abs):
+		c.as(CodeCycle).addValue(at, "", "the plan %q includes itself", inc.Plan)
+		return nil
+	case len(chain) >= maxDepth:
+		c.addValue(at, "", "plans include each other more than %d deep", maxDepth)
+		return nil
+	}
+	src, err := readPlain(abs)
+	if err != nil {
+		hint := ""
+		if errors.Is(statError(err), errNoFile) {
+			hint = c.pathHint(inc.Plan)
+		}
+		c.as(CodeFile).addValue(at, hint, "%s", cannotUse("plan", inc.Plan, statError(err)))
+		return nil
+	}
+	c.sum.files++
+	c.sum.bytes += len(src)
+	if c.sum.files > maxIncludes || c.sum.bytes > maxIncludedBytes {
+		if !c.sum.tooMany {
+			c.sum.tooMany = true
+			c.addValue(at, "", "the plan includes more than %d plans or %d bytes", maxIncludes, maxIncludedBytes)
+		}
+		return nil
+	}
+	child := c.newChild(e, it, abs)
+	child.load(src, Inputs{Env: c.in.Env}, c.includeVars(e, it))
+	c.checkIncludeClusters(child, e, inc)
+	c.budget = child.budget
+	return child
+}
+
+// newChild makes the checker of an included plan.
+func (c *checker) newChild(e *entry, it *item, abs string) *checker {
+	file := it.step.Include.Plan
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(filepath.Dir(c.plan.File), file)
+	}
+	child := newChecker(file, filepath.Dir(abs))
+	child.shared = c.shared
+	child.faults, child.plan.secrets = c.faults, c.plan.secrets
+	child.parent, child.parentEntry, child.parentItem = c, e, it
+	child.prefix = e.flatName(it) + "/"
+	child.skip = c.skip || it.skip
+	child.order = c.fileOrder(abs)
+	child.budget = c.budget
+	return child
+}
+
+// chain are the files that are being read: this one, and those which include it.
+func (c *checker) chain() []string {
+	var files []string
+	for ; c != nil; c = c.parent {
+		files = append(files, filepath.Join(c.plan.Dir, filepath.Base(c.plan.File)))
+	}
+	return files
+}
+
+// fileOrder sorts the faults of included files after those of the plan and its var
+// files, in the order in which the files are first read.
+func (c *checker) fileOrder(abs string) int {
+	i := slices.Index(c.includedFiles, abs)
+	if i < 0 {
+		i = len(c.includedFiles)
+		c.includedFiles = append(c.includedFiles, abs)
+	}
+	return 1<<20 + i
+}
+
+// includeVars are the values that an include gives to the other plan's variables.
+func (c *checker) includeVars(e *entry, it *item) map[string]given {
+	include, _ := it.tree["include"].(map[string]any)
+	raw, _ := include["vars"].(map[string]any)
+	vars := make(map[string]given, len(raw))
+	for name, v := range raw {
+		vars[name] = given{value: v, src: c.src, at: e.at.key("include").key("vars").key(name)}
+	}
+	return vars
+}
+
+// checkIncludeClusters looks whether the clusters that an include maps are there.
+func (c *checker) checkIncludeClusters(child *checker, e *entry, inc *Include) {
+	at := e.at.key("include").key("clusters")
+	for _, name := range sortedKeys(inc.Clusters) {
+		if _, ok := child.clusters()[name]; !ok {
+			hint := ""
+			if near := c.nearest(name, sortedKeys(child.clusters())); near != "" {
+				hint = fmt.Sprintf("did you mean %q?", near)
+			}
+			c.as(CodeUnknownName).addKey(at.key(name), hint, "the plan %q has no cluster %q", inc.Plan, name)
+		}
+		c.checkClusterName(inc.Clusters[name], at.key(name))
+	}
+}
+
+var errNotPlain = errors.New("is not a plain file")
+
+// readPlain reads a file that is neither a folder nor a device, up to one byte more
+// than is read of a plan.
+func readPlain(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, errIsFolder
+	case !info.Mode().IsRegular():
+		return nil, errNotPlain
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFileSize+1))
+}

@@ -1,0 +1,253 @@
+package lint
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// Remedy is a way to mend findings of secret-before-certificate.
+type Remedy string
+
+// The remedies.
+const (
+	// WaitStep adds a step to the plan that waits for the Certificate.
+	WaitStep Remedy = "wait"
+	// InitContainer lets the pods wait for the Secret's files.
+	InitContainer Remedy = "init-container"
+)
+
+// Remedies are all remedies.
+var Remedies = []Remedy{WaitStep, InitContainer}
+
+// Refusal is a finding that a remedy does not mend.
+type Refusal struct {
+	Finding
+	// Why says what is in the way.
+	Why error
+}
+
+// Mend gives the edits that mend the findings which a remedy is for, and the
+// findings that it cannot mend. Findings of other rules are for people.
+func Mend(in Input, findings []Finding, how Remedy) ([]Edit, []Refusal) {
+	m := &mender{linter: newLinter(in), steps: map[*plan.Text]map[string]bool{}, waits: map[waitKey]string{}, needs: map[*yamlv3.Node]*needs{}}
+	place := make(map[string]int, len(in.Plan.Steps))
+	for i, s := range in.Plan.Steps {
+		place[s.Name] = i
+	}
+	findings = slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.wait == nil })
+	// In the plan's order, so that a wait stands before the first step that needs it.
+	slices.SortStableFunc(findings, func(a, b Finding) int { return cmp.Compare(place[a.Step], place[b.Step]) })
+	var refused []Refusal
+	for _, f := range findings {
+		mend := m.addWait
+		if how == InitContainer {
+			mend = m.addContainer
+		}
+		if err := mend(f.wait); err != nil {
+			refused = append(refused, Refusal{f, err})
+		}
+	}
+	for _, n := range m.order {
+		m.edits = append(m.edits, n.edit())
+	}
+	return m.edits, refused
+}
+
+// mender collects edits.
+type mender struct {
+	*linter
+	edits []Edit
+	// steps are the names of each file's steps.
+	steps map[*plan.Text]map[string]bool
+	// waits are the wait steps that were added.
+	waits map[waitKey]string
+	// needs are what steps will need besides, and order those in turn.
+	needs map[*yamlv3.Node]*needs
+	order []*needs
+	// optional are volumes that have been edited.
+	optional []*yamlv3.Node
+}
+
+type waitKey struct {
+	text        *plan.Text
+	certificate name
+}
+
+// needs are names that come into a step's needs.
+type needs struct {
+	editor
+	step  *yamlv3.Node
+	names []string
+}
+
+var (
+	errSameStep = errors.New("the Certificate is sent by the same step, so that no step fits in between: put it into a step of its own, or use --fix=init-container")
+	errLater    = errors.New("the Certificate's step needs this one: turn their order around")
+	errFiles    = errors.New("the steps are in different files: add the wait step by hand")
+	errLayout   = errors.New("the file is laid out in a way that is not understood: add it by hand")
+	errForEach  = errors.New("the step's name or cluster is an expression: add the wait step by hand")
+)
+
+// addWait adds a step that waits for a Certificate, and the need of it.
+func (m *mender) addWait(w *missingWait) error {
+	text, at := w.step.Origin()
+	certText, certAt := w.certificate.step.Origin()
+	switch {
+	case w.step == w.certificate.step:
+		return errSameStep
+	case !w.separable:
+		return errLater
+	case text == nil || text != certText || len(at) < 2:
+		return errFiles
+	}
+	e := newEditor(text)
+	step, list := text.Node(at...), text.Node(at[:len(at)-1]...)
+	certName, cluster := raw(text, certAt, "name"), raw(text, certAt, "cluster")
+	switch {
+	case step == nil || list == nil || step.Kind != yamlv3.MappingNode || len(step.Content) < 4:
+		return errLayout
+	case strings.Contains(certName+cluster, "${{"):
+		return errForEach
+	}
+	key := waitKey{text, name{m.cluster(w.certificate.step), m.namespace(w.certificate.step, w.certificate.object.namespace()), w.certificate.object.name()}}
+	added, known := m.waits[key]
+	if !known {
+		added = m.freeName(text, w.certificate.object.name())
+		edit, err := e.waitStep(step, flow(list), m.waitFields(w, added, certName, cluster))
+		if err != nil {
+			return err
+		}
+		m.edits, m.waits[key] = append(m.edits, edit), added
+	}
+	n := m.needs[step]
+	if n == nil {
+		n = &needs{editor: e, step: step}
+		if err := n.check(); err != nil {
+			return err
+		}
+		m.needs[step], m.order = n, append(m.order, n)
+	}
+	if !slices.Contains(n.names, added) {
+		n.names = append(n.names, added)
+	}
+	return nil
+}
+
+// raw is what the file has for a step's field.
+func raw(t *plan.Text, at []any, field string) string {
+	if n := t.Node(append(slices.Clone(at), field)...); n != nil {
+		return n.Value
+	}
+	return ""
+}
+
+// waitFields are the lines of the step that waits.
+func (m *mender) waitFields(w *missingWait, name, certStep, cluster string) []string {
+	lines := []string{"name: " + name, "needs: [" + certStep + "]"}
+	if cluster != "" {
+		lines = append(lines, "cluster: "+cluster)
+	}
+	namespace := ""
+	s := w.certificate.step
+	if ns := w.certificate.object.namespace(); ns != "" && (s.Helm == nil || s.Helm.Namespace != "" || ns != "default") {
+		namespace = "namespace: " + ns + ", "
+	}
+	return append(lines, "wait: {resource: "+w.resource()+", "+namespace+"for: condition=Ready}")
+}
+
+// waitStep inserts a step before another one.
+func (e editor) waitStep(step *yamlv3.Node, inFlow bool, fields []string) (Edit, error) {
+	if inFlow {
+		return e.before(step, "{"+strings.Join(fields, ", ")+"}, "), nil
+	}
+	lead, ok := e.isItem(step)
+	if !ok {
+		return Edit{}, errLayout
+	}
+	return e.above(step, item(lead, fields)), nil
+}
+
+// freeName makes the name of a step that waits for a Certificate.
+func (m *mender) freeName(t *plan.Text, certificate string) string {
+	taken := m.steps[t]
+	if taken == nil {
+		taken = map[string]bool{}
+		for _, field := range []string{"steps", "finally"} {
+			for _, s := range items(t.Node(field)) {
+				if n := get(s, "name"); n != nil {
+					taken[n.Value] = true
+				}
+			}
+		}
+		m.steps[t] = taken
+	}
+	base := strings.ReplaceAll(certificate, ".", "-")
+	base = strings.Trim(base[:min(len(base), 50)], "-") + "-ready"
+	free := base
+	for i := 2; taken[free]; i++ {
+		free = fmt.Sprintf("%s-%d", base, i)
+	}
+	taken[free] = true
+	return free
+}
+
+// check tells whether the step's needs can be edited.
+func (n *needs) check() error {
+	list := get(n.step, "needs")
+	switch {
+	case list == nil && flow(n.step), list != nil && list.Kind == yamlv3.SequenceNode && flow(list):
+		return nil
+	case list != nil && list.Kind == yamlv3.SequenceNode && len(list.Content) > 0:
+		if _, ok := n.isItem(list.Content[0]); ok {
+			return nil
+		}
+	case list == nil:
+		// The line below the name's is that of the next field, or of a comment on it.
+		if name := get(n.step, "name"); name != nil && name.Line == endLine(name) {
+			return nil
+		}
+	}
+	return errLayout
+}
+
+// endLine is the line that a scalar ends on, as far as it shows.
+func endLine(n *yamlv3.Node) int {
+	if n.Style&(yamlv3.LiteralStyle|yamlv3.FoldedStyle) != 0 {
+		return n.Line + 1
+	}
+	return n.Line
+}
+
+// edit puts the names into the step's needs.
+func (n *needs) edit() Edit {
+	list := get(n.step, "needs")
+	names := strings.Join(n.names, ", ")
+	switch {
+	case list == nil && flow(n.step):
+		return n.before(n.step.Content[2], "needs: ["+names+"], ")
+	case list == nil:
+		indent := strings.Repeat(" ", n.step.Column-1)
+		offset := n.text.Offset(get(n.step, "name"))
+		for offset < len(n.text.Bytes()) && n.text.Bytes()[offset] != '\n' {
+			offset++
+		}
+		return n.insertAt(min(offset+1, len(n.text.Bytes())), indent+"needs: ["+names+"]"+n.eol)
+	case len(list.Content) == 0:
+		return n.insertAt(n.text.Offset(list)+1, names)
+	case flow(list):
+		return n.before(list.Content[0], names+", ")
+	}
+	lead, _ := n.isItem(list.Content[0])
+	var lines []string
+	for _, name := range n.names {
+		lines = append(lines, lead+name)
+	}
+	return n.above(list.Content[0], lines)
+}

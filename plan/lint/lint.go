@@ -1,0 +1,250 @@
+// Package lint finds what is right in a plan by its grammar and goes wrong at two
+// in the morning: races that nothing waits for, waits that never end, values that
+// mean something else than they seem.
+//
+// It looks at a plan, and at the objects that its steps bring where the caller has
+// them at hand. It asks no cluster, reads no file and renders no chart: package
+// steps does that. What is not a plan at all is no matter of rules: see package plan.
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// Severity says how bad a finding is.
+type Severity string
+
+// The severities.
+const (
+	// Error is for what fails, or cannot be meant.
+	Error Severity = "error"
+	// Warning is for what may fail, or is worse than it has to be.
+	Warning Severity = "warning"
+)
+
+// Finding is a place where a plan breaks a rule.
+type Finding struct {
+	// Rule is the rule's ID.
+	Rule     string
+	Severity Severity
+	// Step is the step that it concerns; "" when that is none.
+	Step string
+	// Diagnostic says what and where; it has no code.
+	plan.Diagnostic
+
+	// wait is what mends a secret-before-certificate.
+	wait *missingWait
+}
+
+// String renders the finding as a Diagnostic is, with its severity and rule.
+func (f Finding) String() string {
+	d := f.Diagnostic
+	d.Message = fmt.Sprintf("%s: %s [%s]", f.Severity, d.Message, f.Rule)
+	return d.String()
+}
+
+// Input is what is looked at.
+type Input struct {
+	Plan *plan.Plan
+	// Objects are those that each step sends, by the step's name; steps whose
+	// objects nobody knows have none.
+	Objects map[string][]Object
+	// Guards say which steps' objects webhooks of the plan judge.
+	Guards []Guard
+	// Values are the files of values that helm steps name.
+	Values []*plan.Text
+}
+
+// Object is one that a step sends.
+type Object struct {
+	// Fields are the object as it is sent. Its namespace is empty for a kind that
+	// has none.
+	Fields map[string]any
+	// Text is the document that it was read from, and At its path in there. Text is
+	// nil for what a chart renders.
+	Text *plan.Text
+	At   []any
+}
+
+// Guard says that webhooks which one step brings judge objects that another one,
+// or the same, sends.
+type Guard struct {
+	Step, By string
+	// Webhooks are the names of those that are called.
+	Webhooks []string
+	// Objects counts what they judge.
+	Objects int
+	// Maybe says that it is not certain, or not so on a first install.
+	Maybe bool
+}
+
+// Run looks at the input by all rules but those that are disabled, by ID. The
+// findings are in the order of the files and their lines.
+func Run(in Input, disabled ...string) []Finding {
+	l := newLinter(in)
+	for i := range rules {
+		if l.rule = &rules[i]; !slices.Contains(disabled, l.rule.ID) {
+			l.rule.check(l)
+		}
+	}
+	files := map[string]int{}
+	for i, t := range l.Plan.Texts() {
+		files[t.File()] = i - len(l.Plan.Texts())
+	}
+	slices.SortStableFunc(l.findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(files[a.File], files[b.File]), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+	// Steps that for_each made of one have the same findings.
+	return slices.CompactFunc(l.findings, func(a, b Finding) bool {
+		return a.Rule == b.Rule && a.Pos == b.Pos && a.Message == b.Message
+	})
+}
+
+// linter collects the findings of one plan.
+type linter struct {
+	Input
+	rule     *Rule
+	findings []Finding
+	// steps are those that may run, by name.
+	steps map[string]*plan.Step
+	order order
+	// roots are where values stand; see values.
+	roots []root
+}
+
+func newLinter(in Input) *linter {
+	l := &linter{Input: in, steps: make(map[string]*plan.Step, len(in.Plan.Steps))}
+	l.order.graph = in.Plan.Graph()
+	for i := range in.Plan.Steps {
+		if s := &in.Plan.Steps[i]; s.Skip == "" && s.When != false {
+			l.steps[s.Name] = s
+		}
+	}
+	return l
+}
+
+// each calls f for every step that may run, in plan order.
+func (l *linter) each(f func(*plan.Step)) {
+	for i := range l.Plan.Steps {
+		if s := &l.Plan.Steps[i]; l.steps[s.Name] == s {
+			f(s)
+		}
+	}
+}
+
+// spot is where a finding is: a place in a text.
+type spot struct {
+	plan.Place
+	text *plan.Text
+	// secret keeps the line out of what is shown.
+	secret bool
+}
+
+// spotOf is the place of a step's field.
+func spotOf(s *plan.Step, fields ...any) spot {
+	text, _ := s.Origin()
+	return spot{Place: s.Locate(fields...), text: text}
+}
+
+// spot is the place of a field of an object that the step sends. That of an object
+// of a chart is where the plan names the chart.
+func (o Object) spot(s *plan.Step, fields ...any) spot {
+	if o.Text == nil {
+		return spotOf(s, "helm", "chart")
+	}
+	return spot{Place: o.Text.Place(append(append([]any{}, o.At...), fields...)...), text: o.Text}
+}
+
+// add notes a finding, unless a comment at its place says that it is known.
+func (l *linter) add(severity Severity, s *plan.Step, at spot, hint, format string, args ...any) *Finding {
+	if at.text != nil && ignored(at.text, at.Line, l.rule.ID) {
+		return nil
+	}
+	f := Finding{Rule: l.rule.ID, Severity: severity}
+	if s != nil {
+		f.Step = s.Name
+	}
+	f.Diagnostic = plan.Diagnostic{Pos: at.Pos, Path: at.Path, Message: plan.Clean(fmt.Sprintf(format, args...)), Hint: plan.Clean(hint)}
+	if !at.secret {
+		f.Excerpt = at.Excerpt
+	}
+	l.findings = append(l.findings, f)
+	return &l.findings[len(l.findings)-1]
+}
+
+// cluster names the one that a step works on; "" is that of the command line.
+func (l *linter) cluster(s *plan.Step) string { return cmp.Or(s.Cluster, l.Plan.Defaults.Cluster) }
+
+// namespace is the one that a name of a step means. What no file tells is taken
+// for default.
+func (l *linter) namespace(s *plan.Step, name string) string {
+	return cmp.Or(name, l.Plan.Clusters[l.cluster(s)].Namespace, "default")
+}
+
+// conditional tells whether only the run shows if the step is done.
+func conditional(s *plan.Step) bool { return s.When != nil && s.When != true }
+
+// order tells which steps come after one another.
+type order struct {
+	graph *plan.Graph
+	// before is the step whose descendants are after: rules ask about one after
+	// the other, so that each is followed once.
+	before string
+	known  bool
+	after  map[string]bool
+}
+
+// isAfter tells whether the step starts only when before has ended.
+func (o *order) isAfter(step, before string) bool {
+	if !o.known || o.before != before {
+		o.known, o.before, o.after = true, before, map[string]bool{}
+		for _, name := range o.graph.Descendants(before) {
+			o.after[name] = true
+		}
+	}
+	return o.after[step]
+}
+
+// field gives what stands at a path of mappings; nil when there is nothing.
+func field(fields map[string]any, at ...string) any {
+	var v any = fields
+	for _, name := range at {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	return v
+}
+
+// text is field for a text.
+func text(fields map[string]any, at ...string) string {
+	s, _ := field(fields, at...).(string)
+	return s
+}
+
+// list is field for a list.
+func list(fields map[string]any, at ...string) []any {
+	l, _ := field(fields, at...).([]any)
+	return l
+}
+
+func (o Object) kind() string      { return text(o.Fields, "kind") }
+func (o Object) name() string      { return text(o.Fields, "metadata", "name") }
+func (o Object) namespace() string { return text(o.Fields, "metadata", "namespace") }
+
+// group is the API group; "" is Kubernetes' oldest.
+func (o Object) group() string {
+	version := text(o.Fields, "apiVersion")
+	for i := range len(version) {
+		if version[i] == '/' {
+			return version[:i]
+		}
+	}
+	return ""
+}
+
+// is names the object as messages do.
+func (o Object) is() string { return fmt.Sprintf("%s %q", o.kind(), o.name()) }

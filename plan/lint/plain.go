@@ -1,0 +1,155 @@
+package lint
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// secretNames are the ends of names of values that nobody else should know.
+var secretNames = []string{
+	"password", "passwd", "passphrase", "pwd", "token", "apikey", "secretkey", "accesskey", "secretaccesskey", "privatekey", "clientsecret", "sharedsecret",
+	"encryptionkey", "signingkey", "credential",
+}
+
+// publicNames are names that end like a secret's and are of none.
+var publicNames = []string{"automountserviceaccounttoken", "publickey"}
+
+// isSecretName tells whether a value of that name is likely a secret.
+func isSecretName(name string) bool {
+	flat := strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(name))
+	return !slices.Contains(publicNames, flat) && slices.ContainsFunc(secretNames, func(end string) bool { return strings.HasSuffix(flat, end) })
+}
+
+var (
+	privateKey = regexp.MustCompile(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY-----`)
+	// reference is a text that stands for another one: of a shell, of a template, or
+	// a file's path.
+	reference = regexp.MustCompile(`^(\$[({A-Z]|/|\./|file:|vault:|secretref:|\*+$|<.*>$)|\{\{`)
+	expressed = regexp.MustCompile(`\$\{\{(.*?)\}\}`)
+)
+
+const plainHint = "take it from a variable with sensitive: true and env: or secret:, or let the chart use a Secret that exists"
+
+// checkPlainSecrets looks for secrets in values, and in objects that are no Secrets.
+func checkPlainSecrets(l *linter) {
+	for _, r := range l.values() {
+		if r.object && isSecret(r.node) {
+			continue // see below
+		}
+		l.plainSecrets(r, nil)
+	}
+	seen := map[*yamlv3.Node]bool{}
+	l.each(func(s *plan.Step) {
+		for _, o := range l.Objects[s.Name] {
+			if o.Text == nil {
+				continue
+			}
+			n := o.Text.Node(o.At...)
+			if n == nil || seen[n] {
+				continue // for_each sends one object many times
+			}
+			seen[n] = true
+			t, _ := s.Origin()
+			switch {
+			case isSecret(n):
+				l.checkSecretObject(s, o, n)
+			case o.Text != t: // those of the plan itself are among the values
+				l.plainSecrets(root{text: o.Text, node: n, at: o.At, object: true}, s)
+			}
+		}
+	})
+}
+
+func isSecret(object *yamlv3.Node) bool {
+	kind, version := get(object, "kind"), get(object, "apiVersion")
+	return kind != nil && kind.Value == "Secret" && version != nil && version.Value == "v1"
+}
+
+// checkSecretObject warns of a Secret whose data are in a file.
+func (l *linter) checkSecretObject(s *plan.Step, o Object, n *yamlv3.Node) {
+	for _, data := range []string{"data", "stringData"} {
+		plain := false
+		pairs(get(n, data), func(_, v *yamlv3.Node) {
+			plain = plain || v.Kind == yamlv3.ScalarNode && v.Value != "" && !l.isSensitive(v.Value)
+		})
+		if plain {
+			at := o.spot(s, data)
+			at.secret = true
+			l.add(Warning, s, at, "keep the data elsewhere, such as in External Secrets or in a sensitive variable", "%s has its data in a file", o.is())
+			return
+		}
+	}
+}
+
+// plainSecrets looks for secrets below one root.
+func (l *linter) plainSecrets(r root, s *plan.Step) {
+	found := func(n *yamlv3.Node, at []any, format string, args ...any) {
+		l.add(Error, s, spot{Place: r.text.PlaceOf(n, at...), text: r.text, secret: true}, plainHint, format, args...)
+	}
+	visit(r.node, r.name, r.at, func(n *yamlv3.Node, name string, at []any, isKey bool) {
+		switch {
+		case isKey || n.Kind != yamlv3.ScalarNode:
+		case privateKey.MatchString(n.Value):
+			found(n, at, "a private key is written down here")
+		case !isSecretName(name) || r.object && name == "secretKey": // the name of a key in an ExternalSecret
+		case strings.Contains(n.Value, "${{"):
+			if !l.isSensitive(n.Value) {
+				l.add(Warning, s, spot{Place: r.text.PlaceOf(n, at...), text: r.text}, "declare the variable with sensitive: true",
+					"%s comes from a variable that is not sensitive, so it is shown", name)
+			}
+		case isPlain(n):
+			found(n, at, "%s is written down here in plain text", name)
+		}
+	})
+	environment(r.node, r.at, func(name string, n *yamlv3.Node, at []any) {
+		if isSecretName(name) && isPlain(n) {
+			found(n, at, "the environment variable %s is written down here in plain text", name)
+		}
+	})
+}
+
+// isPlain tells whether a value is a secret itself: text that is no reference.
+func isPlain(n *yamlv3.Node) bool {
+	return n.Kind == yamlv3.ScalarNode && n.Value != "" && n.ShortTag() == "!!str" && !reference.MatchString(n.Value)
+}
+
+// isSensitive tells whether a text is made of expressions whose values are known
+// to be secret, or of values that only the run knows.
+func (l *linter) isSensitive(text string) bool {
+	for _, m := range expressed.FindAllStringSubmatch(text, -1) {
+		used := map[string]bool{}
+		if reads("${{"+m[1]+"}}", used) || len(used) == 0 {
+			return true // whichever it is
+		}
+		for name := range used {
+			v, declared := l.Plan.Vars[name]
+			if !declared || v.Secret != nil || v.ConfigMap != nil || v.Sensitive != nil && *v.Sensitive {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// environment calls f for each pair of name and value in lists, as containers have
+// their environment.
+func environment(n *yamlv3.Node, at []any, f func(name string, value *yamlv3.Node, at []any)) {
+	switch n.Kind {
+	case yamlv3.MappingNode:
+		name, value := get(n, "name"), get(n, "value")
+		if name != nil && value != nil && name.Kind == yamlv3.ScalarNode {
+			f(name.Value, value, append(slices.Clip(at), "value"))
+		}
+		pairs(n, func(key, v *yamlv3.Node) { environment(v, append(slices.Clip(at), key.Value), f) })
+	case yamlv3.SequenceNode:
+		for i, item := range n.Content {
+			environment(item, append(slices.Clip(at), i), f)
+		}
+	default: // scalars have none, aliases are looked at where their anchor is
+	}
+}

@@ -1,0 +1,192 @@
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// exact is a version that means one chart only; a leading v is of older charts.
+var exact = regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+
+func checkPins(l *linter) {
+	l.each(func(s *plan.Step) {
+		// A chart or version that is not known yet stands in the file all the same.
+		if s.Helm == nil || s.Helm.Chart == "" || s.Helm.IsLocal() || strings.Contains(s.Helm.Chart, "@sha256:") {
+			return
+		}
+		const hint = "write the version that was tested, such as 1.2.3"
+		version, given := s.Helm.Version, given(s, "helm", "version")
+		switch {
+		case exact.MatchString(version), version == "" && given:
+		case version == "":
+			l.add(Warning, s, spotOf(s, "helm", "chart"), hint, "the chart has no version: each run installs the newest one")
+		default:
+			l.add(Warning, s, spotOf(s, "helm", "version"), hint, "the version %q is no exact one: each run installs the newest that it allows", version)
+		}
+	})
+}
+
+// given tells whether the file of the step has an expression at a path: its value
+// may be one that the run finds out.
+func given(s *plan.Step, fields ...any) bool {
+	t, at := s.Origin()
+	if t == nil {
+		return false
+	}
+	n := t.Node(append(append([]any{}, at...), fields...)...)
+	return n != nil && strings.Contains(n.Value, "${{")
+}
+
+func checkRetryUninstalls(l *linter) {
+	l.each(func(s *plan.Step) {
+		if s.Helm == nil {
+			return
+		}
+		attempts := l.Plan.StepRetry(*s).InstallRetries
+		if attempts <= 1 {
+			return
+		}
+		const hint = "write on_failure: keep, so that the next attempt goes on from there, or install_retries: 1"
+		at := spotOf(s, "helm", "on_failure")
+		switch s.Helm.OnFailure {
+		case plan.UninstallRelease:
+			l.add(Warning, s, at, hint, "of %d attempts each one uninstalls what it made before the next one begins", attempts)
+		case plan.RollbackRelease:
+			l.add(Warning, s, at, hint, "of %d attempts each one of an upgrade is rolled back before the next one begins, and those of a first install are not", attempts)
+		case plan.KeepRelease, "":
+		}
+	})
+}
+
+func checkUnguarded(l *linter) {
+	var gates []*plan.Step
+	l.each(func(s *plan.Step) {
+		if s.Webhook != nil {
+			gates = append(gates, s)
+		}
+	})
+	for _, g := range l.Guards {
+		s, by := l.steps[g.Step], l.steps[g.By]
+		if g.Step == g.By || s == nil || by == nil || l.cluster(s) != l.cluster(by) || l.Plan.StepWebhooks(*s).Hold {
+			continue
+		}
+		names := l.closed(g)
+		if len(names) == 0 || l.gated(s, by, gates) {
+			continue
+		}
+		severity, will := Error, "will"
+		if g.Maybe {
+			severity, will = Warning, "may"
+		}
+		at := spotOf(s, "name")
+		if s.Webhooks != nil && s.Webhooks.Hold != nil {
+			at = spotOf(s, "webhooks", "hold")
+		}
+		l.add(severity, s, at, fmt.Sprintf("remove hold: false, or put a step {webhook: {release: %s}} in between", cmp.Or(by.ReleaseName(), "NAME")),
+			"%s that this step sends %s be judged by the webhook %s of the step %q, and nothing waits until it answers",
+			count(g.Objects, "object"), will, some(names), by.Name)
+	}
+}
+
+func checkOwnChart(l *linter) {
+	for _, g := range l.Guards {
+		s := l.steps[g.Step]
+		if g.Step != g.By || s == nil || s.Helm == nil {
+			continue
+		}
+		names := l.closed(g)
+		if len(names) == 0 {
+			continue
+		}
+		severity, held, when := Warning, "kplan holds their requests; other tools fail", "on a first install"
+		if !l.Plan.StepWebhooks(*s).Hold {
+			severity, held = Error, "nothing holds their requests: remove hold: false"
+		}
+		if g.Maybe {
+			when = "on the run after a failed one"
+		}
+		l.add(severity, s, spotOf(s, "helm", "chart"), held, "the chart brings the webhook %s, which fails closed, and %s that it judges %s",
+			some(names), count(g.Objects, "object"), when)
+	}
+}
+
+// closed are the guard's webhooks that fail requests when they do not answer.
+func (l *linter) closed(g Guard) []string {
+	open := map[string]bool{}
+	for _, o := range l.Objects[g.By] {
+		if o.group() != "admissionregistration.k8s.io" {
+			continue
+		}
+		for _, w := range list(o.Fields, "webhooks") {
+			if m, ok := w.(map[string]any); ok && text(m, "failurePolicy") == "Ignore" {
+				open[text(m, "name")] = true
+			}
+		}
+	}
+	var names []string
+	for _, name := range g.Webhooks {
+		if !open[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// gated tells whether a webhook step that covers the webhooks of by comes between
+// it and s.
+func (l *linter) gated(s, by *plan.Step, gates []*plan.Step) bool {
+	return slices.ContainsFunc(gates, func(gate *plan.Step) bool {
+		return l.covers(*gate.Webhook, by) && l.order.isAfter(gate.Name, by.Name) && l.order.isAfter(s.Name, gate.Name)
+	})
+}
+
+// covers tells whether a webhook step may be about webhooks that a step brings.
+// What only the cluster knows is taken for granted.
+func (l *linter) covers(w plan.Webhook, by *plan.Step) bool {
+	switch {
+	case w.Release != "":
+		return w.Release == by.ReleaseName()
+	case w.Configuration != "":
+		return l.brings(by, func(o Object) bool { return o.name() == w.Configuration })
+	case w.Service != "":
+		return l.brings(by, func(o Object) bool {
+			for _, hook := range list(o.Fields, "webhooks") {
+				m, _ := hook.(map[string]any)
+				if text(m, "clientConfig", "service", "namespace")+"/"+text(m, "clientConfig", "service", "name") == w.Service {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	return true // by files or by labels
+}
+
+func (l *linter) brings(s *plan.Step, is func(Object) bool) bool {
+	for _, o := range l.Objects[s.Name] {
+		if o.group() == "admissionregistration.k8s.io" && is(o) {
+			return true
+		}
+	}
+	return false
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// some names up to three.
+func some(names []string) string {
+	if len(names) > 3 {
+		return strings.Join(names[:3], ", ") + fmt.Sprintf(" and %d more", len(names)-3)
+	}
+	return strings.Join(names, ", ")
+}

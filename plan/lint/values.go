@@ -1,0 +1,171 @@
+package lint
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// root is where values begin that are not a plan's own fields: the default of a
+// variable, the values of a chart, an object.
+type root struct {
+	text *plan.Text
+	node *yamlv3.Node
+	at   []any
+	// name is the name that the value has: a variable's.
+	name string
+	// object says that it is an object of Kubernetes.
+	object bool
+}
+
+// values are the places of a plan and of its files of values where values begin.
+func (l *linter) values() []root {
+	if l.roots != nil {
+		return l.roots
+	}
+	l.roots = []root{}
+	for _, t := range l.Plan.Texts() {
+		l.rootsOf(t)
+	}
+	for _, t := range l.Values {
+		if n := t.Root(); n != nil {
+			l.roots = append(l.roots, root{text: t, node: n})
+		}
+	}
+	return l.roots
+}
+
+func (l *linter) rootsOf(t *plan.Text) {
+	put := func(r root) { r.text = t; l.roots = append(l.roots, r) }
+	pairs(t.Root(), func(key, value *yamlv3.Node) {
+		switch key.Value {
+		case "vars":
+			pairs(value, func(name, v *yamlv3.Node) {
+				if d := get(v, "default"); d != nil {
+					put(root{node: d, name: name.Value, at: []any{"vars", name.Value, "default"}})
+				}
+			})
+		case "steps", "finally":
+			for i, s := range items(value) {
+				at := []any{key.Value, i}
+				for _, path := range [][]string{{"helm", "values"}, {"include", "vars"}, {"for_each"}} {
+					if n := get(s, path...); n != nil {
+						put(root{node: n, at: append(slices.Clone(at), anys(path)...)})
+					}
+				}
+				for j, o := range items(get(s, "apply", "objects")) {
+					put(root{node: o, at: append(slices.Clone(at), "apply", "objects", j), object: true})
+				}
+			}
+		}
+	})
+}
+
+// pairs calls f for each field of a mapping.
+func pairs(n *yamlv3.Node, f func(key, value *yamlv3.Node)) {
+	if n == nil || n.Kind != yamlv3.MappingNode {
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		f(n.Content[i], n.Content[i+1])
+	}
+}
+
+func items(n *yamlv3.Node) []*yamlv3.Node {
+	if n == nil || n.Kind != yamlv3.SequenceNode {
+		return nil
+	}
+	return n.Content
+}
+
+// get gives the value at a path of fields; nil when there is none.
+func get(n *yamlv3.Node, fields ...string) *yamlv3.Node {
+	for _, name := range fields {
+		var found *yamlv3.Node
+		pairs(n, func(key, value *yamlv3.Node) {
+			if key.Value == name {
+				found = value
+			}
+		})
+		n = found
+	}
+	return n
+}
+
+func anys(path []string) []any {
+	out := make([]any, len(path))
+	for i, p := range path {
+		out[i] = p
+	}
+	return out
+}
+
+// visit calls f for every scalar below a node, with the key that it stands under,
+// or the one of its list, and its path. f is called for keys too, with isKey.
+func visit(n *yamlv3.Node, name string, at []any, f func(n *yamlv3.Node, name string, at []any, isKey bool)) {
+	switch n.Kind {
+	case yamlv3.ScalarNode:
+		f(n, name, at, false)
+	case yamlv3.MappingNode:
+		pairs(n, func(key, value *yamlv3.Node) {
+			at := append(slices.Clip(at), key.Value)
+			f(key, key.Value, at, true)
+			visit(value, key.Value, at, f)
+		})
+	case yamlv3.SequenceNode:
+		for i, item := range n.Content {
+			visit(item, name, append(slices.Clip(at), i), f)
+		}
+	default: // an alias' value is looked at where its anchor is
+	}
+}
+
+func checkUnusedVars(l *linter) {
+	for _, t := range l.Plan.Texts() {
+		declared := get(t.Root(), "vars")
+		if declared == nil {
+			continue
+		}
+		used, all := map[string]bool{}, false
+		visit(t.Root(), "", nil, func(n *yamlv3.Node, _ string, _ []any, _ bool) {
+			all = reads(n.Value, used) || all
+		})
+		pairs(declared, func(key, _ *yamlv3.Node) {
+			if !all && !used[key.Value] {
+				l.add(Warning, nil, spot{Place: t.PlaceOf(key, "vars", key.Value), text: t}, "use ${{ vars."+key.Value+" }}, or remove it",
+					"nothing reads the variable %q", key.Value)
+			}
+		})
+	}
+}
+
+// varUse is a use of the variables in an expression: of the one in the first or
+// second group, else of any.
+var varUse = regexp.MustCompile(`(?:^|[^-.\w])vars\b(?:\s*\.\s*([A-Za-z_]\w*)|\s*\[\s*["']([^"']+)["']\s*\])?`)
+
+// reads notes the variables that the expressions of a text read; all is true when
+// that may be any.
+func reads(text string, used map[string]bool) (all bool) {
+	for {
+		_, rest, found := strings.Cut(text, "${{")
+		if !found {
+			return all
+		}
+		expr, after, _ := strings.Cut(rest, "}}")
+		for _, m := range varUse.FindAllStringSubmatch(expr, -1) {
+			switch {
+			case m[1] != "":
+				used[m[1]] = true
+			case m[2] != "":
+				used[m[2]] = true
+			default:
+				all = true
+			}
+		}
+		text = after
+	}
+}

@@ -1,0 +1,192 @@
+// Package redact keeps secrets out of text: a Set knows the secrets, and puts
+// "(sensitive)" in their place wherever they stand in a text, also inside of
+// longer words, escaped and encoded.
+//
+// It does not know where secrets come from, and cannot see one that was
+// compressed, hashed, encrypted or taken apart.
+package redact
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+)
+
+// Mark stands where a secret was.
+const Mark = "(sensitive)"
+
+// Shortest is how many characters a text must have to be looked for. Shorter ones
+// are in every other line by chance, so that looking for them would hide what
+// matters and, by what is hidden, tell what they are. Whoever shows the value of
+// a variable at its own place writes Mark there, however short it is.
+const Shortest = 4
+
+// Set is a set of secrets. The zero value is ready and has none, as has nil. It
+// is safe for concurrent use.
+type Set struct {
+	mu    sync.Mutex
+	texts map[string]struct{}
+	// index is made of texts when it is first needed, and nil when they changed.
+	index atomic.Pointer[index]
+}
+
+// Add takes the texts and numbers of value, in lists and mappings too, for
+// secrets. Names of fields are none, nor are true and false.
+//
+// Of a text with several lines each line is a secret as well, for it may be shown
+// indented; but not a PEM file's first and last one.
+func (s *Set) Add(value any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.texts == nil {
+		s.texts = map[string]struct{}{}
+	}
+	s.add(value)
+	s.index.Store(nil)
+}
+
+func (s *Set) add(value any) {
+	switch v := value.(type) {
+	case string:
+		s.addText(v)
+	case []byte:
+		s.addText(string(v))
+	case []any:
+		for _, x := range v {
+			s.add(x)
+		}
+	case map[string]any:
+		for _, x := range v {
+			s.add(x)
+		}
+	case int:
+		s.addText(strconv.Itoa(v))
+	case int64:
+		s.addText(strconv.FormatInt(v, 10))
+	case uint64:
+		s.addText(strconv.FormatUint(v, 10))
+	case float64:
+		s.addText(strconv.FormatFloat(v, 'g', -1, 64))
+		s.addText(strconv.FormatFloat(v, 'f', -1, 64))
+	case json.Number:
+		s.addText(v.String())
+	}
+}
+
+func (s *Set) addText(text string) {
+	text = strings.TrimSpace(text) // whoever shows it may leave the blanks out
+	s.addLine(text)
+	if !strings.ContainsAny(text, breaks) {
+		return
+	}
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(breaks, r) }) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----BEGIN ") && !strings.HasPrefix(line, "-----END ") {
+			s.addLine(line)
+		}
+	}
+}
+
+// breaks are what ends a line in YAML 1.1, whose writers may indent the next one.
+const breaks = "\r\n\u0085\u2028\u2029"
+
+func (s *Set) addLine(text string) {
+	if utf8.RuneCountInString(text) >= Shortest {
+		s.texts[text] = struct{}{}
+	}
+}
+
+// Text gives text with Mark in the place of every secret. Where secrets overlap
+// or touch there is one Mark for all.
+//
+// The start of a secret is hidden too where the text was cut: before an ellipsis
+// and at its end, if it has 8 characters or more.
+func (s *Set) Text(text string) string {
+	if s == nil {
+		return text
+	}
+	return s.ready().replace(text)
+}
+
+// ready gives the index of all secrets that were added so far.
+func (s *Set) ready() *index {
+	if x := s.index.Load(); x != nil {
+		return x
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.index.Load()
+	if x == nil {
+		x = newIndex(s.texts)
+		s.index.Store(x)
+	}
+	return x
+}
+
+// JSON gives a JSON text whose strings were redacted one by one, names of fields
+// too, so that it stays JSON. A number that has a secret becomes the string Mark.
+// What is not JSON is redacted as text.
+func (s *Set) JSON(doc []byte) []byte {
+	if s == nil || !json.Valid(doc) {
+		return []byte(s.Text(string(doc)))
+	}
+	x := s.ready()
+	if len(x.needles) == 0 {
+		return doc
+	}
+	out := make([]byte, 0, len(doc))
+	for len(doc) > 0 {
+		n := tokenLen(doc)
+		out = append(out, x.token(doc[:n])...)
+		doc = doc[n:]
+	}
+	return out
+}
+
+// token redacts one token of JSON.
+func (x *index) token(token []byte) []byte {
+	switch c := token[0]; {
+	case c == '"':
+		var text string
+		if json.Unmarshal(token, &text) != nil { // it is valid
+			return token
+		}
+		if clean := x.replace(text); clean != text {
+			return quoteJSON(clean, false)
+		}
+	case c == '-' || c >= '0' && c <= '9':
+		if x.replace(string(token)) != string(token) {
+			return quoteJSON(Mark, false)
+		}
+	}
+	return token
+}
+
+// tokenLen is the length of the string or number that valid JSON starts with, or
+// of all up to the next one.
+func tokenLen(doc []byte) int {
+	number := func(c byte) bool { return c >= '0' && c <= '9' || strings.IndexByte("+-.eE", c) >= 0 }
+	switch c := doc[0]; {
+	case c == '"':
+		for i := 1; i < len(doc); i++ {
+			switch doc[i] {
+			case '\\':
+				i++
+			case '"':
+				return i + 1
+			}
+		}
+	case c == '-' || c >= '0' && c <= '9':
+		if i := slices.IndexFunc(doc, func(c byte) bool { return !number(c) }); i >= 0 {
+			return i
+		}
+	default:
+		if i := slices.IndexFunc(doc, func(c byte) bool { return c == '"' || c == '-' || c >= '0' && c <= '9' }); i >= 0 {
+			return i
+		}
+	}
+	return len(doc)
+}

@@ -1,0 +1,126 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// picks is a plan whose steps stand as NAME[,TAG…] [< NEED…], finally steps with
+// a ! behind the name.
+func picks(lines ...string) *plan.Plan {
+	p := &plan.Plan{}
+	for _, line := range lines {
+		head, needs, _ := strings.Cut(line, "<")
+		words := strings.Fields(head)
+		s := plan.Step{Needs: plan.Needs(strings.Fields(needs)...), Tags: words[1:]}
+		s.Name, s.Last = strings.TrimSuffix(words[0], "!"), strings.HasSuffix(words[0], "!")
+		p.Steps = append(p.Steps, s)
+	}
+	return p
+}
+
+func example() *plan.Plan {
+	return picks(
+		"operator core",
+		"crds core slow < operator",
+		"webhook < crds",
+		"secrets[a] apps < webhook",
+		"secrets[b/c] apps < webhook",
+		"monitoring/prometheus < operator",
+		"monitoring/rules slow < monitoring/prometheus webhook",
+		"report! apps",
+	)
+}
+
+func TestSelect(t *testing.T) {
+	for name, c := range map[string]struct {
+		selection plan.Selection
+		want      string
+	}{
+		"everything":          {plan.Selection{}, "operator crds webhook secrets[a] secrets[b/c] monitoring/prometheus monitoring/rules report"},
+		"a tag":               {plan.Selection{Tags: []string{"core"}}, "operator crds report"},
+		"one of two tags":     {plan.Selection{Tags: []string{"core", "apps"}}, "operator crds secrets[a] secrets[b/c] report"},
+		"all but a tag":       {plan.Selection{SkipTags: []string{"slow"}}, "operator webhook secrets[a] secrets[b/c] monitoring/prometheus report"},
+		"finally by its tag":  {plan.Selection{SkipTags: []string{"apps"}}, "operator crds webhook monitoring/prometheus monitoring/rules"},
+		"a tag but not other": {plan.Selection{Tags: []string{"core"}, SkipTags: []string{"slow"}}, "operator report"},
+		"one":                 {plan.Selection{Only: []string{"webhook"}}, "webhook"},
+		"one of finally":      {plan.Selection{Only: []string{"report"}}, "report"},
+		"a group":             {plan.Selection{Only: []string{"secrets"}}, "secrets[a] secrets[b/c]"},
+		"an item":             {plan.Selection{Only: []string{"secrets[b/c]"}}, "secrets[b/c]"},
+		"an include":          {plan.Selection{Only: []string{"monitoring"}}, "monitoring/prometheus monitoring/rules"},
+		"two":                 {plan.Selection{Only: []string{"operator", "webhook"}}, "operator webhook"},
+		"from":                {plan.Selection{From: []string{"webhook"}}, "webhook secrets[a] secrets[b/c] monitoring/rules report"},
+		"until":               {plan.Selection{Until: []string{"monitoring"}}, "operator crds webhook monitoring/prometheus monitoring/rules report"},
+		"from and until":      {plan.Selection{From: []string{"crds"}, Until: []string{"secrets"}}, "crds webhook secrets[a] secrets[b/c] report"},
+		"from, but not a tag": {plan.Selection{From: []string{"crds"}, SkipTags: []string{"slow", "apps"}}, "webhook"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := example()
+			require.NoError(t, p.Select(c.selection))
+			var got []string
+			for _, s := range p.Steps {
+				if s.Skip == "" {
+					got = append(got, s.Name)
+				}
+			}
+			require.Equal(t, c.want, strings.Join(got, " "))
+		})
+	}
+}
+
+func TestSelectSaysWhy(t *testing.T) {
+	p := example()
+	p.Steps[0].Skip = "its when is false"
+	require.NoError(t, p.Select(plan.Selection{From: []string{"crds"}, Tags: []string{"core", "apps"}, SkipTags: []string{"slow"}}))
+	why := map[string]string{}
+	for _, s := range p.Steps {
+		why[s.Name] = s.Skip
+	}
+	require.Equal(t, map[string]string{
+		"operator":              "its when is false",
+		"crds":                  "left out by --skip-tags slow",
+		"webhook":               "not picked by --tags core, apps",
+		"secrets[a]":            "",
+		"secrets[b/c]":          "",
+		"monitoring/prometheus": "not picked by --from crds",
+		"monitoring/rules":      "left out by --skip-tags slow",
+		"report":                "",
+	}, why)
+}
+
+func TestSelectRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		selection  plan.Selection
+		want, hint string
+	}{
+		"a step":                {plan.Selection{Only: []string{"webhok"}}, `--only: there is no step "webhok"`, `did you mean "webhook"?`},
+		"a group":               {plan.Selection{From: []string{"secret"}}, `--from: there is no step "secret"`, `did you mean "secrets"?`},
+		"an include":            {plan.Selection{Until: []string{"monitorin"}}, `--until: there is no step "monitorin"`, `did you mean "monitoring"?`},
+		"part of a name":        {plan.Selection{Only: []string{"web"}}, `--only: there is no step "web"`, `did you mean "webhook"?`},
+		"no name":               {plan.Selection{Only: []string{""}}, `--only: there is no step ""`, ""},
+		"a tag":                 {plan.Selection{Tags: []string{"cores"}}, `--tags: there is no tag "cores"`, `did you mean "core"?`},
+		"a tag to skip":         {plan.Selection{SkipTags: []string{"fast"}}, `--skip-tags: there is no tag "fast"`, ""},
+		"a finally step's rest": {plan.Selection{From: []string{"webhook"}, Until: []string{"operator"}}, "no step of the plan is picked", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := example()
+			err := p.Select(c.selection)
+			require.EqualError(t, err, c.want)
+			if unknown := (*plan.UnknownError)(nil); c.hint != "" {
+				require.ErrorAs(t, err, &unknown)
+				require.Equal(t, c.hint, unknown.Hint())
+			}
+			require.Equal(t, example(), p, "the plan is as it was")
+		})
+	}
+}
+
+func TestNamesToSelect(t *testing.T) {
+	p := picks("a z", "b[x/y] y z", "b[z]", "c[k]/d", "e/f/g[h]")
+	require.Equal(t, []string{"a", "b", "b[x/y]", "b[z]", "c", "c[k]/d", "e", "e/f", "e/f/g", "e/f/g[h]"}, p.StepNames())
+	require.Equal(t, []string{"y", "z"}, p.TagNames())
+}

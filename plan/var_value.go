@@ -1,0 +1,190 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// typeOf is the type of variable that v would be the value of.
+func typeOf(v any) VarType {
+	switch v.(type) {
+	case string:
+		return VarString
+	case bool:
+		return VarBoolean
+	case int64, float64, json.Number:
+		return VarNumber
+	case []any:
+		return VarList
+	case map[string]any:
+		return VarMap
+	}
+	return VarAny
+}
+
+// has tells whether v is of the type.
+func (t VarType) has(v any) bool {
+	switch t {
+	case VarAny:
+		return true
+	case VarInteger:
+		_, ok := v.(int64)
+		return ok
+	case VarString, VarNumber, VarBoolean, VarList, VarMap:
+	}
+	return v != nil && typeOf(v) == t
+}
+
+// noun says in words what a value of the type is.
+func (t VarType) noun() string {
+	switch t {
+	case VarString:
+		return "text"
+	case VarNumber:
+		return "a number"
+	case VarInteger:
+		return "a whole number"
+	case VarBoolean:
+		return "true or false"
+	case VarList:
+		return "a list"
+	case VarMap:
+		return "a mapping"
+	case VarAny:
+	}
+	return "a value"
+}
+
+var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
+
+// parse reads a value of the type from text, as the documentation of Inputs says.
+// The error shows text.
+func (t VarType) parse(text string) (any, error) {
+	trimmed := strings.TrimSpace(text)
+	switch t {
+	case VarString:
+		return text, nil
+	case VarBoolean:
+		if trimmed == "true" || trimmed == "false" {
+			return trimmed == "true", nil
+		}
+	case VarInteger, VarNumber:
+		v := plainNumbers(json.Number(trimmed))
+		_, huge := v.(json.Number)
+		if json.Valid([]byte(trimmed)) && (!huge || wholeNumber.MatchString(trimmed)) && t.has(v) {
+			return v, nil
+		}
+	case VarList, VarMap:
+		v, err := parseFlow(text)
+		if err != nil {
+			return nil, err
+		}
+		if t.has(v) {
+			return v, nil
+		}
+		return nil, &typeError{t, describe(v)}
+	case VarAny:
+		return parseUntyped(text)
+	}
+	return nil, &typeError{t, strconv.Quote(cut(text, 60))}
+}
+
+// typeError says that a value is not of its variable's type.
+type typeError struct {
+	want VarType
+	got  string
+}
+
+func (e *typeError) Error() string { return "expected " + e.want.noun() + ", got " + e.got }
+
+// parseUntyped reads a value as helm --set does.
+func parseUntyped(text string) (any, error) {
+	switch {
+	case text == "true", text == "false":
+		return text == "true", nil
+	case text == "null":
+		return nil, nil
+	case wholeNumber.MatchString(text):
+		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return i, nil
+		}
+		return text, nil
+	case strings.HasPrefix(text, "["), strings.HasPrefix(text, "{"):
+		return parseFlow(text)
+	}
+	return text, nil
+}
+
+// parseFlow reads YAML with the same care as a file.
+func parseFlow(text string) (any, error) {
+	var f faults
+	_, v, ok := readSource("--set", 0, []byte(text), &f)
+	if !ok {
+		if len(f.list) > 0 {
+			return nil, errors.New("the value is not valid YAML: " + f.list[0].Message)
+		}
+		return nil, errors.New("the value is not valid YAML")
+	}
+	// helm writes lists as {a,b}, which YAML reads as a mapping of nothing.
+	if m, ok := v.(map[string]any); ok && len(m) > 0 {
+		empty := true
+		for _, x := range m {
+			empty = empty && x == nil
+		}
+		if empty {
+			return nil, errors.New("the value is a mapping without values: write a list as [a, b]")
+		}
+	}
+	return v, nil
+}
+
+// among tells whether v is one of the allowed values.
+func among(allowed []any, v any) bool {
+	for _, a := range allowed {
+		if reflect.DeepEqual(a, v) || typeOf(a) == VarNumber && typeOf(v) == VarNumber && fmt.Sprint(a) == fmt.Sprint(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// isEmpty tells a value that says nothing.
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return strings.TrimSpace(v) == ""
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// literals writes values for a hint.
+func literals(values []any) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = literal(v)
+	}
+	return cut(strings.Join(words, ", "), 200)
+}
+
+// literal writes a value as one writes it on the command line.
+func literal(v any) string {
+	if s, ok := v.(string); ok && s != "" && !strings.ContainsAny(s, " ,\"\n") {
+		return s
+	}
+	b, err := json.Marshal(v)
+	if err != nil { // a value that was read from YAML is always written
+		return "?"
+	}
+	return string(b)
+}

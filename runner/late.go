@@ -1,0 +1,81 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// late is the action of one attempt of a late step: it finds out what the step
+// asks for, then makes and runs the step's own action.
+type late struct {
+	loop    *loop
+	task    *task
+	attempt int
+	known   plan.Known // what the loop itself knew when the attempt began
+}
+
+var _ Action = (*late)(nil)
+
+// lateAction makes the action of t's attempt that begins now.
+func (l *loop) lateAction(t *task) *late {
+	a := &late{loop: l, task: t, attempt: t.attempt, known: plan.Known{}}
+	for _, ask := range t.asks {
+		asked := l.byName[ask.Step]
+		switch {
+		case asked == nil: // from a cluster
+		case ask.Output == "":
+			a.known[ask] = string(l.state(asked))
+		case l.state(asked).Good():
+			if v, ok := asked.outputs[ask.Output]; ok {
+				a.known[ask] = v
+			}
+		}
+	}
+	return a
+}
+
+// asksCluster tells whether a cluster must be asked before t can start.
+func (t *task) asksCluster() bool { return slices.ContainsFunc(t.asks, ofCluster) }
+
+func ofCluster(a plan.Ask) bool { return a.Step == "" }
+
+// Run implements Action.
+func (a *late) Run(ctx context.Context, r Reporter) error {
+	if a.task.asksCluster() {
+		if a.loop.inquire == nil {
+			return Permanent(errors.New("the step asks for a value of a cluster, but none is asked"))
+		}
+		answers, err := a.loop.inquire(ctx, slices.DeleteFunc(slices.Clone(a.task.asks), func(ask plan.Ask) bool { return !ofCluster(ask) }))
+		if err != nil {
+			return err
+		}
+		maps.Copy(a.known, answers)
+	}
+	step, err := a.task.step.Bind(a.known)
+	switch {
+	case err != nil && !a.task.asksCluster():
+		return Permanent(err) // the next attempt would know the same
+	case err != nil:
+		return err
+	case step.Skip != "":
+		return &skipError{step.Skip}
+	case step.When == false:
+		return &skipError{whenFalse}
+	}
+	action, err := a.loop.resolver(step)
+	if err != nil {
+		return err
+	}
+	a.loop.send(message{task: a.task, attempt: a.attempt, news: newsBound})
+	return action.Run(ctx, r)
+}
+
+// skipError says that a late step turned out not to run.
+type skipError struct{ why string }
+
+func (e *skipError) Error() string { return fmt.Sprintf("skipped: %s", e.why) }

@@ -1,0 +1,115 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// redacted gives e with hide applied to all of its texts but the names of steps.
+// What e points to is not changed: the action that reported it may still use it.
+func (e Event) redacted(hide func(string) string) Event {
+	for _, text := range []*string{&e.Plan, &e.Message, &e.Error, &e.Hint, &e.Object} {
+		*text = hideText(hide, *text)
+	}
+	if e.Webhook != nil {
+		w := *e.Webhook
+		for _, text := range []*string{&w.Name, &w.Service, &w.Cause, &w.Configuration, &w.Owner} {
+			*text = hideText(hide, *text)
+		}
+		e.Webhook = &w
+	}
+	if e.Outputs != nil {
+		e.Outputs, _ = hideValue(hide, e.Outputs).(map[string]any)
+	}
+	e.Guards = slices.Clone(e.Guards)
+	for i, g := range e.Guards {
+		names := slices.Clone(g.Webhooks)
+		for j, name := range names {
+			names[j] = hideText(hide, name)
+		}
+		e.Guards[i].Webhooks = names
+	}
+	return e
+}
+
+func hideText(hide func(string) string, s string) string {
+	if s == "" {
+		return ""
+	}
+	return hide(s)
+}
+
+// hideValue hides texts in a value as JSON decodes it, and what is none but
+// looks like one that must be hidden.
+func hideValue(hide func(string) string, v any) any {
+	switch v := v.(type) {
+	case string:
+		return hideText(hide, v)
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, x := range v {
+			out[hideText(hide, k)] = hideValue(hide, x)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = hideValue(hide, x)
+		}
+		return out
+	case nil, bool:
+		return v
+	}
+	text := fmt.Sprint(v)
+	if hidden := hide(text); hidden != text {
+		return hidden
+	}
+	return v
+}
+
+// shown gives outputs as they may be shown: as JSON decodes them, so that a
+// recorded event is the same, and without the sensitive ones.
+func shown(outputs map[string]any, sensitive []string) map[string]any {
+	out := make(map[string]any, len(outputs))
+	for name, v := range outputs {
+		if slices.Contains(sensitive, name) {
+			out[name] = HiddenOutput
+			continue
+		}
+		var decoded any
+		b, err := json.Marshal(v)
+		if err == nil {
+			err = json.Unmarshal(b, &decoded)
+		}
+		if err != nil {
+			decoded = fmt.Sprintf("(cannot be shown: %v)", err)
+		}
+		out[name] = decoded
+	}
+	return out
+}
+
+// hide gives err with its text and its hint redacted. Its chain stays.
+func (l *loop) hide(err error) error {
+	if l.redact == nil {
+		return err
+	}
+	h := &hiddenError{error: err, text: l.redact(err.Error()), hint: hideText(l.redact, HintOf(err))}
+	if h.text == err.Error() && h.hint == HintOf(err) {
+		return err
+	}
+	return h
+}
+
+// hiddenError is an error that says less than the one in its chain.
+type hiddenError struct {
+	error
+	text, hint string
+}
+
+func (e *hiddenError) Error() string { return e.text }
+func (e *hiddenError) Unwrap() error { return e.error }
+
+// Hint implements the interface that HintOf looks for.
+func (e *hiddenError) Hint() string { return e.hint }

@@ -1,0 +1,94 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// waker is an error that knows when another attempt is worthwhile: the delay
+// before it ends as soon as the channel is closed or sends.
+type waker interface{ Wake() <-chan struct{} }
+
+// classer is an error that knows of which kinds a failure is, see ClassesOf.
+type classer interface{ Classes() []plan.RetryOn }
+
+// ClassesOf gives the kinds of failure of the outermost error in err's chain that
+// knows any; nil without.
+func ClassesOf(err error) []plan.RetryOn {
+	var c classer
+	if errors.As(err, &c) {
+		return c.Classes()
+	}
+	return nil
+}
+
+// retries tells whether a plan wants another attempt after err, and if not, why.
+// A failure that another attempt cannot mend is tried again only when the plan
+// names its kind: whoever owns a field of an object may let go of it.
+func retries(on []plan.RetryOn, err error) (again bool, why string) {
+	classes := ClassesOf(err)
+	if slices.ContainsFunc(classes, func(c plan.RetryOn) bool { return slices.Contains(on, c) }) {
+		return true, ""
+	}
+	if IsPermanent(err) || len(on) == 0 || slices.Contains(on, plan.RetryAny) {
+		return !IsPermanent(err), ""
+	}
+	names := make([]string, len(on))
+	for i, c := range on {
+		names[i] = string(c)
+	}
+	return false, fmt.Sprintf("not retried: retry.on is [%s]", strings.Join(names, ", "))
+}
+
+// delays gives the times between attempts. Each is at most that of the plan, and
+// shorter by a random part of up to r.Jitter of it: ExponentialBackOff, which
+// randomizes in both directions, is given the middle of that span.
+func delays(r plan.Retry) *backoff.ExponentialBackOff {
+	delay := r.RetryDelaySeconds
+	longest := max(delay, r.MaxDelaySeconds)
+	middle := 1 - r.Jitter/2
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(seconds(delay*middle)),
+		backoff.WithMaxInterval(seconds(longest*middle)),
+		backoff.WithMultiplier(max(r.Multiplier, 1)),
+		backoff.WithRandomizationFactor(r.Jitter/2/middle),
+		backoff.WithMaxElapsedTime(0), // attempts are counted, and the step has a timeout
+	)
+}
+
+// again lets t wait for its next attempt.
+func (l *loop) again(t *task, err error) {
+	t.lastErr = err
+	l.waiting++
+	if t.delays == nil {
+		t.delays = delays(t.retry)
+	}
+	delay := t.delays.NextBackOff()
+	l.enter(t, Event{State: StateRetrying, Error: err.Error(), Hint: HintOf(err), DelaySeconds: delay.Seconds()})
+	var wake <-chan struct{}
+	var w waker
+	if errors.As(err, &w) {
+		wake = w.Wake()
+	}
+	go l.rest(t.ctx, t, t.attempt, delay, wake)
+}
+
+// rest sends newsDue when the delay is over, wake is ready or ctx ended.
+func (l *loop) rest(ctx context.Context, t *task, attempt int, delay time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-ctx.Done():
+	}
+	l.send(message{task: t, attempt: attempt, news: newsDue})
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// generate gives the schema, indented; dir is the folder of package plan.
+func generate(dir string) ([]byte, error) {
+	c, err := readComments(dir)
+	if err != nil {
+		return nil, err
+	}
+	g := generator{comments: c}
+	root, err := g.object(reflect.TypeFor[plan.Plan]())
+	if err != nil {
+		return nil, err
+	}
+	root.Schema = "http://json-schema.org/draft-07/schema#"
+	root.Title = "kplan plan"
+	root.Description = "The steps of an install, and what each of them needs."
+	slices.SortFunc(g.definitions, func(a, b property) int { return strings.Compare(a.name, b.name) })
+	root.Definitions = g.definitions
+	if err := g.unused(); err != nil {
+		return nil, err
+	}
+	b, err := marshal(root)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+// generator makes schemas of types.
+type generator struct {
+	*comments
+	definitions properties
+	// used are the rules that were met.
+	used []string
+}
+
+// expression is what a value of another type than text may be instead: a text
+// that is nothing but one expression.
+const expression = `^\$\{\{[\s\S]*\}\}$`
+
+// orExpression lets a value be an expression.
+func orExpression(n *node) *node {
+	n.Type = []string{n.Type.(string), "string"}
+	n.Pattern = expression
+	n.PatternError = "write " + article(n.Type.([]string)[0]) + ", or an expression: ${{ … }}"
+	return n
+}
+
+func article(kind string) string {
+	switch kind {
+	case "boolean":
+		return "true or false"
+	case "integer":
+		return "a whole number"
+	case "object":
+		return "a mapping"
+	case "array":
+		return "a list"
+	}
+	return "a " + kind
+}
+
+// object is the schema of a struct.
+func (g *generator) object(t reflect.Type) (*node, error) {
+	n := &node{Type: "object", Description: g.about(t), AdditionalProperties: false}
+	for f := range t.Fields() {
+		name := jsonName(f)
+		if name == "" {
+			continue
+		}
+		p, err := g.field(t, f)
+		if err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", t.Name(), f.Name, err)
+		}
+		n.Properties = append(n.Properties, property{name, p})
+		if !strings.Contains(f.Tag.Get("json"), ",omit") {
+			n.Required = append(n.Required, name)
+		}
+	}
+	if rule, ok := ofTypes[t.Name()]; ok {
+		g.used = append(g.used, t.Name())
+		rule(n)
+	}
+	if !plain(t) {
+		orExpression(n)
+	}
+	return n, nil
+}
+
+// plain tells the types whose fields are no expressions: the plan itself, and
+// variables, which are known before any expression is.
+func plain(t reflect.Type) bool {
+	return t == reflect.TypeFor[plan.Plan]() || t == reflect.TypeFor[plan.Var]()
+}
+
+// field is the schema of a field, with its description.
+func (g *generator) field(owner reflect.Type, f reflect.StructField) (*node, error) {
+	n, err := g.value(f.Type, plain(owner))
+	if err != nil {
+		return nil, err
+	}
+	about := g.comments.field(owner, f)
+	if about == "" {
+		return nil, fmt.Errorf("the field has no comment, nor has its type")
+	}
+	if n.Ref != "" { // what stands beside a $ref is passed over
+		n = &node{AllOf: []*node{n}}
+	}
+	n.Description = about
+	n.Default = defaultIn(about, n)
+	id := owner.Name() + "." + jsonName(f)
+	if rule, ok := ofFields[id]; ok {
+		g.used = append(g.used, id)
+		rule(n)
+	}
+	return n, nil
+}
+
+// value is the schema of a type's values.
+func (g *generator) value(t reflect.Type, plain bool) (*node, error) {
+	maybe := orExpression
+	if plain {
+		maybe = func(n *node) *node { return n }
+	}
+	if short, ok := shortForms[t]; ok {
+		var long *node
+		var err error
+		if t.Kind() == reflect.Struct {
+			long, err = g.refer(t)
+		}
+		return short(long), err
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return g.value(t.Elem(), plain)
+	case reflect.Interface:
+		return &node{}, nil
+	case reflect.String:
+		if values := g.values[t.Name()]; t.Name() != "string" && len(values) > 0 {
+			return oneOf(values, plain), nil
+		}
+		return &node{Type: "string"}, nil
+	case reflect.Bool:
+		return maybe(&node{Type: "boolean"}), nil
+	case reflect.Int:
+		return maybe(&node{Type: "integer"}), nil
+	case reflect.Float64:
+		return maybe(&node{Type: "number"}), nil
+	case reflect.Slice:
+		items, err := g.value(t.Elem(), plain)
+		return maybe(&node{Type: "array", Items: items}), err
+	case reflect.Map:
+		values, err := g.value(t.Elem(), plain)
+		n := &node{Type: "object", AdditionalProperties: values}
+		if t.Elem().Kind() == reflect.Interface {
+			n.AdditionalProperties = nil
+		}
+		return maybe(n), err
+	case reflect.Struct:
+		return g.refer(t)
+	default:
+		return nil, fmt.Errorf("the type %s is not known here", t)
+	}
+}
+
+// refer puts a struct among the definitions, once, and refers to it.
+func (g *generator) refer(t reflect.Type) (*node, error) {
+	ref := &node{Ref: "#/definitions/" + t.Name()}
+	if slices.ContainsFunc(g.definitions, func(p property) bool { return p.name == t.Name() }) {
+		return ref, nil
+	}
+	n, err := g.object(t)
+	g.definitions = append(g.definitions, property{t.Name(), n})
+	return ref, err
+}
+
+// oneOf is a text that takes some values only, or one that has an expression.
+func oneOf(values []value, plain bool) *node {
+	names := &node{}
+	described := false
+	for _, v := range values {
+		names.Enum = append(names.Enum, v.text)
+		names.EnumDescriptions = append(names.EnumDescriptions, v.about)
+		described = described || v.about != ""
+	}
+	if !described {
+		names.EnumDescriptions = nil
+	}
+	if plain {
+		names.Type = "string"
+		return names
+	}
+	return &node{Type: "string", AnyOf: []*node{names, {Pattern: `\$\{\{`}}}
+}
+
+var defaultWord = regexp.MustCompile(`\(default ([^\s();]+)\)`)
+
+// defaultIn is the default that a description names, as a value of the schema's
+// type; nil when it names none that can be written down.
+func defaultIn(about string, n *node) any {
+	m := defaultWord.FindStringSubmatch(about)
+	if m == nil {
+		return nil
+	}
+	kind, _ := n.Type.(string)
+	if both, ok := n.Type.([]string); ok {
+		kind = both[0]
+	}
+	switch kind {
+	case "boolean":
+		return m[1] == "true"
+	case "integer", "number":
+		if v, err := strconv.ParseFloat(m[1], 64); err == nil {
+			return v
+		}
+	case "string":
+		for _, names := range n.AnyOf {
+			if slices.Contains(names.Enum, m[1]) {
+				return m[1]
+			}
+		}
+		if n.Pattern == durations && regexp.MustCompile(durations).MatchString(m[1]) {
+			return m[1]
+		}
+	}
+	return nil
+}
+
+// unused refuses rules for what is not there any more.
+func (g *generator) unused() error {
+	for name := range ofTypes {
+		if !slices.Contains(g.used, name) {
+			return fmt.Errorf("there is a rule for %s, which no plan has", name)
+		}
+	}
+	for name := range ofFields {
+		if !slices.Contains(g.used, name) {
+			return fmt.Errorf("there is a rule for %s, which no plan has", name)
+		}
+	}
+	return nil
+}

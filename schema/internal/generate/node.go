@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// node is a schema. Of its keywords draft-07 does not know patternErrorMessage
+// and enumDescriptions: editors do, and others pass over them.
+type node struct {
+	Schema           string     `json:"$schema,omitempty"`
+	Title            string     `json:"title,omitempty"`
+	Description      string     `json:"description,omitempty"`
+	Ref              string     `json:"$ref,omitempty"`
+	Type             any        `json:"type,omitempty"` // a string or a []string
+	Const            string     `json:"const,omitempty"`
+	Enum             []string   `json:"enum,omitempty"`
+	EnumDescriptions []string   `json:"enumDescriptions,omitempty"`
+	Pattern          string     `json:"pattern,omitempty"`
+	PatternError     string     `json:"patternErrorMessage,omitempty"`
+	MinLength        int        `json:"minLength,omitempty"`
+	Minimum          *float64   `json:"minimum,omitempty"`
+	Maximum          *float64   `json:"maximum,omitempty"`
+	MinItems         int        `json:"minItems,omitempty"`
+	MinProperties    int        `json:"minProperties,omitempty"`
+	Items            *node      `json:"items,omitempty"`
+	Required         []string   `json:"required,omitempty"`
+	Properties       properties `json:"properties,omitempty"`
+	PropertyNames    *node      `json:"propertyNames,omitempty"`
+	// AdditionalProperties is false or a *node.
+	AdditionalProperties any        `json:"additionalProperties,omitempty"`
+	AllOf                []*node    `json:"allOf,omitempty"`
+	AnyOf                []*node    `json:"anyOf,omitempty"`
+	OneOf                []*node    `json:"oneOf,omitempty"`
+	Not                  *node      `json:"not,omitempty"`
+	Default              any        `json:"default,omitempty"`
+	Examples             []any      `json:"examples,omitempty"`
+	Definitions          properties `json:"definitions,omitempty"`
+}
+
+// properties are schemas by name, in an order that people read.
+type properties []property
+
+type property struct {
+	name string
+	node *node
+}
+
+// MarshalJSON writes an object whose keys are in the order of the properties.
+func (p properties) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, one := range p {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		name, err := json.Marshal(one.name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := marshal(one.node)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// marshal is json.Marshal that leaves < and > as they are.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSpace(b.Bytes()), err
+}

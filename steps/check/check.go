@@ -1,0 +1,333 @@
+// Package check tells what a cluster has to say of a plan's steps before any of
+// them runs: kinds and namespaces that nothing brings, objects that the API server
+// would refuse, releases of another chart.
+//
+// It writes nothing: objects are sent as dry runs. It does not know what a
+// controller will make while the plan runs, but for what the plan waits for.
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/webhook"
+)
+
+// Rule is what a finding is about. Rules do not change from one version to the next.
+type Rule string
+
+// The rules; About says what each of them is.
+const (
+	Kind      Rule = "cluster-kind"
+	Namespace Rule = "cluster-namespace"
+	Refused   Rule = "cluster-refused"
+	Release   Rule = "cluster-release"
+	Chart     Rule = "cluster-chart"
+	Unchecked Rule = "cluster-unchecked"
+)
+
+// Rules are all rules.
+var Rules = []Rule{Kind, Namespace, Refused, Release, Chart, Unchecked}
+
+// About says in one sentence what findings of the rule are.
+func (r Rule) About() string {
+	switch r {
+	case Kind:
+		return "The cluster does not know a kind, and no step before brings it."
+	case Namespace:
+		return "A namespace does not exist, and no step before makes it."
+	case Refused:
+		return "The API server refuses an object."
+	case Release:
+		return "A release of this name is of another chart."
+	case Chart:
+		return "A chart cannot be had, or not be rendered for the cluster."
+	default:
+		return "The cluster cannot tell yet."
+	}
+}
+
+// Finding is one thing that the cluster has to say of a step. One of the rule
+// Unchecked is no fault.
+type Finding struct {
+	Rule Rule
+	Step plan.Step
+	// Fields lead to what it is about in the step, for plan.Step.Locate.
+	Fields        []any
+	Message, Hint string
+}
+
+// Step is a step with what it sends.
+type Step struct {
+	plan.Step
+	// Before are the names of the steps that it needs, directly or not.
+	Before  []string
+	Objects []Object
+}
+
+// Object is one that a step sends.
+type Object struct {
+	*unstructured.Unstructured
+	// Source says where it was read; empty for one of a chart.
+	Source string
+	// Fields lead to what names it in the step.
+	Fields []any
+	// Manager is the field manager that sends it; Force takes fields over, and
+	// Validation is what the API server does about unknown fields.
+	Manager    string
+	Force      bool
+	Validation string
+}
+
+// Cluster checks the steps of one cluster.
+type Cluster struct {
+	Session *kube.Session
+	// Steps are the plan's steps on the cluster.
+	Steps []Step
+
+	brings map[string]*brings
+
+	mu       sync.Mutex
+	findings []Finding
+	exists   map[string]bool // namespaces
+}
+
+// inFlight bounds the requests on their way.
+const inFlight = 16
+
+// Run checks all steps. The findings are in no order. The error says that the
+// cluster could not be asked.
+func (c *Cluster) Run(ctx context.Context) ([]Finding, error) {
+	c.brings = map[string]*brings{}
+	c.exists = map[string]bool{}
+	for _, s := range c.Steps {
+		c.brings[s.Name] = broughtBy(s)
+	}
+	var (
+		wg    sync.WaitGroup
+		slots = make(chan struct{}, inFlight)
+	)
+	for _, s := range c.Steps {
+		if err := c.types(ctx, s); err != nil {
+			return nil, err
+		}
+		objects, err := c.known(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects {
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				c.send(ctx, s, o)
+			})
+		}
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return c.findings, nil
+}
+
+func (c *Cluster) find(f Finding) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.findings = append(c.findings, f)
+}
+
+// types looks for the types that a step names.
+func (c *Cluster) types(ctx context.Context, s Step) error {
+	type named struct {
+		typ    string
+		fields []any
+	}
+	var all []named
+	if s.Wait != nil {
+		typ, _, _ := strings.Cut(s.Wait.Resource, "/")
+		if s.Wait.For != string(plan.ConditionDelete) { // a kind that is not there has no objects
+			all = append(all, named{typ, []any{"wait", "resource"}})
+		}
+	}
+	for name, o := range s.Outputs {
+		typ, _, _ := strings.Cut(o.Resource, "/")
+		all = append(all, named{typ, []any{"outputs", name, "resource"}})
+	}
+	for _, n := range all {
+		_, err := c.Session.Cluster.MappingFor(ctx, n.typ)
+		switch {
+		case err == nil:
+		case !meta.IsNoMatchError(err):
+			return fmt.Errorf("looking for the type %q: %w", n.typ, err)
+		case !c.earlier(s, func(b *brings) bool { return b.names(n.typ) }):
+			c.find(Finding{
+				Rule: Kind, Step: s.Step, Fields: n.fields,
+				Message: fmt.Sprintf("the cluster does not know the type %q, and no step before brings it", n.typ),
+				Hint:    c.bringer(s, func(b *brings) bool { return b.names(n.typ) }),
+			})
+		}
+	}
+	return nil
+}
+
+// earlier tells whether the step itself, or one before it, brings something.
+func (c *Cluster) earlier(s Step, brings func(*brings) bool) bool {
+	return brings(c.brings[s.Name]) || slices.ContainsFunc(s.Before, func(name string) bool {
+		b := c.brings[name]
+		return b != nil && brings(b)
+	})
+}
+
+// bringer says what to do about something that no step before brings.
+func (c *Cluster) bringer(s Step, brings func(*brings) bool) string {
+	for _, other := range c.Steps {
+		if other.Name != s.Name && brings(c.brings[other.Name]) {
+			return fmt.Sprintf("the step %q brings it: add it to needs", other.Name)
+		}
+	}
+	return "a step that installs it belongs in needs; if a controller makes it, wait for it in a step before"
+}
+
+// sendable is an object that can be sent as a dry run.
+type sendable struct {
+	Object
+	mapping *meta.RESTMapping
+}
+
+// known looks for the kinds and namespaces of a step's objects, and gives those
+// objects that the API server can judge now.
+func (c *Cluster) known(ctx context.Context, s Step) ([]sendable, error) {
+	var out []sendable
+	told := map[string]bool{}
+	once := func(key string, f Finding) {
+		if !told[key] {
+			told[key] = true
+			c.find(f)
+		}
+	}
+	for _, o := range s.Objects {
+		gvk := o.GroupVersionKind()
+		defined := func(b *brings) bool { return b.kinds[gvk.GroupKind()] || b.waitsFor(gvk.GroupKind()) }
+		brought := c.earlier(s, defined)
+		mapping, err := c.Session.Cluster.Mapping(ctx, gvk)
+		switch {
+		case err == nil:
+		case !meta.IsNoMatchError(err):
+			return nil, fmt.Errorf("looking for the kind %s: %w", gvk.Kind, err)
+		case !brought:
+			once(gvk.String(), Finding{
+				Rule: Kind, Step: s.Step, Fields: o.Fields, Hint: c.bringer(s, defined),
+				Message: o.from() + fmt.Sprintf("the cluster does not know the kind %s of %s%s, and no step before brings it",
+					gvk.Kind, gvk.GroupVersion(), c.otherVersion(ctx, gvk)),
+			})
+		}
+		if err != nil || brought { // a definition that changes may have another schema by then
+			continue
+		}
+		if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+			o.SetNamespace("")
+			out = append(out, sendable{o, mapping})
+			continue
+		}
+		if s.Helm != nil && gvk.Kind == "Job" {
+			continue // hooks are deleted before they are made anew, and a Job cannot be changed
+		}
+		exists, err := c.namespace(ctx, o.GetNamespace())
+		made := func(b *brings) bool { return b.namespaces[o.GetNamespace()] }
+		switch {
+		case err != nil:
+			return nil, err
+		case exists:
+			out = append(out, sendable{o, mapping})
+		case !c.earlier(s, made):
+			hint := "make it in a step before"
+			if s.Helm != nil {
+				hint += ", or with create_namespace: true"
+			}
+			once("namespace "+o.GetNamespace(), Finding{
+				Rule: Namespace, Step: s.Step, Fields: o.Fields, Hint: hint,
+				Message: o.from() + fmt.Sprintf("the namespace %q does not exist, and no step before makes it", o.GetNamespace()),
+			})
+		}
+	}
+	return out, nil
+}
+
+// from is the start of a message on an object of a file.
+func (o Object) from() string {
+	if o.Source == "" || strings.HasPrefix(o.Source, "objects[") {
+		return ""
+	}
+	return o.Source + ": "
+}
+
+func (o Object) id() string { t := kube.TargetOf(o.Unstructured); return t.Object() }
+
+// otherVersion tells of a kind that the cluster has in another version.
+func (c *Cluster) otherVersion(ctx context.Context, gvk schema.GroupVersionKind) string {
+	m, err := c.Session.Cluster.Mapping(ctx, gvk.GroupKind().WithVersion(""))
+	if err != nil {
+		return ""
+	}
+	return ", but of " + m.GroupVersionKind.GroupVersion().String()
+}
+
+// namespace tells whether a namespace exists. One that may not be read does.
+func (c *Cluster) namespace(ctx context.Context, name string) (bool, error) {
+	if exists, known := c.exists[name]; known {
+		return exists, nil
+	}
+	_, err := c.Session.Clientset.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return false, fmt.Errorf("looking for the namespace %q: %w", name, err)
+	}
+	c.exists[name] = !apierrors.IsNotFound(err)
+	return c.exists[name], nil
+}
+
+// send asks the API server what it says to an object, by a dry run.
+func (c *Cluster) send(ctx context.Context, s Step, o sendable) {
+	body, err := json.Marshal(o.Unstructured)
+	if err == nil {
+		_, err = c.Session.Resource(o.mapping, o.GetNamespace()).Patch(ctx, o.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{
+			DryRun: []string{metav1.DryRunAll}, FieldManager: o.Manager, Force: new(o.Force), FieldValidation: o.Validation,
+		})
+	}
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	f := Finding{Rule: Refused, Step: s.Step, Fields: o.Fields}
+	if cannotTell(err) {
+		f.Rule = Unchecked
+	}
+	err = kube.Explain(kube.Redact(err, o.Unstructured), kube.Op{Verb: "patch", Resource: o.mapping.Resource.GroupResource(), Namespace: o.GetNamespace()})
+	f.Message, f.Hint = o.from()+o.id()+": "+err.Error(), runner.HintOf(err)
+	c.find(f)
+}
+
+// cannotTell says of an error that it is no judgement of the object: a webhook
+// does not answer, or not to dry runs.
+func cannotTell(err error) bool {
+	for _, f := range webhook.Faults(err) {
+		if f.Class != webhook.None && f.Class != webhook.Denied {
+			return true
+		}
+	}
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status) && strings.Contains(status.Status().Message, "does not support dry run")
+}

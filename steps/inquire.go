@@ -1,0 +1,86 @@
+package steps
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// answers are the keys of Secrets and ConfigMaps that were read in this run. Each
+// is read once, so that all steps see the same value.
+type answers struct {
+	mu    sync.Mutex
+	byRef map[answerKey]*answer
+}
+
+type answerKey struct {
+	from plan.Source
+	key  plan.KeyRef
+}
+
+// answer has room for the one who reads it in turn.
+type answer struct {
+	turn  chan struct{}
+	known bool
+	text  string
+}
+
+// of gives the place of an answer.
+func (a *answers) of(k answerKey) *answer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.byRef == nil {
+		a.byRef = map[answerKey]*answer{}
+	}
+	if a.byRef[k] == nil {
+		a.byRef[k] = &answer{turn: make(chan struct{}, 1)}
+	}
+	return a.byRef[k]
+}
+
+// Inquire reads what late steps ask the clusters for; it is a runner.Runner's. The
+// error says which object or key is not there; another attempt asks again.
+func (s *Steps) Inquire(ctx context.Context, asks []plan.Ask) (plan.Known, error) {
+	known := plan.Known{}
+	for _, ask := range asks {
+		text, err := s.inquire(ctx, ask)
+		if err != nil {
+			return nil, classify(err)
+		}
+		known[ask] = text
+	}
+	return known, nil
+}
+
+func (s *Steps) inquire(ctx context.Context, ask plan.Ask) (string, error) {
+	ask.Key.Cluster = cmp.Or(ask.Key.Cluster, s.plan.Defaults.Cluster)
+	l := s.links[ask.Key.Cluster]
+	if l == nil {
+		return "", fmt.Errorf("the plan has no cluster %q", ask.Key.Cluster)
+	}
+	a := s.answers.of(answerKey{ask.From, ask.Key})
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	if !a.known {
+		resource := configMaps
+		if ask.From == plan.FromSecret {
+			resource = secrets
+		}
+		b, err := l.value(ctx, resource, ask.Key)
+		if err != nil {
+			return "", err
+		}
+		a.known, a.text = true, string(b)
+	}
+	if ask.Sensitive {
+		s.hide(a.text)
+	}
+	return a.text, nil
+}

@@ -1,0 +1,145 @@
+package steps_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kplan-dev/kplan/internal/labtest"
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/check"
+)
+
+// Outputs are what the objects have once the step is done. Those of Secrets are
+// not shown.
+func TestStepReadsOutputs(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+
+	out := runPlan(t, lab, lab.Namespace(t), `
+- name: objects
+  apply:
+    namespace: NS
+    objects:
+    - {apiVersion: v1, kind: Service, metadata: {name: gateway}, spec: {ports: [{port: 80}]}}
+    - {apiVersion: v1, kind: Secret, metadata: {name: token}, stringData: {token: s3cr3t-pass}}
+  outputs:
+    port: {resource: svc/gateway, namespace: NS, jsonpath: "{.spec.ports[0].port}"}
+    type: {resource: services/gateway, namespace: NS, cel: object.spec.type}
+    token: {resource: secret/token, namespace: NS, jsonpath: "{.data.token}"}
+    shown: {resource: secret/token, namespace: NS, jsonpath: "{.data.token}", sensitive: false}
+`)
+
+	require.NoError(t, out.err)
+	told := out.of(runner.TypeOutputs)
+	require.Len(t, told, 1)
+	require.EqualValues(t, 80, told[0].Outputs["port"])
+	require.Equal(t, "ClusterIP", told[0].Outputs["type"])
+	require.NotEqual(t, "s3cr3t-pass", told[0].Outputs["token"])
+}
+
+// A value that is not there is the step's failure, and another attempt may find it.
+func TestStepMissesAnOutput(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	ns := lab.Namespace(t)
+
+	out := runPlan(t, lab, ns, `
+- name: objects
+  retry: {install_retries: 2, retry_delay_seconds: 0.1}
+  apply: {objects: [{apiVersion: v1, kind: Service, metadata: {name: gateway, namespace: NS}, spec: {ports: [{port: 80}]}}]}
+  outputs:
+    ip: {resource: svc/gateway, namespace: NS, jsonpath: "{.status.loadBalancer.ingress[0].ip}"}
+`)
+
+	require.EqualError(t, out.err, `step "objects": output "ip": svc/gateway: {.status.loadBalancer.ingress[0].ip} gives nothing; .status.loadBalancer is empty`)
+	require.Equal(t, 2, out.execution.Step("objects").Attempt)
+}
+
+func loadPlan(t *testing.T, text string) *plan.Plan {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "plan.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\n"+text), 0o600))
+	p, err := plan.Load(file, plan.Inputs{})
+	require.NoError(t, err)
+	return p
+}
+
+// Values that steps ask a cluster for are read once a run.
+func TestInquire(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	ns := lab.Namespace(t)
+	secrets := lab.Clientset(t).CoreV1().Secrets(ns)
+	_, err := secrets.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "registry"}, StringData: map[string]string{"token": "s3cr3t-pass"},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	p := loadPlan(t, "steps: [{name: w, wait: {resource: cm/x, for: create}}]")
+	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	ask := plan.Ask{From: plan.FromSecret, Key: plan.KeyRef{Namespace: ns, Name: "registry", Key: "token"}, Sensitive: true}
+
+	known, err := s.Inquire(t.Context(), []plan.Ask{ask})
+	require.NoError(t, err)
+	require.Equal(t, plan.Known{ask: "s3cr3t-pass"}, known)
+	require.Equal(t, "(sensitive)", p.Sensitive().Text("s3cr3t-pass"))
+
+	require.NoError(t, secrets.Delete(t.Context(), "registry", metav1.DeleteOptions{}))
+	again, err := s.Inquire(t.Context(), []plan.Ask{ask})
+	require.NoError(t, err)
+	require.Equal(t, known, again)
+
+	ask.Key.Name = "other"
+	_, err = s.Inquire(t.Context(), []plan.Ask{ask})
+	require.EqualError(t, err, "Secret "+ns+"/other does not exist")
+}
+
+// What the cluster has to say of a plan is told at once, and nothing is written.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	ns := lab.Namespace(t)
+	p := loadPlan(t, `
+clusters: {later: {kubeconfig_secret: {namespace: `+ns+`, name: later}}}
+steps:
+- name: definitions
+  apply: {objects: [{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: stores.example.io}, spec: {
+    group: example.io, scope: Namespaced, names: {kind: Store, plural: stores, singular: store},
+    versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}]}
+- name: good
+  needs: [definitions]
+  apply: {namespace: `+ns+`, objects: [{apiVersion: example.io/v1, kind: Store, metadata: {name: s}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}
+- {name: ready, needs: [good], wait: {resource: store/s, for: condition=Ready}}
+- {name: early, apply: {namespace: `+ns+`, objects: [{apiVersion: example.io/v1, kind: Store, metadata: {name: s}}]}}
+- {name: nowhere, apply: {namespace: no-such-namespace, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}}
+- {name: refused, apply: {namespace: `+ns+`, objects: [{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {clusterIP: 300.0.0.1, ports: [{port: 80}]}}]}}
+- {name: waits, wait: {resource: unicorns/x, for: condition=Ready}}
+- {name: there, cluster: later, apply: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}}
+`)
+
+	found, err := steps.Check(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
+
+	require.NoError(t, err)
+	rules := map[string]check.Rule{}
+	for _, f := range found {
+		rules[f.Step.Name] = f.Rule
+	}
+	require.Equal(t, map[string]check.Rule{
+		"early": check.Kind, "nowhere": check.Namespace, "refused": check.Refused, "waits": check.Kind, "there": check.Unchecked,
+	}, rules, "%v", found)
+	for _, f := range found {
+		if f.Step.Name == "early" {
+			require.Equal(t, `the step "definitions" brings it: add it to needs`, f.Hint)
+		}
+	}
+	_, err = lab.Clientset(t).CoreV1().ConfigMaps(ns).Get(t.Context(), "c", metav1.GetOptions{})
+	require.Error(t, err, "nothing was written")
+}
