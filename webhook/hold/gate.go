@@ -10,8 +10,8 @@ import (
 
 // Gate lets held requests go when their webhook answers. All transports to one
 // cluster share one: of the requests that wait for the same webhook one leads
-// and is sent again and again, the others follow in growing numbers once it
-// was answered.
+// and is sent again and again, the others follow in growing numbers, up to a
+// width, once it was answered.
 //
 // The leader is not sent blindly: the gate follows the webhook's ladder,
 // hurries when it changes and is slow while there is nobody to answer.
