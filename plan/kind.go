@@ -1,0 +1,160 @@
+package plan
+
+// Kind is the kind of a step.
+type Kind string
+
+// The kinds of steps.
+const (
+	KindHelm    Kind = "helm"
+	KindApply   Kind = "apply"
+	KindWait    Kind = "wait"
+	KindWebhook Kind = "webhook"
+	KindInclude Kind = "include"
+)
+
+// Kind tells which of the step's kinds is set; "" when none is.
+func (s Step) Kind() Kind {
+	switch {
+	case s.Helm != nil:
+		return KindHelm
+	case s.Apply != nil:
+		return KindApply
+	case s.Wait != nil:
+		return KindWait
+	case s.Webhook != nil:
+		return KindWebhook
+	case s.Include != nil:
+		return KindInclude
+	}
+	return ""
+}
+
+// Helm installs a release, or upgrades it when it is there.
+type Helm struct {
+	// Release is the release's name (default: the step's name).
+	Release string `json:"release,omitempty"`
+	// Chart is oci://HOST/PATH, the path of a folder or .tgz (starting with ./, ../ or /),
+	// or the name of a chart in Repo.
+	Chart string `json:"chart"`
+	// Repo is the address of a classic chart repository.
+	Repo string `json:"repo,omitempty"`
+	// Version is the chart's version, or a constraint on it.
+	Version string `json:"version,omitempty"`
+	// PlainHTTP talks to the registry without TLS.
+	PlainHTTP bool `json:"plain_http,omitempty"`
+	// Namespace is the release's namespace (default: that of the kubeconfig context).
+	Namespace string `json:"namespace,omitempty"`
+	// CreateNamespace makes the namespace when it is missing.
+	CreateNamespace bool `json:"create_namespace,omitempty"`
+	// ValuesFiles are merged in order, later ones win; paths are relative to the plan.
+	ValuesFiles []string `json:"values_files,omitempty"`
+	// Values are merged last.
+	Values map[string]any `json:"values,omitempty"`
+	// SkipCRDs leaves the chart's crds/ folder out.
+	SkipCRDs bool `json:"skip_crds,omitempty"`
+	// Wait says what the step waits for (default ready).
+	Wait WaitFor `json:"wait,omitempty"`
+	// OnFailure says what happens to a release that failed (default keep).
+	OnFailure OnFailure `json:"on_failure,omitempty"`
+}
+
+// WaitFor says what a step waits for once its objects were admitted.
+type WaitFor string
+
+// What a step can wait for.
+const (
+	// WaitNone waits for nothing.
+	WaitNone WaitFor = "none"
+	// WaitHooks waits for the chart's hooks only; helm steps only.
+	WaitHooks WaitFor = "hooks"
+	// WaitReady waits until every object is ready.
+	WaitReady WaitFor = "ready"
+)
+
+// OnFailure says what happens to a release whose install or upgrade failed.
+type OnFailure string
+
+// What can happen to a failed release.
+const (
+	// KeepRelease leaves it, so that the next run goes on from there.
+	KeepRelease OnFailure = "keep"
+	// RollbackRelease goes back to the last revision that was deployed.
+	RollbackRelease OnFailure = "rollback"
+	// UninstallRelease removes a release that was never deployed.
+	UninstallRelease OnFailure = "uninstall"
+)
+
+// Apply sends objects by server-side apply with field manager "kplan".
+type Apply struct {
+	// Files are paths or globs relative to the plan; a file may hold many documents.
+	Files []string `json:"files,omitempty"`
+	// Objects are given in the plan itself.
+	Objects []map[string]any `json:"objects,omitempty"`
+	// Namespace is that of objects which name none (default: that of the kubeconfig context).
+	Namespace string `json:"namespace,omitempty"`
+	// ForceConflicts takes over fields that another field manager owns.
+	ForceConflicts bool `json:"force_conflicts,omitempty"`
+	// Wait is none or ready (default none).
+	Wait WaitFor `json:"wait,omitempty"`
+}
+
+// Wait waits until objects are as described, in the syntax of kubectl wait.
+type Wait struct {
+	// Resource is TYPE/NAME, or TYPE together with Selector.
+	Resource string `json:"resource"`
+	// Namespace is the objects' (default: that of the kubeconfig context).
+	Namespace string `json:"namespace,omitempty"`
+	// Selector picks objects by label; all of them must satisfy For, and there must be one.
+	Selector string `json:"selector,omitempty"`
+	// For is condition=NAME[=VALUE], jsonpath={EXPR}[=VALUE], create or delete.
+	For string `json:"for"`
+}
+
+// Webhook waits until admission webhooks, and conversion webhooks of custom
+// resources, answer through the API server. Exactly one of Release,
+// Configuration, Service, Selector and Files says which.
+type Webhook struct {
+	// Release is a helm step's release: all webhooks of it are meant.
+	Release string `json:"release,omitempty"`
+	// Configuration is the name of a Validating- or MutatingWebhookConfiguration.
+	Configuration string `json:"configuration,omitempty"`
+	// Service is NAMESPACE/NAME: all webhooks that are called there are meant.
+	Service string `json:"service,omitempty"`
+	// Selector picks webhooks by the labels of what configures them.
+	Selector string `json:"selector,omitempty"`
+	// Files are paths or globs relative to the plan: all webhooks are meant that
+	// would be called for the objects in them.
+	Files []string `json:"files,omitempty"`
+	// All means every webhook of the cluster whose failure fails requests. No plan
+	// can say so: kplan wait webhook does.
+	All bool `json:"-"`
+
+	// Namespace is the release's namespace (default: that of the helm step with
+	// this release), and that of objects in Files and Canary which name none
+	// (default: that of the kubeconfig context).
+	Namespace string `json:"namespace,omitempty"`
+	// Canary are dry runs whose outcome proves that the webhooks work.
+	Canary *Canary `json:"canary,omitempty"`
+	// Stable is how many consecutive answers are required, each over a connection
+	// of its own (default 1).
+	Stable int `json:"stable,omitempty"`
+}
+
+// Canary says how dry runs of objects must end. Paths are as in apply.files.
+type Canary struct {
+	// Accept are files of objects that must be admitted.
+	Accept []string `json:"accept,omitempty"`
+	// Deny are files of objects that must be denied, by one of the webhooks.
+	Deny []string `json:"deny,omitempty"`
+	// Mutate are objects that must be changed.
+	Mutate []Mutation `json:"mutate,omitempty"`
+}
+
+// Mutation says how a mutating webhook must change an object.
+type Mutation struct {
+	// File is the path of the object's file.
+	File string `json:"file"`
+	// Expect is a CEL expression over object, as it was admitted, and original,
+	// as it is in the file. It must be true of the one and not of the other.
+	Expect string `json:"expect"`
+}
