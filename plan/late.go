@@ -16,6 +16,9 @@ type Ask struct {
 	Key  KeyRef
 	// Sensitive says that the answer must not be shown.
 	Sensitive bool
+	// Optional says that a default stands in for what the cluster does not have: the
+	// answer is then left out.
+	Optional bool
 }
 
 // Source is the kind of an object that gives the value of a variable.

@@ -47,7 +47,7 @@ func TestLate(t *testing.T) {
 		{Step: "lb"},
 		{Step: "group[b-c]"},
 		{Step: "lb", Output: "pass", Sensitive: true},
-		{From: plan.FromConfigMap, Key: plan.KeyRef{Name: "c", Key: "port"}},
+		{From: plan.FromConfigMap, Key: plan.KeyRef{Name: "c", Key: "port"}, Optional: true},
 		{From: plan.FromSecret, Key: plan.KeyRef{Namespace: "kube-system", Name: "s", Key: "token"}, Sensitive: true},
 		{Step: "lb", Output: "ip"},
 	}, s.Late())
@@ -96,8 +96,8 @@ func TestBind(t *testing.T) {
 	// An output that is not there is asked for with has; a key that the cluster does
 	// not have gives the default.
 	got, err = s.Bind(answers(s, map[plan.Ask]any{
-		{Step: "lb", Output: "pass", Sensitive: true}:                        nil,
-		{From: plan.FromConfigMap, Key: plan.KeyRef{Name: "c", Key: "port"}}: nil,
+		{Step: "lb", Output: "pass", Sensitive: true}:                                        nil,
+		{From: plan.FromConfigMap, Key: plan.KeyRef{Name: "c", Key: "port"}, Optional: true}: nil,
 	}))
 	require.NoError(t, err)
 	require.Equal(t, false, got.Helm.Values["has"])
@@ -118,7 +118,7 @@ func TestBindFaults(t *testing.T) {
 	s := lateStep(t)
 	_, err := s.Bind(answers(s, map[plan.Ask]any{
 		{Step: "lb", Output: "ip"}: nil,
-		{From: plan.FromConfigMap, Key: plan.KeyRef{Name: "c", Key: "port"}}: "s3cret",
+		{From: plan.FromConfigMap, Key: plan.KeyRef{Name: "c", Key: "port"}, Optional: true}: "s3cret",
 	}))
 	var ds plan.Diagnostics
 	require.True(t, errors.As(err, &ds))

@@ -28,6 +28,7 @@ func (c *checker) varAsk(name string) Ask {
 		a.From = FromConfigMap
 	}
 	a.Key.Cluster = c.clusterName(a.Key.Cluster)
+	_, a.Optional = c.defaultOf(d)
 	return a
 }
 

@@ -3,6 +3,7 @@ package steps
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -47,6 +48,9 @@ func (s *Steps) Inquire(ctx context.Context, asks []plan.Ask) (plan.Known, error
 	known := plan.Known{}
 	for _, ask := range asks {
 		text, err := s.inquire(ctx, ask)
+		if _, absent := errors.AsType[*AbsentError](err); absent && ask.Optional {
+			continue
+		}
 		if err != nil {
 			return nil, classify(err)
 		}
