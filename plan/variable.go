@@ -1,10 +1,6 @@
 package plan
 
-import (
-	"fmt"
-
-	"github.com/kplan-dev/kplan/plan/redact"
-)
+import "github.com/kplan-dev/kplan/plan/redact"
 
 // Variable is a variable of a plan that was read, and where its value comes from.
 type Variable struct {
@@ -90,26 +86,6 @@ func (p *Plan) Variables() []Variable {
 // Sensitive is what must not be shown of a plan that was read: whoever learns the
 // value of a sensitive variable or output later adds it.
 func (p *Plan) Sensitive() *redact.Set { return p.secrets }
-
-// ParseVar reads the text that a late variable's key has, as the variable's type
-// wants it. Its error does not show the text of a sensitive variable, and does not
-// name the variable.
-func (p *Plan) ParseVar(name, text string) (any, error) {
-	for _, v := range p.vars {
-		if v.name == name {
-			if v.sensitive {
-				p.secrets.Add(text)
-			}
-			c := &checker{budget: nearestBudget}
-			value, err := c.judge(v, given{source: v.from.source, text: text, isText: true})
-			if err != nil {
-				return nil, err
-			}
-			return value, nil
-		}
-	}
-	return nil, fmt.Errorf("the plan declares no variable %q", name)
-}
 
 // late stands for the value of a variable that is known only when a step needs it.
 type late struct{}

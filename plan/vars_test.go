@@ -3,6 +3,7 @@ package plan_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,8 +18,13 @@ const oneStep = "steps: [{name: a, wait: {resource: pod/x, for: create}}]\n"
 func noEnv(string) (string, bool) { return "", false }
 
 // The text of a late variable is held to what the plan says of the variable.
-func TestParseVar(t *testing.T) {
-	p, err := plan.Parse("p.yaml", []byte(head+oneStep+`vars:
+func TestLateText(t *testing.T) {
+	p, err := plan.Parse("p.yaml", []byte(head+`steps:
+- {name: token, helm: {chart: ./c, values: {is: "${{ vars.token }}"}}}
+- {name: port, helm: {chart: ./c, values: {is: "${{ vars.port }}"}}}
+- {name: region, helm: {chart: ./c, values: {is: "${{ vars.region }}"}}}
+- {name: hosts, helm: {chart: ./c, values: {is: "${{ vars.hosts }}"}}}
+vars:
   token: {secret: {name: creds, key: token}}
   port: {secret: {name: creds, key: port}, type: integer, required: true}
   region: {config_map: {name: settings, key: region}, allowed: [eu, us]}
@@ -38,15 +44,17 @@ func TestParseVar(t *testing.T) {
 		{"hosts", "[a, b]", []any{"a", "b"}, ""},
 		{"hosts", "[]", []any{}, `the required variable "hosts" is empty`},
 		{"hosts", "[a", nil, "the value is not valid YAML: did not find expected ',' or ']'"},
-		{"other", "a", nil, `the plan declares no variable "other"`},
 	} {
-		got, err := p.ParseVar(c.name, c.text)
+		i := slices.IndexFunc(p.Steps, func(s plan.Step) bool { return s.Name == c.name })
+		asks := p.Steps[i].Late()
+		require.Len(t, asks, 1)
+		step, err := p.Steps[i].Bind(plan.Known{asks[0]: c.text})
 		if c.fault != "" {
-			require.EqualError(t, err, c.fault)
+			require.ErrorContains(t, err, c.fault)
 			continue
 		}
 		require.NoError(t, err, c.text)
-		require.Equal(t, c.want, got)
+		require.Equal(t, c.want, step.Helm.Values["is"])
 	}
 	require.Equal(t, "is (sensitive) in eu", p.Sensitive().Text("is s3cret in eu"))
 }
