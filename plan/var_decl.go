@@ -242,16 +242,19 @@ func (d *declaration) noun() string {
 	return "variable"
 }
 
-// giveHint says how to give the variable a value.
-func (d *declaration) giveHint() string {
-	hint := fmt.Sprintf("--set %s=VALUE, or a line in a --var-file", d.name)
+// giveHint says how to give a variable of the plan a value.
+func (c *checker) giveHint(d *declaration) string {
+	hint, or := fmt.Sprintf("--set %s=VALUE, or a line in a --var-file", d.name), ""
+	if c.parent != nil {
+		hint, or = "a value in vars of the step that includes the plan", "or "
+	}
 	switch {
 	case d.env != "":
 		return "set the environment variable " + d.env + ", or give " + hint
 	case d.required:
 		return "give " + hint
 	}
-	return "give it a default, " + hint
+	return "give it a default, " + or + hint
 }
 
 // allowedHint says what the variable takes.

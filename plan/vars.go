@@ -153,7 +153,7 @@ func (c *checker) settle(d *declaration) {
 		return
 	case d.from.source == "":
 		d.broken = true
-		c.as(CodeVariable).addKey(d.at, d.giveHint(), "the %s %q has no value", d.noun(), d.name)
+		c.as(CodeVariable).addKey(d.at, c.giveHint(d), "the %s %q has no value", d.noun(), d.name)
 		return
 	case d.from.value == late{}:
 		d.value = late{}
