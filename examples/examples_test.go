@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/lint"
+	"github.com/kplan-dev/kplan/steps"
 )
 
 // Every example can be read with its own defaults, and with the lab's variables.
@@ -41,6 +43,25 @@ func TestPlansLoad(t *testing.T) {
 			for i, h := range charts(p) {
 				require.True(t, h.IsLocal(), "the lab has no network: %s", h.Chart)
 				require.False(t, real[i].IsLocal(), "the example is about the real chart: %s", real[i].Chart)
+			}
+		})
+	}
+}
+
+// The examples keep kplan's own rules: what is shown to be copied must not warn of
+// errors. The lab's charts are rendered for it.
+func TestPlansLint(t *testing.T) {
+	for file, vars := range map[string]string{
+		"eso/plan.yaml": "eso", "kof/plan.yaml": "kof", "kof/before-1.8.yaml": "kof-before-1.8", "certmanager/plan.yaml": "certmanager",
+		"dynamo/plan.yaml": "dynamo", "kgst/plan.yaml": "kgst",
+	} {
+		t.Run(file, func(t *testing.T) {
+			p, err := plan.Load(file, plan.Inputs{VarFiles: []string{"../lab/" + vars + ".yaml"}})
+			require.NoError(t, err)
+			in, err := steps.LintInput(t.Context(), p, true)
+			require.NoError(t, err)
+			for _, f := range lint.Run(in) {
+				require.NotEqual(t, lint.Error, f.Severity, "%v", f)
 			}
 		})
 	}

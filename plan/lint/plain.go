@@ -19,6 +19,10 @@ var secretNames = []string{
 // publicNames are names that end like a secret's and are of none.
 var publicNames = []string{"automountserviceaccounttoken", "publickey"}
 
+// objectNames are fields of objects that hold the name of something, not a secret:
+// a key of an ExternalSecret, a Credential of k0rdent's ClusterDeployment.
+var objectNames = []string{"secretKey", "credential"}
+
 // isSecretName tells whether a value of that name is likely a secret.
 func isSecretName(name string) bool {
 	flat := strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(name))
@@ -96,7 +100,7 @@ func (l *linter) plainSecrets(r root, s *plan.Step) {
 		case isKey || n.Kind != yamlv3.ScalarNode:
 		case privateKey.MatchString(n.Value):
 			found(n, at, "a private key is written down here")
-		case !isSecretName(name) || r.object && name == "secretKey": // the name of a key in an ExternalSecret
+		case !isSecretName(name) || r.object && slices.Contains(objectNames, name):
 		case strings.Contains(n.Value, "${{"):
 			if !l.isSensitive(n.Value) {
 				l.add(Warning, s, spot{Place: r.text.PlaceOf(n, at...), text: r.text}, "declare the variable with sensitive: true",
