@@ -55,7 +55,7 @@ func (s *Steps) Guards(ctx context.Context) []runner.Guard {
 		s.mu.Lock()
 		chart := s.charts[step.Name]
 		s.mu.Unlock()
-		if chart != nil {
+		if chart.Chart != nil {
 			return chart.Render(ctx, has[s.plan.StepCluster(step)])
 		}
 		return applied(s.plan, step)

@@ -46,7 +46,13 @@ type Steps struct {
 
 	mu sync.Mutex
 	// charts are those of the helm steps that were resolved, by the steps' names.
-	charts map[string]*helm.Chart
+	charts map[string]specified
+}
+
+// specified is a chart, and what it was made of.
+type specified struct {
+	*helm.Chart
+	spec *plan.Helm
 }
 
 // New reads the kubeconfigs of the plan's clusters that are on this machine, and
@@ -63,7 +69,7 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 			return nil, err
 		}
 	}
-	return &Steps{plan: c.Plan, links: all, charts: map[string]*helm.Chart{}}, nil
+	return &Steps{plan: c.Plan, links: all, charts: map[string]specified{}}, nil
 }
 
 // Cluster says for people which clusters the steps work on: for each its name in
@@ -125,16 +131,16 @@ func (s *Steps) kind(step plan.Step, session *kube.Session, view *survey.Survey)
 }
 
 // chart gives the chart of a helm step, the same one each time, so that it is
-// fetched once.
+// fetched once. A late step that was bound anew has another one.
 func (s *Steps) chart(step plan.Step, namespace string) (*helm.Chart, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.charts[step.Name]; c != nil {
-		return c, nil
+	if c := s.charts[step.Name]; c.Chart != nil && c.spec == step.Helm {
+		return c.Chart, nil
 	}
 	c, err := helm.NewChart(s.plan.In(step), step, namespace)
 	if err == nil {
-		s.charts[step.Name] = c
+		s.charts[step.Name] = specified{c, step.Helm}
 	}
 	return c, err
 }

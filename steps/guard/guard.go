@@ -29,8 +29,9 @@ type Source func(context.Context, plan.Step) ([]*unstructured.Unstructured, erro
 
 // Find tells which steps' objects are intercepted by webhooks that the same
 // step, or one that does not come after it, brings to the same cluster; known
-// tells what is known of the clusters, by their names in the plan. Steps whose
-// objects cannot be had are left out; the error joins why.
+// tells what is known of the clusters, by their names in the plan. Steps that are
+// skipped, and those whose objects cannot be had, are left out; the error joins
+// why they cannot.
 func Find(ctx context.Context, p *plan.Plan, source Source, known func(cluster string) Known) ([]runner.Guard, error) {
 	var (
 		finders  []*finder
@@ -38,6 +39,9 @@ func Find(ctx context.Context, p *plan.Plan, source Source, known func(cluster s
 		graph    = p.Graph()
 	)
 	for _, s := range p.Steps {
+		if s.Skip != "" {
+			continue
+		}
 		objects, err := source(ctx, s)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("step %q: %w", s.Name, err))
