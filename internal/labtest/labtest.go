@@ -201,6 +201,8 @@ func (l *Lab) Clientset(t testing.TB) kubernetes.Interface {
 }
 
 // Namespace makes a namespace for the test, and asks for its deletion at the end.
+// It has what the controllers put into each: a test that counts the calls of a
+// webhook counts its own.
 func (l *Lab) Namespace(t testing.TB) string {
 	t.Helper()
 	namespaces := l.Clientset(t).CoreV1().Namespaces()
@@ -213,5 +215,13 @@ func (l *Lab) Namespace(t testing.TB) string {
 		defer cancel()
 		_ = namespaces.Delete(ctx, ns.Name, metav1.DeleteOptions{})
 	})
+	require.Eventually(t, func() bool {
+		core := l.Clientset(t).CoreV1()
+		_, err := core.ConfigMaps(ns.Name).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
+		if err == nil {
+			_, err = core.ServiceAccounts(ns.Name).Get(t.Context(), "default", metav1.GetOptions{})
+		}
+		return err == nil
+	}, time.Minute, 20*time.Millisecond, "the controllers fill no namespace")
 	return ns.Name
 }
