@@ -132,6 +132,7 @@ func TestClusters(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, mothership, regional *labtest.Lab){
 		"a step makes the kubeconfig of the next": testKubeconfigOfAStep,
 		"credentials are renewed in a run":        testRenewedCredentials,
+		"what one cluster gives another takes":    testOutputElsewhere,
 		"no cluster of its name":                  testUnreachable,
 		"a Secret that is not there yet":          testNoKubeconfigYet,
 	} {
@@ -187,8 +188,57 @@ func testKubeconfigOfAStep(t *testing.T, mothership, regional *labtest.Lab) {
 	require.NoError(t, err)
 }
 
+// An output of a step on one cluster, and a variable from a Secret there, are used
+// in another one. The secret is shown nowhere.
+func testOutputElsewhere(t *testing.T, mothership, regional *labtest.Lab) {
+	t.Helper()
+	ns, there := mothership.Namespace(t), regional.Namespace(t)
+	access := newCredentials(t, regional, there)
+	_, err := regional.Clientset(t).CoreV1().Secrets(there).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "registry"}, StringData: map[string]string{"token": "s3cr3t-pass"},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	out := runPlan(t, mothership, ns, secretStep(access.kubeconfig(t))+`
+- name: facts
+  needs: [secret]
+  cluster: regional
+  apply: {objects: [{apiVersion: v1, kind: Service, metadata: {name: gateway}, spec: {ports: [{port: 8429}]}}]}
+  outputs: {port: {resource: service/gateway, jsonpath: "{.spec.ports[0].port}"}}
+- name: here
+  needs: [facts]
+  apply:
+    namespace: NS
+    objects:
+    - {apiVersion: v1, kind: ConfigMap, metadata: {name: address}, data: {url: "http://gateway:${{ steps.facts.outputs.port }}"}}
+    - {apiVersion: v1, kind: Secret, metadata: {name: login}, data: {token: "${{ base64.encode(bytes(vars.token)) }}"}}
+- name: told
+  needs: [here]
+  retry: {install_retries: 0}
+  timeout: 1s
+  wait: {resource: "configmap/${{ vars.token }}", namespace: NS, for: create}
+vars: {token: {secret: {cluster: regional, name: registry, key: token}, sensitive: true}}
+`+regionalCluster)
+
+	require.ErrorContains(t, out.err, "configmap/(sensitive)")
+	core := mothership.Clientset(t).CoreV1()
+	address, err := core.ConfigMaps(ns).Get(t.Context(), "address", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "http://gateway:8429", address.Data["url"])
+	login, err := core.Secrets(ns).Get(t.Context(), "login", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "s3cr3t-pass", string(login.Data["token"]))
+	require.NotEmpty(t, out.events)
+	for _, e := range out.events {
+		text, err := json.Marshal(e)
+		require.NoError(t, err)
+		require.NotContains(t, string(text), "s3cr3t")
+		require.NotContains(t, string(text), "czNjcjN0")
+	}
+}
+
 // Credentials that are revoked in the middle of a run are read again: the next
-// step goes on with the new ones, and so does one that is at work.
+// step goes on with the new ones.
 func testRenewedCredentials(t *testing.T, mothership, regional *labtest.Lab) {
 	t.Helper()
 	ns, there := mothership.Namespace(t), regional.Namespace(t)

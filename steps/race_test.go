@@ -168,7 +168,7 @@ func runPlan(t *testing.T, lab *labtest.Lab, ns, list string, watch ...runner.Ob
 	require.NoError(t, err)
 	defer s.Close()
 	out := &run{}
-	r := &runner.Runner{Resolve: s.Resolve, Observers: append(watch, out)}
+	r := &runner.Runner{Resolve: s.Resolve, Inquire: s.Inquire, Redact: p.Sensitive().Text, Observers: append(watch, out)}
 	out.execution, out.err = r.Run(t.Context(), p)
 	return out
 }

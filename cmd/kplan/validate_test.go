@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
+	"github.com/kplan-dev/kplan/internal/labtest"
+	"github.com/kplan-dev/kplan/steps/check"
 )
 
 const onePlanFile = `apiVersion: kplan.dev/v1alpha1
@@ -88,6 +90,37 @@ func TestValidateForGitHub(t *testing.T) {
 
 	code, stdout, stderr = kplan(t, nil, "validate", "plan.yaml", "--set", "token=x", "-o", "github")
 	require.Equal(t, []any{0, "", ""}, []any{code, stdout, stderr}, "nothing to say")
+}
+
+// What a cluster says of a plan stands beside what the plan says itself; what it
+// cannot say is no fault.
+func TestValidateCluster(t *testing.T) {
+	lab := labtest.ControlPlane(t)
+	t.Setenv("KUBECONFIG", lab.Kubeconfig)
+	const head = "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: demo}\nsteps:\n"
+	const good = "- {name: a, apply: {namespace: default, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}}\n"
+	const bad = "- {name: b, wait: {resource: unicorn/x, for: create}}\n"
+
+	code, stdout, stderr := kplan(t, map[string]string{"plan.yaml": head + good}, "validate", "plan.yaml", "--cluster")
+	require.Equal(t, []any{0, "plan.yaml: valid, 1 step\n", ""}, []any{code, stdout, stderr})
+
+	code, stdout, stderr = kplan(t, map[string]string{"plan.yaml": head + good + bad}, "validate", "plan.yaml", "--cluster")
+	require.Equal(t, []any{2, ""}, []any{code, stdout})
+	require.Contains(t, stderr, "plan.yaml:6:")
+	require.Contains(t, stderr, "unicorn")
+
+	code, stdout, _ = kplan(t, map[string]string{"plan.yaml": head + good + bad}, "validate", "plan.yaml", "--cluster", "-o", "json")
+	require.Equal(t, 2, code)
+	var v verdict.Report
+	require.NoError(t, json.Unmarshal([]byte(stdout), &v))
+	require.False(t, v.Valid)
+	require.Len(t, v.Findings, 1)
+	require.Equal(t, string(check.Kind), v.Findings[0].Rule)
+
+	t.Setenv("KUBECONFIG", "nothing")
+	code, _, stderr = kplan(t, map[string]string{"plan.yaml": head + good}, "validate", "plan.yaml", "--cluster")
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "hint: ")
 }
 
 // A bad command line is told apart from a bad plan by its words only.
