@@ -1,0 +1,81 @@
+package timeline
+
+import (
+	"slices"
+	"time"
+)
+
+// Critical names the steps whose ends chain to the end of the run, the first one
+// first: the step that ended last, of the steps that it needs the one that ended
+// last, and so on. To shorten the run, one of them has to take less time. Steps
+// that never ran are not in it; a finally step counts as needing all others.
+//
+// While the run goes on, a step at work ends now.
+func (t *Timeline) Critical(now time.Time) []string {
+	now = t.End(now)
+	last := latest(t.steps, now, func(s *Step) bool { return !s.Started.IsZero() })
+	var path []string
+	for seen := map[*Step]bool{}; last != nil && !seen[last]; last = t.before(last, now) {
+		seen[last] = true
+		if !last.Started.IsZero() {
+			path = append(path, last.Name)
+		}
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// before is the step that s waited for longest; nil when it waited for none.
+func (t *Timeline) before(s *Step, now time.Time) *Step {
+	needs := make([]*Step, 0, len(s.Needs))
+	for _, name := range s.Needs {
+		if need := t.byName[name]; need != nil {
+			needs = append(needs, need)
+		}
+	}
+	if s.Finally {
+		for _, other := range t.steps {
+			if !other.Finally {
+				needs = append(needs, other)
+			}
+		}
+	}
+	return latest(needs, now, func(n *Step) bool { return n != s })
+}
+
+// latest is the step that ended last among those that ended, or are at work, and
+// are wanted. Of several that end together it is the one that began last and
+// comes last in the plan; of several at work the one that is so for longest.
+func latest(steps []*Step, now time.Time, want func(*Step) bool) *Step {
+	var best *Step
+	for _, s := range steps {
+		if end := s.end(now); end.IsZero() || !want(s) || best != nil && !s.outlasts(best, now) {
+			continue
+		}
+		best = s
+	}
+	return best
+}
+
+// outlasts tells whether s ended after o, which comes before it.
+func (s *Step) outlasts(o *Step, now time.Time) bool {
+	if c := s.end(now).Compare(o.end(now)); c != 0 {
+		return c > 0
+	}
+	if s.Ended.IsZero() && o.Ended.IsZero() {
+		return s.Started.Before(o.Started)
+	}
+	return !s.Started.Before(o.Started)
+}
+
+// end is when the step ended, now while it is at work or waits for an attempt,
+// and zero before it started.
+func (s *Step) end(now time.Time) time.Time {
+	switch {
+	case s.State.Terminal():
+		return s.Ended
+	case s.Started.IsZero():
+		return time.Time{}
+	}
+	return now
+}

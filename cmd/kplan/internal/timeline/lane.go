@@ -1,0 +1,303 @@
+package timeline
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// The words that events have for how a rung stands. Ladder has the rungs.
+const (
+	Ready   = "ready"
+	Waiting = "waiting"
+	Failed  = "failed"
+	Unknown = "unknown"
+)
+
+// Ladder are the rungs of a webhook's ladder, lowest first, as events name them.
+var Ladder = []string{"configured", "trusted", "routed", "backed", "serving", "admitting"}
+
+// admitting is the highest rung.
+var admitting = Ladder[len(Ladder)-1]
+
+// Lane is the history of one webhook, over all steps that met it.
+type Lane struct {
+	// Cluster is that of the plan which the webhook is in; "" when the plan names none.
+	Cluster string
+	// Configuration configures the webhook, and Owner brought that, where a step
+	// waited for the webhook itself.
+	Configuration, Owner string
+	// Name is the webhook's, or runner.APIServer; empty when the API server did
+	// not say which one it is.
+	Name string
+	// Service is the Service behind it, as namespace/name.
+	Service string
+	// Rungs are how it stood, in order: the lowest rung that it had not reached,
+	// or the highest one once it had reached all. Between two there is a gap
+	// where no step looked at it.
+	Rungs []Rung
+	// Holds are the requests that it held, in the order that they came.
+	Holds []*Hold
+	// Requests counts all that it held, Held those that it holds now, Failed
+	// those that were given up. Sends counts how often they were sent.
+	Requests, Held, Failed, Sends int
+	// Longest is the longest time that a request was held.
+	Longest time.Duration
+
+	holding   time.Duration // complete times with at least one held request
+	heldSince time.Time     // set while there is one
+	green     map[string]time.Time
+	told      time.Time // of the first Rung
+	watchers  []string  // steps at work that told how it stands
+}
+
+// Rung is how a webhook stood at one rung of its ladder.
+type Rung struct {
+	// Name is one of Ladder.
+	Name string
+	// State is Ready, Waiting, Failed or Unknown; "" above a rung that was not reached.
+	State string
+	// Cause says why it is not Ready.
+	Cause string
+	// From is since when, To until when: zero while it lasts.
+	From, To time.Time
+	// Found says that it stood so when it was first looked at.
+	Found bool
+}
+
+// Hold is a request that was held.
+type Hold struct {
+	// Step sent it, and Object is what it was about.
+	Step, Object string
+	// Cause is why the webhook could not answer, as last told.
+	Cause string
+	// From is when it was held first, To when it was answered or given up: zero
+	// while it is held.
+	From, To time.Time
+	// Sends counts how often it was sent, once it is over.
+	Sends int
+	// Error is why it was given up.
+	Error string
+
+	lane *Lane
+}
+
+// hold notes a request that is held. One that is told again only has another cause.
+func (t *Timeline) hold(s *Step, e runner.Event) {
+	w := e.Webhook
+	if w == nil {
+		w = &runner.Webhook{}
+	}
+	if i := slices.IndexFunc(s.open, func(h *Hold) bool { return h.lane.Name == w.Name && h.Object == e.Object }); i >= 0 && e.Object != "" {
+		s.open[i].Cause = w.Cause
+		return
+	}
+	l := t.lane(s, w)
+	h := &Hold{Step: s.Name, Object: e.Object, Cause: w.Cause, From: e.Time, lane: l}
+	s.open = append(s.open, h)
+	if l.Requests < HoldLimit {
+		l.Holds = append(l.Holds, h)
+	}
+	l.Requests++
+	if l.Held == 0 {
+		l.heldSince = e.Time
+	}
+	l.Held++
+}
+
+// release ends the hold of the request that the event names, or else the one
+// that fits best, as runner.Execution does.
+func (s *Step) release(e runner.Event) {
+	w := e.Webhook
+	if w == nil {
+		w = &runner.Webhook{}
+	}
+	for _, fits := range []func(*Hold) bool{
+		func(h *Hold) bool { return h.lane.Name == w.Name && h.Object == e.Object },
+		func(h *Hold) bool { return e.Object != "" && h.Object == e.Object },
+		func(h *Hold) bool { return h.lane.Name == w.Name },
+	} {
+		i := slices.IndexFunc(s.open, fits)
+		if i < 0 {
+			continue
+		}
+		h := s.open[i]
+		s.open = slices.Delete(s.open, i, i+1)
+		if w.Cause != "" {
+			h.Cause = w.Cause
+		}
+		h.end(e.Time, w.Sends, e.Error)
+		if e.Error == "" && h.lane.Held == 0 && len(h.lane.Rungs) > 0 {
+			// The API server got its answer, which is what the highest rung asks.
+			h.lane.climb(Rung{Name: admitting, State: Ready, From: e.Time})
+		}
+		return
+	}
+}
+
+// end notes that the request is over.
+func (h *Hold) end(now time.Time, sends int, err string) {
+	h.To, h.Sends, h.Error = now, sends, err
+	l := h.lane
+	l.Held--
+	l.Sends += sends
+	l.Longest = max(l.Longest, now.Sub(h.From))
+	if err != "" {
+		l.Failed++
+	}
+	if l.Held == 0 {
+		l.holding += now.Sub(l.heldSince)
+		l.heldSince = time.Time{}
+	}
+}
+
+// stand notes how a webhook stands.
+func (t *Timeline) stand(s *Step, e runner.Event) {
+	w := e.Webhook
+	if w == nil {
+		return
+	}
+	l := t.lane(s, w)
+	if w.Owner != "" {
+		l.Owner = w.Owner
+	}
+	if s.State.Active() {
+		s.watches(l)
+		l.watch(s.Name)
+	}
+	l.climb(Rung{Name: w.Rung, State: w.State, Cause: w.Cause, From: e.Time})
+}
+
+// lane is the one of a webhook. Events of held requests do not name the
+// configuration: they belong to the webhook of that name, and its Service if
+// there are several.
+func (t *Timeline) lane(s *Step, w *runner.Webhook) *Lane {
+	same := func(l *Lane) bool { return l.Cluster == s.Cluster && l.Name == w.Name }
+	for _, fits := range []func(*Lane) bool{
+		func(l *Lane) bool { return l.Configuration == w.Configuration && l.Service == w.Service },
+		func(l *Lane) bool { return l.Configuration == w.Configuration && w.Configuration != "" },
+		func(l *Lane) bool { return l.Configuration == "" && (l.Service == w.Service || l.Service == "") },
+		func(l *Lane) bool { return w.Configuration == "" && (l.Service == w.Service || w.Service == "") },
+	} {
+		if i := slices.IndexFunc(t.lanes, func(l *Lane) bool { return same(l) && fits(l) }); i >= 0 {
+			l := t.lanes[i]
+			if w.Configuration != "" {
+				l.Configuration = w.Configuration
+			}
+			if w.Service != "" {
+				l.Service = w.Service
+			}
+			return l
+		}
+	}
+	l := &Lane{Cluster: s.Cluster, Configuration: w.Configuration, Name: w.Name, Service: w.Service}
+	t.lanes = append(t.lanes, l)
+	return l
+}
+
+// climb notes how the webhook stands from r.From on.
+func (l *Lane) climb(r Rung) {
+	first := len(l.Rungs) == 0
+	if first {
+		l.told, l.green = r.From, map[string]time.Time{}
+	}
+	r.Found = first
+	at := slices.Index(Ladder, r.Name)
+	for i, name := range Ladder {
+		switch _, known := l.green[name]; {
+		case i < at || i == at && r.State == Ready:
+			if !known {
+				l.green[name] = r.From
+			}
+		default:
+			delete(l.green, name)
+		}
+	}
+	if i := len(l.Rungs) - 1; i >= 0 && l.Rungs[i].To.IsZero() {
+		last := &l.Rungs[i]
+		if last.Name == r.Name && last.State == r.State && last.Cause == r.Cause {
+			return
+		}
+		last.To = r.From
+	}
+	l.Rungs = push(l.Rungs, r, RungLimit)
+}
+
+func (l *Lane) closeRung(now time.Time) {
+	if i := len(l.Rungs) - 1; i >= 0 && l.Rungs[i].To.IsZero() {
+		l.Rungs[i].To = now
+	}
+}
+
+func (l *Lane) watch(step string) {
+	if !slices.Contains(l.watchers, step) {
+		l.watchers = append(l.watchers, step)
+	}
+}
+
+// unwatch notes that a step looks at the webhook no more. Once none does, what
+// it lacked last is not known to last; what it reached is taken to.
+func (l *Lane) unwatch(step string, now time.Time) {
+	l.watchers = slices.DeleteFunc(l.watchers, func(s string) bool { return s == step })
+	if i := len(l.Rungs) - 1; len(l.watchers) == 0 && i >= 0 && l.Rungs[i].State != Ready {
+		l.closeRung(now)
+	}
+}
+
+// Now is how the webhook was last told to stand; false when that was never told.
+func (l *Lane) Now() (Rung, bool) {
+	if len(l.Rungs) == 0 {
+		return Rung{}, false
+	}
+	return l.Rungs[len(l.Rungs)-1], true
+}
+
+// Ladder is how each rung stands by what was told last, lowest first; nil when
+// nothing was told. From says since when a rung is Ready, or stands at its
+// cause. A webhook that has no Service has no rungs routed and backed.
+func (l *Lane) Ladder() []Rung {
+	now, ok := l.Now()
+	if !ok {
+		return nil
+	}
+	var all []Rung
+	at := slices.Index(Ladder, now.Name)
+	for i, name := range Ladder {
+		if l.Service == "" && (name == "routed" || name == "backed") && i != at {
+			continue
+		}
+		since, ready := l.green[name]
+		switch {
+		case ready:
+			all = append(all, Rung{Name: name, State: Ready, From: since, Found: since.Equal(l.told)})
+		case i == at:
+			r := now
+			r.From = l.since()
+			all = append(all, r)
+		default:
+			all = append(all, Rung{Name: name})
+		}
+	}
+	if at < 0 { // one that this version does not know
+		all = append(all, now)
+	}
+	return all
+}
+
+// since is from when on the webhook stands at its rung and state, whatever the cause.
+func (l *Lane) since() time.Time {
+	i := len(l.Rungs) - 1
+	for i > 0 && l.Rungs[i-1].Name == l.Rungs[i].Name && l.Rungs[i-1].State == l.Rungs[i].State && l.Rungs[i-1].To.Equal(l.Rungs[i].From) {
+		i--
+	}
+	return l.Rungs[i].From
+}
+
+// HoldTime is how long the webhook held at least one request, up to now.
+func (l *Lane) HoldTime(now time.Time) time.Duration {
+	if l.heldSince.IsZero() {
+		return l.holding
+	}
+	return l.holding + max(now.Sub(l.heldSince), 0)
+}

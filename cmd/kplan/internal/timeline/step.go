@@ -1,0 +1,194 @@
+package timeline
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// Step is a step with its history.
+type Step struct {
+	*runner.Step
+	// Spans are the states that the step was in, in order. That of a state which
+	// ends the step has no length.
+	Spans []Span
+	// Attempts are those that were made; how many there can be at most is
+	// Step.Attempts.
+	Attempts []Attempt
+	// Logs are the last logs of the step; LogsDropped counts those that were
+	// dropped before.
+	Logs        []Log
+	LogsDropped int
+	// Objects are those that the step told of, as they were last told to be, in
+	// the order they were first told of.
+	Objects []*Object
+	// Notes are what the step was at, as far as it is not about one object.
+	Notes []Note
+
+	logBytes int
+	objects  map[string]*Object
+	open     []*Hold // requests that are held now
+	lanes    []*Lane // those that the step tells of now
+}
+
+// Span is a time in one state.
+type Span struct {
+	State runner.State
+	// From is when the state was entered, To when it was left: zero while it lasts.
+	From, To time.Time
+	// Attempt is the one that was made or awaited; 0 before the first.
+	Attempt int
+}
+
+// Attempt is one attempt at the work of a step.
+type Attempt struct {
+	// N counts from 1.
+	N int
+	// From is when it began, To when it ended: zero while it lasts.
+	From, To time.Time
+	// State is what it came to: retrying says that it failed and another one
+	// followed or was to follow; "" while it lasts.
+	State runner.State
+	// Error and Hint are set when it failed.
+	Error, Hint string
+	// Delay is how long the next attempt waits at most, after retrying.
+	Delay time.Duration
+}
+
+// Log is text of a step's log.
+type Log struct {
+	Time time.Time
+	// Object is what wrote it, such as "Pod/demo/web-1 container operator"; ""
+	// says kplan itself.
+	Object string
+	// Text may have several lines.
+	Text string
+}
+
+// Object is an object that a step told of.
+type Object struct {
+	// Name is as the step gives it: Kind/namespace/name.
+	Name string
+	// Text is how it was last told to be.
+	Text string
+	// First is when it was first told of, and Last when it came to be as Text says.
+	First, Last time.Time
+}
+
+// Note is what a step said it was at.
+type Note struct {
+	Time time.Time
+	Text string
+}
+
+// enter notes that the step entered a state.
+func (s *Step) enter(e runner.Event) {
+	last := &s.Spans[len(s.Spans)-1]
+	switch {
+	case last.State == e.State && last.To.IsZero(): // it is told again
+	case len(s.Spans) >= SpanLimit && e.State.Active() && last.To.IsZero():
+	default:
+		s.closeSpan(e.Time)
+		next := Span{State: e.State, From: e.Time, Attempt: s.Attempt}
+		if e.State.Terminal() {
+			next.To = e.Time
+		}
+		s.Spans = push(s.Spans, next, SpanLimit)
+	}
+	if e.State.Active() {
+		s.openAttempt(e)
+		return
+	}
+	s.closeAttempt(e.Time, e)
+	s.leave(e.Time)
+}
+
+func (s *Step) closeSpan(now time.Time) {
+	if last := &s.Spans[len(s.Spans)-1]; last.To.IsZero() {
+		last.To = now
+	}
+}
+
+// openAttempt notes that an attempt began, unless it is at work already.
+func (s *Step) openAttempt(e runner.Event) {
+	if i := len(s.Attempts) - 1; i >= 0 && s.Attempts[i].To.IsZero() {
+		if e.Attempt <= s.Attempts[i].N {
+			return
+		}
+		s.closeAttempt(e.Time, runner.Event{State: runner.StateRetrying})
+	}
+	s.Attempts = push(s.Attempts, Attempt{N: max(e.Attempt, 1), From: e.Time}, AttemptLimit)
+}
+
+// closeAttempt notes how the attempt at work ended, if there is one.
+func (s *Step) closeAttempt(now time.Time, e runner.Event) {
+	i := len(s.Attempts) - 1
+	if i < 0 || !s.Attempts[i].To.IsZero() {
+		return
+	}
+	a := &s.Attempts[i]
+	a.To, a.State, a.Error, a.Hint = now, e.State, e.Error, e.Hint
+	a.Delay = time.Duration(e.DelaySeconds * float64(time.Second))
+}
+
+// leave ends what only goes on while the step is at work.
+func (s *Step) leave(now time.Time) {
+	for _, h := range s.open {
+		h.end(now, 0, "given up")
+	}
+	s.open = nil
+	for _, l := range s.lanes {
+		l.unwatch(s.Name, now)
+	}
+	s.lanes = nil
+}
+
+// progress notes what became of an object, or what the step is at.
+func (s *Step) progress(e runner.Event) {
+	if e.Object == "" || e.Type == runner.TypeResult {
+		if n := len(s.Notes); e.Message != "" && (n == 0 || s.Notes[n-1].Text != e.Message) {
+			s.Notes = push(s.Notes, Note{e.Time, e.Message}, NoteLimit)
+		}
+		return
+	}
+	text := strings.TrimPrefix(e.Message, e.Object+": ")
+	o := s.objects[e.Object]
+	switch {
+	case o == nil && len(s.Objects) >= ObjectLimit:
+		return
+	case o == nil:
+		if s.objects == nil {
+			s.objects = map[string]*Object{}
+		}
+		o = &Object{Name: e.Object, Text: text, First: e.Time, Last: e.Time}
+		s.objects[e.Object] = o
+		s.Objects = append(s.Objects, o)
+	case o.Text != text:
+		o.Text, o.Last = text, e.Time
+	}
+}
+
+// log keeps text of the step's log. Of one that is too long the end is kept:
+// it tells what went wrong.
+func (s *Step) log(e runner.Event) {
+	text := e.Message
+	if cut := len(text) - LogBytes; cut > 0 {
+		text = "… " + strings.ToValidUTF8(text[cut:], "")
+	}
+	s.Logs = append(s.Logs, Log{e.Time, e.Object, text})
+	s.logBytes += len(text)
+	for len(s.Logs) > 1 && (len(s.Logs) > LogLimit || s.logBytes > LogBytes) {
+		s.logBytes -= len(s.Logs[0].Text)
+		s.Logs = s.Logs[1:]
+		s.LogsDropped++
+	}
+}
+
+// watches notes that the step tells how a webhook stands.
+func (s *Step) watches(l *Lane) {
+	if !slices.Contains(s.lanes, l) {
+		s.lanes = append(s.lanes, l)
+	}
+}
