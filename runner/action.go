@@ -41,9 +41,9 @@ type Report struct {
 	// Type is TypeProgress, TypeHeld, TypeReleased, TypeWebhook, TypeLog, TypeOutputs
 	// or TypeResult.
 	Type Type
-	// Message is for people: one line.
+	// Message is for people: one line, but for a log.
 	Message string
-	// Object is what it is about, as Kind/namespace/name.
+	// Object is what it is about, as Kind/namespace/name; see Event.
 	Object string
 	// Done and Total count objects, where the action knows.
 	Done, Total int
@@ -77,6 +77,9 @@ type Webhook struct {
 	// Cause is why the webhook could not answer, in the API server's words; in
 	// webhook events why it stands at Rung.
 	Cause string `json:"cause,omitempty"`
+	// Explanation says Cause in words that take no knowledge of Kubernetes; empty
+	// when there is nothing to add.
+	Explanation string `json:"explanation,omitempty"`
 	// Configuration and Owner say what configures the webhook and who brought
 	// that, in webhook events.
 	Configuration string `json:"configuration,omitempty"`

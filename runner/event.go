@@ -28,7 +28,8 @@ const (
 	// TypeGuards tells which steps' objects webhooks of the plan will intercept.
 	// It comes once, some time after the first event, if anything is found.
 	TypeGuards Type = "guards"
-	// TypeLog is a line of a step's log.
+	// TypeLog is text of a step's log, of one line or several: kplan's own, or that
+	// of Object.
 	TypeLog Type = "log"
 	// TypeResult is what a step's action achieved, just before the step succeeds.
 	TypeResult Type = "result"
@@ -75,12 +76,14 @@ type Event struct {
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
 	// DelaySeconds is how long the next attempt waits at most, in state retrying.
-	DelaySeconds float64  `json:"delay_seconds,omitempty"`
-	Object       string   `json:"object,omitempty"`
-	Done         int      `json:"done,omitempty"`
-	Total        int      `json:"total,omitempty"`
-	Revision     int      `json:"revision,omitempty"`
-	Webhook      *Webhook `json:"webhook,omitempty"`
+	DelaySeconds float64 `json:"delay_seconds,omitempty"`
+	// Object is what it is about, as Kind/namespace/name; in log what says it, a pod
+	// with " container " and the container's name; "" is kplan itself.
+	Object   string   `json:"object,omitempty"`
+	Done     int      `json:"done,omitempty"`
+	Total    int      `json:"total,omitempty"`
+	Revision int      `json:"revision,omitempty"`
+	Webhook  *Webhook `json:"webhook,omitempty"`
 	// Outputs are values by name, in outputs. One that must not be shown is
 	// HiddenOutput.
 	Outputs map[string]any `json:"outputs,omitempty"`
@@ -105,6 +108,10 @@ type StepInfo struct {
 	Finally bool `json:"finally,omitempty"`
 	// TimeoutSeconds bounds the step.
 	TimeoutSeconds float64 `json:"timeout_seconds,omitempty"`
+	// File and Line are where the step stands in a file, as that was named when the
+	// plan was read. Line counts from 1. Steps that one for_each makes share them.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
 }
 
 // Guard says that webhooks which one step brings intercept objects of another,

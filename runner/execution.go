@@ -60,8 +60,8 @@ type Step struct {
 
 // Hold sums up the requests of one step that were held for one webhook.
 type Hold struct {
-	// Webhook, Service and Cause are as last reported.
-	Webhook, Service, Cause string
+	// Webhook, Service, Cause and Explanation are as last reported.
+	Webhook, Service, Cause, Explanation string
 	// Object is that of the first request.
 	Object string
 	// Requests counts all that were ever held, Waiting those that still are,
@@ -185,7 +185,7 @@ func (s *Step) hold(e Event) {
 		w = &Webhook{}
 	}
 	h := s.holdOf(w.Name)
-	h.Service, h.Cause = w.Service, w.Cause
+	h.Service, h.Cause, h.Explanation = w.Service, w.Cause, w.Explanation
 	if e.Object != "" && slices.ContainsFunc(s.open, func(o openHold) bool { return o.hold == h && o.object == e.Object }) {
 		return
 	}

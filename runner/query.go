@@ -136,6 +136,7 @@ type holdSummary struct {
 	Webhook        string  `json:"webhook"`
 	Service        string  `json:"service,omitempty"`
 	Cause          string  `json:"cause,omitempty"`
+	Explanation    string  `json:"explanation,omitempty"`
 	Requests       int     `json:"requests"`
 	Failed         int     `json:"failed,omitempty"`
 	Sends          int     `json:"sends,omitempty"`
@@ -156,7 +157,7 @@ func (x *Execution) summarize(s *Step) stepSummary {
 	}
 	for _, h := range s.Holds {
 		out.Holds = append(out.Holds, holdSummary{
-			Webhook: h.Webhook, Service: h.Service, Cause: h.Cause,
+			Webhook: h.Webhook, Service: h.Service, Cause: h.Cause, Explanation: h.Explanation,
 			Requests: h.Requests, Failed: h.Failed, Sends: h.Sends,
 			TotalSeconds: h.Total.Seconds(), LongestSeconds: h.Longest.Seconds(),
 		})

@@ -14,7 +14,7 @@ func (e Event) redacted(hide func(string) string) Event {
 	}
 	if e.Webhook != nil {
 		w := *e.Webhook
-		for _, text := range []*string{&w.Name, &w.Service, &w.Cause, &w.Configuration, &w.Owner} {
+		for _, text := range []*string{&w.Name, &w.Service, &w.Cause, &w.Explanation, &w.Configuration, &w.Owner} {
 			*text = hideText(hide, *text)
 		}
 		e.Webhook = &w

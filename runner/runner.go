@@ -242,10 +242,10 @@ func (t *task) connect(byName map[string]*task) {
 func (l *loop) announce(p *plan.Plan, about string) {
 	infos := make([]StepInfo, len(l.tasks))
 	for i, t := range l.tasks {
-		s := t.step
+		s, at := t.step, t.step.Locate("name").Pos
 		infos[i] = StepInfo{
 			Name: s.Name, Kind: string(s.Kind()), Group: s.Group, Cluster: cmp.Or(s.Cluster, p.Defaults.Cluster), Tags: s.Tags,
-			Needs: s.NeedNames(), Finally: s.Last, TimeoutSeconds: t.timeout.Seconds(),
+			Needs: s.NeedNames(), Finally: s.Last, TimeoutSeconds: t.timeout.Seconds(), File: at.File, Line: at.Line,
 		}
 		for _, n := range s.Needs {
 			if n.On == "" || n.On == plan.NeedSuccess {
