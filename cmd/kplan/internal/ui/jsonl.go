@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/kplan-dev/kplan/internal/clean"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -44,16 +44,18 @@ func (j *jsonl) close() error {
 }
 
 // InertJSON escapes the characters of JSON text that encoding/json leaves as they
-// are although terminals may obey or hide them.
+// are although terminals may obey or hide them, and what the runner of GitHub
+// Actions takes for a command anywhere in a line.
 func InertJSON(b []byte) []byte {
-	if bytes.IndexFunc(b, perilous) < 0 {
+	b = bytes.ReplaceAll(b, []byte("##["), []byte(`#\u0023[`))
+	if bytes.IndexFunc(b, clean.Perilous) < 0 {
 		return b
 	}
 	out := make([]byte, 0, len(b)+16)
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
 		switch {
-		case !perilous(r):
+		case !clean.Perilous(r):
 			out = append(out, b[:n]...)
 		case r > 0xffff:
 			hi, lo := utf16.EncodeRune(r)
@@ -65,5 +67,3 @@ func InertJSON(b []byte) []byte {
 	}
 	return out
 }
-
-func perilous(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }
