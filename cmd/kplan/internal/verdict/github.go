@@ -1,8 +1,9 @@
 package verdict
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/actions"
 )
 
 // annotations are workflow commands, one on a line, which GitHub shows next to
@@ -10,35 +11,19 @@ import (
 func (r Report) annotations() string {
 	var b strings.Builder
 	for _, f := range r.Findings {
-		level := string(f.Severity)
+		a := actions.Annotation{Level: actions.Level(f.Severity), Title: "kplan " + f.Rule, Message: f.Message}
 		if f.Severity == Note {
-			level = "notice"
+			a.Level = actions.Notice
 		}
-		message := f.Message
-		if !f.inFile() {
-			message = f.File + ": " + message
+		if f.inFile() {
+			a.File, a.Line, a.Col = actions.Place(r.Root, f.File), f.Line, f.Col
+		} else {
+			a.Message = f.File + ": " + a.Message
 		}
 		if f.Hint != "" {
-			message += "\nhint: " + f.Hint
+			a.Message += "\nhint: " + f.Hint
 		}
-		fmt.Fprintf(&b, "::%s ", level)
-		if f.inFile() {
-			fmt.Fprintf(&b, "file=%s,", property(r.place(f.File)))
-			if f.Line > 0 {
-				fmt.Fprintf(&b, "line=%d,col=%d,", f.Line, f.Col)
-			}
-		}
-		fmt.Fprintf(&b, "title=%s::%s\n", property("kplan "+f.Rule), data(message))
+		b.WriteString(a.String() + "\n")
 	}
 	return b.String()
 }
-
-// The runner takes these escapes back:
-// https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
-var (
-	forData     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-	forProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
-)
-
-func data(s string) string     { return forData.Replace(s) }
-func property(s string) string { return forProperty.Replace(s) }

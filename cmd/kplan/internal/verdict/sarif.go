@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/actions"
 )
 
 // The parts of a SARIF 2.1.0 log that are written here. The names are those of
@@ -111,7 +113,7 @@ func (r Report) locations(f Finding) []sarifLocation {
 	var l sarifLocation
 	name := f.Path
 	if f.inFile() {
-		l.Physical = &sarifPhysical{Artifact: sarifArtifact{uri(r.place(f.File))}}
+		l.Physical = &sarifPhysical{Artifact: sarifArtifact{uri(actions.Place(r.Root, f.File))}}
 		if f.Line > 0 {
 			l.Physical.Region = &sarifRegion{f.Line, f.Col}
 		}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -158,21 +157,4 @@ func writeData(w io.Writer, v any, f Format) error {
 	}
 	_, err = w.Write(b)
 	return err
-}
-
-// place is the path of a file as other programs find it: relative to Root when it
-// is below it, with slashes.
-func (r Report) place(file string) string {
-	if r.Root == "" {
-		return filepath.ToSlash(file)
-	}
-	full, err := filepath.Abs(file)
-	if err != nil {
-		return filepath.ToSlash(file)
-	}
-	rel, err := filepath.Rel(r.Root, full)
-	if err != nil || !filepath.IsLocal(rel) {
-		return filepath.ToSlash(file)
-	}
-	return filepath.ToSlash(rel)
 }
