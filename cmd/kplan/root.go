@@ -9,10 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/redact"
 )
@@ -115,9 +113,6 @@ func planFiles(_ *cobra.Command, args []string, _ string) ([]string, cobra.Shell
 	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// options say how this app draws on w.
-func (a *app) options(w io.Writer) ui.Options { return ui.Options{Colour: a.colour(w)} }
-
 // colour tells whether to write colours to w: the flag wins over NO_COLOR, that
 // over CLICOLOR_FORCE, and else it takes a terminal that is not dumb.
 func (a *app) colour(w io.Writer) bool {
@@ -127,6 +122,5 @@ func (a *app) colour(w io.Writer) bool {
 	case force != "" && force != "0":
 		return true
 	}
-	f, ok := w.(*os.File)
-	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+	return os.Getenv("TERM") != "dumb" && isTerminal(w)
 }

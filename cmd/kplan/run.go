@@ -36,6 +36,7 @@ func newRun(a *app) *cobra.Command {
 		Long: `Run the steps of a plan, independent ones side by side, until all are done or one failed that the others need.
 
 Progress goes to stderr; with -o a summary of the run goes to stdout.
+--progress auto shows it as fits: github in a workflow of GitHub Actions, plain in other CI systems and without a terminal, else tty.
 The first ^C or SIGTERM starts nothing new and lets requests in flight end; the plan's finally steps run then too. The second aborts at once.
 
 --tags, --skip-tags, --only, --from and --until pick steps; together they pick those that meet all of them. Others are skipped, and those that
@@ -48,6 +49,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --context staging --var-file staging.yaml --set eso_version=0.11.0
   kplan run plan.yaml --tags operators --skip-tags slow
   kplan run plan.yaml --from eso-webhook
+  kplan run plan.yaml --progress plain
   kplan run plan.yaml --progress json --record events.jsonl
   kplan run plan.yaml --progress quiet -o json | jq .state`,
 		Args:              onePlan,
@@ -59,10 +61,9 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	flags := cmd.Flags()
 	flags.IntVar(&o.parallel, "parallel", runner.DefaultParallel, "how many steps run at once")
 	flags.DurationVar(&o.timeout, "timeout", 0, "stop the whole run after this time, as by SIGTERM (default: never)")
-	flags.StringVar(&o.progress, "progress", string(ui.Auto), "how to show progress on stderr: auto, plain, json or quiet")
+	addProgress(cmd, &o.progress)
 	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
 	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml")
-	complete(cmd, "progress", string(ui.Auto), string(ui.Plain), string(ui.JSON), string(ui.Quiet))
 	return cmd
 }
 
@@ -73,8 +74,8 @@ func (o *runOptions) check() error {
 	case o.timeout < 0:
 		return usagef("--timeout must not be negative")
 	}
-	if _, err := ui.ParseMode(o.progress); err != nil {
-		return &usageError{err: err}
+	if _, err := o.mode(o.progress); err != nil {
+		return err
 	}
 	return o.output.check()
 }
@@ -147,8 +148,11 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 
 // observe runs p with the renderers that the flags ask for.
 func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan) (*runner.Execution, error) {
-	mode := ui.Mode(o.progress)
-	renderers := []ui.Renderer{ui.New(o.stderr, mode, o.options(o.stderr))}
+	mode, err := o.mode(o.progress)
+	if err != nil {
+		return nil, err
+	}
+	renderers := []ui.Renderer{o.renderer(mode)}
 	if o.record != "" {
 		// For the user alone: events tell what is in the cluster.
 		f, err := os.OpenFile(o.record, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/webhook/probe"
 )
@@ -72,9 +71,8 @@ Exit codes: 0 they answer, 1 a canary is answered otherwise than expected, right
 		"was admitted, and original, as it is in the file, becomes true; may be repeated")
 	flags.IntVar(&o.spec.Stable, "stable", 1, "how many answers in a row are wanted, each over a connection of its own")
 	flags.DurationVar(&o.limit, "timeout", 5*time.Minute, "how long to wait")
-	flags.StringVar(&o.progress, "progress", string(ui.Auto), "how to show progress on stderr: auto, plain, json or quiet")
+	addProgress(cmd, &o.progress)
 	addFormat(cmd, &o.output, "write a summary to stdout, as json or yaml")
-	complete(cmd, "progress", string(ui.Auto), string(ui.Plain), string(ui.JSON), string(ui.Quiet))
 	return cmd
 }
 

@@ -79,6 +79,7 @@ func TestRecordedRuns(t *testing.T) {
 			for mode, make := range map[string]func(*bytes.Buffer) drawer{
 				"plain":  func(b *bytes.Buffer) drawer { return newPlain(b, Options{}) },
 				"colour": func(b *bytes.Buffer) drawer { return newPlain(b, Options{Colour: true}) },
+				"github": func(b *bytes.Buffer) drawer { return newGitHub(b, Options{}) },
 			} {
 				t.Run(mode, func(t *testing.T) {
 					var out bytes.Buffer

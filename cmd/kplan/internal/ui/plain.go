@@ -34,6 +34,21 @@ type plain struct {
 	width int  // of the column of step names
 	many  bool // the plan has several clusters
 	said  map[string]*said
+	// put takes each line that is drawn; it writes it to buf unless somebody else
+	// has other plans with it.
+	put func(line, []byte)
+}
+
+// line is one line, and those below it that its text has.
+type line struct {
+	at     time.Time
+	step   string // "" for what is of the whole run
+	word   string
+	colour string
+	text   string
+	// news says that it is of interest while the run goes on: that a step entered
+	// another state, or how long it has waited by now.
+	news bool
 }
 
 // said is what was last said of a step.
@@ -43,27 +58,14 @@ type said struct {
 	paced    time.Time // when that was
 	holds    map[string]*episode
 	stands   map[string]stand // of webhooks, by name
-}
-
-// stand is what was last said of how a webhook stands.
-type stand struct {
-	at   time.Time
-	rung string // and state
-}
-
-// episode is the time during which one webhook holds requests of one step.
-type episode struct {
-	cause    string
-	causeAt  time.Time
-	requests int
-	failed   int
-	err      string // of the last that failed
-	sends    int
-	longest  time.Duration
+	words    map[string]bool  // explanations that were given
+	log      log
 }
 
 func newPlain(out io.Writer, o Options) *plain {
-	return &plain{sink: sink{out: out}, Options: o, said: map[string]*said{}}
+	p := &plain{sink: sink{out: out}, Options: o, said: map[string]*said{}}
+	p.put = func(_ line, b []byte) { p.buf.Write(b) }
+	return p
 }
 
 var (
@@ -77,11 +79,19 @@ func (p *plain) flush() {
 }
 
 func (p *plain) close() error {
-	if p.x.State() != "" && p.x.State() != runner.StateRunning {
-		summarize(&p.buf, &p.x, p.Options)
-	}
+	p.end()
 	p.flush()
 	return p.fault()
+}
+
+// end draws the logs of failed steps once more, and the summary, if the run has
+// ended.
+func (p *plain) end() {
+	if p.x.State() == "" || p.x.State() == runner.StateRunning {
+		return
+	}
+	p.recall()
+	summarize(&p.buf, &p.x, p.Options)
 }
 
 // draw folds e and writes the line that it deserves, if any.
@@ -96,11 +106,11 @@ func (p *plain) draw(e runner.Event) {
 		p.begin(e)
 	case runner.TypeGuards:
 		for _, g := range e.Guards {
-			p.line(e.Time, g.Step, "guarded", "2", g.String())
+			p.line(line{at: e.Time, step: g.Step, word: "guarded", colour: "2", text: g.String()})
 		}
 	case runner.TypeCancel:
-		p.line(e.Time, "", string(e.Type), "33;1", stopNotice(e))
-	default: // that of done is the summary, see close
+		p.line(line{at: e.Time, word: string(e.Type), colour: "33;1", text: stopNotice(e), news: true})
+	default: // that of done is the summary, see end
 		if s := p.x.Step(e.Step); s != nil {
 			p.step(e, s, before)
 		}
@@ -110,6 +120,9 @@ func (p *plain) draw(e runner.Event) {
 // step writes the line that an event of s deserves, if any; before is the state
 // that it found s in.
 func (p *plain) step(e runner.Event, s *runner.Step, before runner.State) {
+	if e.Type != runner.TypeLog {
+		p.unfold(e.Time, s)
+	}
 	switch e.Type {
 	case runner.TypeState:
 		p.state(e, s, before)
@@ -122,7 +135,7 @@ func (p *plain) step(e runner.Event, s *runner.Step, before runner.State) {
 	case runner.TypeWebhook:
 		p.stands(e, s)
 	case runner.TypeLog:
-		p.tell(e.Time, s, "log", "2", e.Message)
+		p.log(e, s)
 	case runner.TypeOutputs:
 		p.tell(e.Time, s, string(e.Type), "2", outputs(e.Outputs))
 	case runner.TypeResult, runner.TypePlan, runner.TypeGuards, runner.TypeCancel, runner.TypeDone:
@@ -132,10 +145,11 @@ func (p *plain) step(e runner.Event, s *runner.Step, before runner.State) {
 func (p *plain) begin(e runner.Event) {
 	for _, s := range e.Steps {
 		p.width = max(p.width, min(utf8.RuneCountInString(s.Name), widest))
-		p.said[s.Name] = &said{holds: map[string]*episode{}, stands: map[string]stand{}}
+		p.said[s.Name] = &said{holds: map[string]*episode{}, stands: map[string]stand{}, words: map[string]bool{}}
 	}
 	p.many = manyClusters(&p.x)
-	p.line(e.Time, "", "plan", "1", joined(" on ", fmt.Sprintf("%s: %s", e.Plan, count(len(e.Steps), "step")), e.Message))
+	text := joined(" on ", fmt.Sprintf("%s: %s", e.Plan, count(len(e.Steps), "step")), e.Message)
+	p.line(line{at: e.Time, word: "plan", colour: "1", text: text, news: true})
 }
 
 // state tells of a state that was entered. Holding and what follows it were
@@ -173,7 +187,7 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 		clear(said.holds)
 		said.progress = ""
 	}
-	p.tell(e.Time, s, string(s.State), colours[s.State], text)
+	p.news(e.Time, s, text)
 }
 
 // success says what a step achieved, and what it took.
@@ -209,168 +223,26 @@ func progressText(s *runner.Step) string {
 	return text
 }
 
-// held tells that a webhook began to hold requests, or holds them for another
-// cause; further requests that it holds are counted.
-func (p *plain) held(e runner.Event, s *runner.Step) {
-	if e.Webhook == nil {
-		return
-	}
-	holds := p.said[s.Name].holds
-	h := holds[e.Webhook.Name]
-	if h == nil {
-		h = &episode{}
-		holds[e.Webhook.Name] = h
-	} else if h.cause == e.Webhook.Cause || e.Time.Sub(h.causeAt) < pace {
-		return
-	}
-	h.cause, h.causeAt = e.Webhook.Cause, e.Time
-	text := joined(": ", e.Object, webhookText(e.Webhook.Name, e.Webhook.Service), e.Webhook.Cause)
-	p.tell(e.Time, s, string(runner.StateHolding), colours[runner.StateHolding], text)
-}
-
-// stands tells how a webhook stands that the step waits for: what it lacks, or
-// that it lacks nothing. News of the same rung are thinned out.
-func (p *plain) stands(e runner.Event, s *runner.Step) {
-	w := e.Webhook
-	if w == nil {
-		return
-	}
-	last, told := p.said[s.Name].stands[w.Name]
-	now := stand{e.Time, w.Rung + " " + w.State}
-	if told && last.rung == now.rung && e.Time.Sub(last.at) < pace {
-		return
-	}
-	p.said[s.Name].stands[w.Name] = now
-	cause := w.Cause
-	if cause == "" {
-		cause = w.State
-	}
-	text := joined(": ", w.Name, w.Rung, cause)
-	if w.Owner != "" && !told {
-		text += " (of " + w.Owner + ")"
-	}
-	p.tell(e.Time, s, string(e.Type), "2", text)
-}
-
-func webhookText(name, service string) string {
-	text := holder(name, fmt.Sprintf("webhook %q", name))
-	if service != "" {
-		text += " (Service " + service + ")"
-	}
-	return text
-}
-
-// holder says for people what holds requests: what has a name of its own as that
-// is written, the API server itself, or a webhook of unknown name.
-func holder(name, written string) string {
-	switch name {
-	case "":
-		return "a webhook"
-	case runner.APIServer:
-		return "the " + name
-	}
-	return written
-}
-
-// released tells how long requests were held, or that they were given up, once
-// a webhook holds none of the step any more.
-func (p *plain) released(e runner.Event, s *runner.Step) {
-	if e.Webhook == nil {
-		return
-	}
-	holds := p.said[s.Name].holds
-	h := holds[e.Webhook.Name]
-	if h == nil {
-		h = &episode{}
-	}
-	h.requests++
-	h.sends += e.Webhook.Sends
-	h.longest = max(h.longest, time.Duration(e.Webhook.HeldSeconds*float64(time.Second)))
-	if e.Error != "" {
-		h.failed++
-		h.err = e.Error
-	}
-	i := slices.IndexFunc(s.Holds, func(x *runner.Hold) bool { return x.Webhook == e.Webhook.Name })
-	if i >= 0 && s.Holds[i].Waiting > 0 {
-		return
-	}
-	delete(holds, e.Webhook.Name)
-	colour := "32"
-	if h.failed > 0 {
-		colour = "31"
-	}
-	p.tell(e.Time, s, "released", colour, h.end(e))
-}
-
-// end says how an episode ended with the event e.
-func (h *episode) end(e runner.Event) string {
-	sends := count(h.sends, "send")
-	switch {
-	case h.requests == 1 && h.failed == 0:
-		return joined(": ", e.Object, fmt.Sprintf("held %s (%s)", brief(h.longest), sends))
-	case h.requests == 1:
-		return joined(": ", e.Object, fmt.Sprintf("given up after %s (%s)", brief(h.longest), sends), h.err)
-	case h.failed == 0:
-		return fmt.Sprintf("%s held up to %s (%s) by %s", count(h.requests, "request"), brief(h.longest), sends, webhookText(e.Webhook.Name, ""))
-	}
-	return fmt.Sprintf("%d of %s held by %s given up after up to %s (%s): %s",
-		h.failed, count(h.requests, "request"), webhookText(e.Webhook.Name, ""), brief(h.longest), sends, h.err)
-}
-
-// tick tells of progress that was held back, and of steps at work that have
-// said nothing for a while.
-func (p *plain) tick(now time.Time) {
-	for _, s := range p.x.Steps() {
-		said := p.said[s.Name]
-		switch {
-		case s.State.Active():
-			if s.State == runner.StateRunning { // what came before a hold is old news
-				p.progress(now, s)
-			}
-			if now.Sub(said.at) < silence {
-				continue
-			}
-			text := fmt.Sprintf("still %s %s", s.State, brief(s.Elapsed(now)))
-			p.tell(now, s, string(s.State), colours[s.State], joined(": ", text, joined("; ", progressText(s), p.waits(s))))
-		case s.State == runner.StateRetrying && now.Sub(said.at) >= silence:
-			p.tell(now, s, string(s.State), colours[s.State], "next attempt within "+brief(s.Delay-now.Sub(s.Since)))
-		}
-	}
-}
-
-// waits says which webhooks hold requests of s now, and why where the cause is
-// not the one that was told last.
-func (p *plain) waits(s *runner.Step) string {
-	var parts []string
-	for _, h := range s.Holds {
-		if h.Waiting == 0 {
-			continue
-		}
-		text := fmt.Sprintf("%s held by %s", count(h.Waiting, "request"), webhookText(h.Webhook, ""))
-		if told := p.said[s.Name].holds[h.Webhook]; told == nil || told.cause != h.Cause {
-			text = joined(": ", text, h.Cause)
-			if told != nil {
-				told.cause = h.Cause
-			}
-		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, "; ")
-}
-
 // tell writes a line about a step.
 func (p *plain) tell(now time.Time, s *runner.Step, word, colour, text string) {
-	p.said[s.Name].at = now
-	p.line(now, s.Name, word, colour, text)
+	p.line(line{at: now, step: s.Name, word: word, colour: colour, text: text})
+}
+
+// news writes a line about the state that a step is in.
+func (p *plain) news(now time.Time, s *runner.Step, text string) {
+	p.line(line{at: now, step: s.Name, word: string(s.State), colour: colours[s.State], text: text, news: true})
 }
 
 // line writes one line, and further lines of its text below each other.
-func (p *plain) line(now time.Time, name, word, colour, text string) {
-	head := fmt.Sprintf("%s  %-*s  ", now.Local().Format(time.TimeOnly), p.width, Clean(name))
-	state := fmt.Sprintf("%-9s", word)
+func (p *plain) line(l line) {
+	if said := p.said[l.step]; said != nil {
+		said.at = l.at
+	}
+	head := fmt.Sprintf("%s  %-*s  ", l.at.Local().Format(time.TimeOnly), p.width, p.clean(l.step))
+	state := fmt.Sprintf("%-9s", l.word)
 	below := strings.Repeat(" ", min(utf8.RuneCountInString(head), 12+widest)+11)
-	p.buf.WriteString(head + p.paint(colour, state) + "  ")
-	p.buf.WriteString(strings.TrimRight(indent(Clean(text), below), " ") + "\n")
+	text := head + p.paint(l.colour, state) + "  " + strings.TrimRight(indent(p.clean(l.text), below), " ") + "\n"
+	p.put(l, []byte(text))
 }
 
 // colours are SGR codes of the sixteen that every terminal theme sets.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"syscall"
@@ -66,8 +67,8 @@ func TestBlockedOutputDoesNotHoldUpTheRun(t *testing.T) {
 				out := &blocked{unblock: make(chan struct{})}
 				r := New(out, mode, Options{})
 				require.NoError(t, runOne(t, r, func(_ context.Context, rep runner.Reporter) error {
-					for range 5000 {
-						rep.Report(runner.Report{Type: runner.TypeLog, Message: "a line"})
+					for i := range 5000 {
+						rep.Report(runner.Report{Type: runner.TypeLog, Message: fmt.Sprintf("a line, %d", i)})
 					}
 					return nil
 				}))
@@ -127,14 +128,4 @@ func TestCloseWithoutARun(t *testing.T) {
 		require.NoError(t, New(&out, mode, Options{}).Close())
 		require.Empty(t, out.String())
 	}
-}
-
-func TestParseMode(t *testing.T) {
-	for _, m := range Modes {
-		got, err := ParseMode(string(m))
-		require.NoError(t, err)
-		require.Equal(t, m, got)
-	}
-	_, err := ParseMode("loud")
-	require.EqualError(t, err, `there is no progress mode "loud", only auto, plain, json, quiet`)
 }

@@ -165,6 +165,93 @@ func on(cluster string, s plan.Step) plan.Step {
 	return s
 }
 
+// chatty is a Job whose pod repeats itself, says what GitHub's runner would take
+// for commands, and more than anybody wants to read twice; then it fails.
+func chatty(ctx context.Context, r runner.Reporter) error {
+	says := func(object, text string) {
+		r.Report(runner.Report{Type: runner.TypeLog, Object: object, Message: text})
+	}
+	const pod = "Pod/demo/migrate-x7 container migrate"
+	says("", "warning: v1beta1 Widget is deprecated")
+	says(pod, "connecting\n  ::error file=x::not a command\nsee ##[add-mask]secret")
+	for range 12 {
+		says(pod, "still connecting")
+		if err := nap(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	says(pod, "refused\nrefused\nrefused\ngiving up")
+	says("Pod/demo/migrate-x7", "Warning BackOff: Back-off restarting failed container")
+	var lines []string
+	for i := range 50 {
+		lines = append(lines, fmt.Sprintf("at frame %d", i))
+	}
+	says(pod, strings.Join(lines, "\n"))
+	for range 3 {
+		says(pod, "the end")
+	}
+	if err := nap(ctx, 11*time.Second); err != nil {
+		return err
+	}
+	return runner.WithHint(errors.New("Job demo/migrate failed: BackoffLimitExceeded: 100% of ::pods:: failed"), "read the log of its pod")
+}
+
+// unsteady succeeds at the second attempt.
+func unsteady() do {
+	tries := 0
+	return func(ctx context.Context, r runner.Reporter) error {
+		if err := nap(ctx, 300*time.Millisecond); err != nil {
+			return err
+		}
+		if tries++; tries%2 == 1 { // a test may run more than once
+			return errors.New("the registry said: 503 Service Unavailable")
+		}
+		return nil
+	}
+}
+
+// waitsForWebhooks is a gate: two webhooks of one Service stand at the same rung.
+func waitsForWebhooks(ctx context.Context, r runner.Reporter) error {
+	for _, name := range []string{"a.example.com", "b.example.com"} {
+		r.Report(runner.Report{Type: runner.TypeWebhook, Webhook: &runner.Webhook{
+			Name: name, Service: "demo/hook", Configuration: "hooks", Rung: "backed", State: "waiting",
+			Cause:       `0 of 1 endpoints ready; pod hook-1 is in ImagePullBackOff, image "registry.example.com/hook:v1"`,
+			Explanation: "the node cannot fetch the container's image",
+		}})
+	}
+	if err := nap(ctx, 40*time.Second); err != nil {
+		return err
+	}
+	return &runner.TimeoutError{After: 40 * time.Second, For: "2 webhooks to answer", Last: "backed: 0 of 1 endpoints ready"}
+}
+
+// onFile is a plan as a file has it; 11 of its steps fail in the same way.
+const onFile = `apiVersion: kplan.dev/v1alpha1
+kind: Plan
+metadata: {name: file}
+steps:
+  - name: migrate
+    helm: {chart: ./migrate}
+  - name: web
+    retry: {install_retries: 2, retry_delay_seconds: 1}
+    helm: {chart: ./web}
+  - name: gate
+    webhook: {service: demo/hook}
+  - name: tenants
+    for_each: [a, b, c, d, e, f, g, h, i, j, k]
+    needs: [web]
+    helm: {chart: ./tenant, release: "${{ each.key }}"}
+`
+
+// stepsOf reads the steps of a plan's file.
+func stepsOf(text string) []plan.Step {
+	p, err := plan.Parse("deploy/plan.yaml", []byte(text), plan.Inputs{})
+	if err != nil {
+		panic(err)
+	}
+	return p.Steps
+}
+
 // recordings are the runs under testdata/events.
 var recordings = map[string]struct {
 	steps  []plan.Step
@@ -212,10 +299,16 @@ var recordings = map[string]struct {
 			"report":   waiting(time.Second),
 		},
 	},
+	"file": {
+		steps: stepsOf(onFile),
+		do: map[string]do{
+			"migrate": late(20*time.Millisecond, chatty), "web": late(50*time.Millisecond, unsteady()), "gate": late(137*time.Millisecond, waitsForWebhooks),
+		},
+	},
 	"interrupt-finally": {
 		steps:  []plan.Step{step("web", 1), {Name: "clean", Last: true, Helm: &plan.Helm{}}},
 		do:     map[string]do{"web": waiting(25 * time.Second), "clean": waiting(time.Second)},
-		cancel: 3 * time.Second,
+		cancel: 3100 * time.Millisecond, // not when it reports
 	},
 	"interrupt": {
 		steps:  []plan.Step{step("race", 1), step("later", 1, "race")},
@@ -240,7 +333,12 @@ func TestRecord(t *testing.T) {
 					About:    "context \x1b[2Jdemo, https://192.0.2.1:6443",
 					Redact:   func(s string) string { return strings.ReplaceAll(s, "t0p", "(sensitive)") },
 					Parallel: 4, Observers: []runner.Observer{record},
-					Resolve: func(s plan.Step) (runner.Action, error) { return rec.do[s.Name], nil },
+					Resolve: func(s plan.Step) (runner.Action, error) {
+						if s.Group != "" { // one after another
+							return late(time.Duration(s.Name[len(s.Name)-2])*time.Millisecond, fails(errors.New("no quota is left"))), nil
+						}
+						return rec.do[s.Name], nil
+					},
 				}
 				p := &plan.Plan{Metadata: plan.Metadata{Name: name}, Steps: rec.steps}
 				_, _ = r.Run(ctx, p)

@@ -17,17 +17,17 @@ import (
 func summarize(w io.Writer, x *runner.Execution, o Options) {
 	rows := [][]string{{"STEP", "STATE", "ATTEMPT", "REVISION", "TIME", "NOTE"}}
 	for _, s := range x.Steps() {
-		rows = append(rows, row(x, s))
+		rows = append(rows, row(x, s, o))
 	}
 	if manyClusters(x) {
 		rows[0] = slices.Insert(rows[0], 2, "CLUSTER")
 		for i, s := range x.Steps() {
-			rows[i+1] = slices.Insert(rows[i+1], 2, Clean(clusterOf(s)))
+			rows[i+1] = slices.Insert(rows[i+1], 2, o.clean(clusterOf(s)))
 		}
 	}
 	fmt.Fprintln(w)
 	table(w, rows, o)
-	fmt.Fprintf(w, "\nplan %s %s in %s: %s\n", Clean(x.Plan()), o.paint(colours[x.State()], string(x.State())), brief(x.Elapsed()), counts(x))
+	fmt.Fprintf(w, "\nplan %s %s in %s: %s\n", o.clean(x.Plan()), o.paint(colours[x.State()], string(x.State())), brief(x.Elapsed()), counts(x))
 	for _, s := range x.Failed() {
 		Problem(w, o, fmt.Sprintf("step %q: %s", s.Name, s.Error), s.Hint)
 	}
@@ -36,7 +36,7 @@ func summarize(w io.Writer, x *runner.Execution, o Options) {
 	}
 }
 
-func row(x *runner.Execution, s *runner.Step) []string {
+func row(x *runner.Execution, s *runner.Step, o Options) []string {
 	attempt, revision, took := "-", "-", "-"
 	if s.Attempt > 0 {
 		attempt = fmt.Sprintf("%d/%d", s.Attempt, s.Attempts)
@@ -45,7 +45,7 @@ func row(x *runner.Execution, s *runner.Step) []string {
 	if s.Revision > 0 {
 		revision = fmt.Sprint(s.Revision)
 	}
-	return []string{Clean(s.Name), string(s.State), attempt, revision, took, Clean(note(x, s))}
+	return []string{o.clean(s.Name), string(s.State), attempt, revision, took, o.clean(note(x, s))}
 }
 
 // manyClusters tells whether the steps of a run work on more than one cluster.
@@ -77,10 +77,7 @@ func outputs(values map[string]any) string {
 			text = string(b)
 		}
 		text = strings.Join(strings.Fields(text), " ")
-		if runes := []rune(text); len(runes) > most {
-			text = string(runes[:most]) + " …"
-		}
-		lines = append(lines, name+" = "+text)
+		lines = append(lines, name+" = "+cut(text, most))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -1,5 +1,5 @@
-// Package ui shows a run: it turns the event stream of package runner into
-// lines for people, or into JSON lines for programs.
+// Package ui shows a run where nobody presses keys: it turns the event stream of
+// package runner into lines for people, for GitHub Actions, or for programs.
 //
 // It decides nothing about the run, reads no environment, and knows nothing of
 // Kubernetes: whatever it shows was in an event, so that a recorded stream
@@ -10,35 +10,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"syscall"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/actions"
 	"github.com/kplan-dev/kplan/runner"
 )
-
-// Mode is how a run is shown.
-type Mode string
-
-// The modes.
-const (
-	// Auto is the best mode for where the output goes.
-	Auto Mode = "auto"
-	// Plain writes one line for each change, and a table at the end.
-	Plain Mode = "plain"
-	// JSON writes every event as one line of JSON.
-	JSON Mode = "json"
-	// Quiet writes nothing but that the run was told to stop.
-	Quiet Mode = "quiet"
-)
-
-// Modes are all modes, for help texts and completion.
-var Modes = []Mode{Auto, Plain, JSON, Quiet}
 
 // Options say how a renderer draws.
 type Options struct {
 	// Colour allows colours. They only repeat what the words say.
 	Colour bool
+	// Actions says that the runner of GitHub Actions reads the output: nothing that
+	// a cluster or a chart says may look like a command to it.
+	Actions bool
+	// Root is the folder that paths of annotations are relative to; "" leaves them
+	// as they are.
+	Root string
+}
+
+// clean is Clean for where the output goes.
+func (o Options) clean(s string) string {
+	if s = Clean(s); o.Actions {
+		s = actions.Inert(s)
+	}
+	return s
 }
 
 // Renderer shows the events of one run. Observe never waits for the output.
@@ -49,41 +44,32 @@ type Renderer interface {
 	Close() error
 }
 
-// ParseMode reads a mode.
-func ParseMode(s string) (Mode, error) {
-	if slices.Contains(Modes, Mode(s)) {
-		return Mode(s), nil
-	}
-	names := make([]string, len(Modes))
-	for i, m := range Modes {
-		names[i] = string(m)
-	}
-	return "", fmt.Errorf("there is no progress mode %q, only %s", s, strings.Join(names, ", "))
-}
-
-// New makes the renderer of a mode. It writes to out from one goroutine of its
-// own, which Close ends.
+// New makes the renderer of a mode that was chosen (see Surroundings.Choose). It
+// writes to out from one goroutine of its own, which Close ends. TTY, which this
+// package does not draw, and Auto are written as Plain is.
 func New(out io.Writer, mode Mode, o Options) Renderer {
 	switch mode {
 	case JSON:
 		return NewJSON(out)
 	case Quiet:
-		return &quiet{out}
-	case Auto, Plain:
+		return &quiet{out, o}
+	case GitHub:
+		return newPump(newGitHub(out, o))
+	case Auto, TTY, Plain:
 	}
 	return newPump(newPlain(out, o))
 }
 
-// Reports tells whether a renderer of this mode shows by itself why a run failed.
-func (m Mode) Reports() bool { return m != Quiet }
-
 // quiet only tells that the run was told to stop: without it, somebody who
 // pressed ^C would think that nothing happened.
-type quiet struct{ out io.Writer }
+type quiet struct {
+	out io.Writer
+	Options
+}
 
 func (q *quiet) Observe(e runner.Event) {
 	if e.Type == runner.TypeCancel {
-		fmt.Fprintln(q.out, stopNotice(e))
+		fmt.Fprintln(q.out, q.clean(stopNotice(e)))
 	}
 }
 
@@ -91,7 +77,7 @@ func (q *quiet) Close() error { return nil }
 
 // stopNotice says what being stopped means, and what a signal does now.
 func stopNotice(e runner.Event) string {
-	return Clean(e.Error) + ": " + joined(", ", "nothing new starts", "requests in flight may end", Clean(e.Message)) + "; ^C now aborts at once"
+	return e.Error + ": " + joined(", ", "nothing new starts", "requests in flight may end", e.Message) + "; ^C now aborts at once"
 }
 
 // sink is an output that is given up at its first error.

@@ -1,0 +1,165 @@
+package ui
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/actions"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+const (
+	// mostLines is how many lines a group has: the runner's log is slow to open
+	// beyond some thousands.
+	mostLines = 2000
+	// longHold is from when on it is worth a notice that webhooks held a step up.
+	longHold = 30 * time.Second
+)
+
+// gitHub is plain for the log of GitHub Actions. Steps run side by side and
+// groups cannot: while a step runs only news of its state are written, and all
+// that was said of it in one group when it has ended. At the end come
+// annotations at the plan's lines.
+type gitHub struct {
+	*plain
+	groups map[string]*group
+}
+
+// group is what was said of a step.
+type group struct {
+	lines bytes.Buffer
+	count int
+	title string // the first line of how the step ended; "" before
+}
+
+func newGitHub(out io.Writer, o Options) *gitHub {
+	o.Actions = true
+	g := &gitHub{plain: newPlain(out, o), groups: map[string]*group{}}
+	g.put = g.sort
+	return g
+}
+
+var (
+	_ drawer = (*gitHub)(nil)
+	_ ticker = (*gitHub)(nil)
+)
+
+// sort puts a line into its step's group, and writes it at once when it is news.
+func (g *gitHub) sort(l line, text []byte) {
+	s := g.x.Step(l.step)
+	if s == nil || s.Attempt == 0 && s.State.Terminal() { // it never ran
+		g.buf.Write(text)
+		return
+	}
+	to := g.groups[l.step]
+	if to == nil {
+		to = &group{}
+		g.groups[l.step] = to
+	}
+	if to.count++; to.count <= mostLines {
+		to.lines.Write(text)
+	}
+	switch {
+	case l.news && s.State.Terminal():
+		title, _, _ := bytes.Cut(text, []byte("\n"))
+		to.title = string(title)
+	case l.news:
+		g.buf.Write(text)
+	}
+}
+
+// draw folds e; when that ended a step, its group is written.
+func (g *gitHub) draw(e runner.Event) {
+	g.plain.draw(e)
+	switch s := g.x.Step(e.Step); {
+	case s == nil || !s.State.Terminal():
+	case s.Attempt == 0:
+		delete(g.groups, e.Step)
+	default:
+		g.write(e.Step)
+	}
+}
+
+// write writes the group of a step, once.
+func (g *gitHub) write(step string) {
+	from := g.groups[step]
+	if from == nil {
+		return
+	}
+	delete(g.groups, step)
+	title := from.title
+	if title == "" {
+		title = step
+	}
+	fmt.Fprintln(&g.buf, actions.Group(title))
+	g.buf.Write(from.lines.Bytes())
+	if n := from.count - mostLines; n > 0 {
+		fmt.Fprintf(&g.buf, "… %s left out\n", count(n, "line"))
+	}
+	fmt.Fprintln(&g.buf, actions.EndGroup)
+}
+
+func (g *gitHub) close() error {
+	for _, s := range g.x.Steps() { // those that an aborted run left at work
+		g.write(s.Name)
+	}
+	g.end()
+	g.annotate()
+	g.flush()
+	return g.fault()
+}
+
+// annotate writes annotations: why steps failed, which ones took more than one
+// attempt, and which ones webhooks held up for long.
+func (g *gitHub) annotate() {
+	if g.x.State() == "" {
+		return
+	}
+	all := map[actions.Level][]actions.Annotation{}
+	add := func(level actions.Level, s *runner.Step, title, message string) {
+		a := actions.Annotation{Level: level, Title: title, Message: Clean(message)}
+		if s != nil && s.File != "" {
+			a.File, a.Line = actions.Place(g.Root, s.File), s.Line
+		}
+		all[level] = append(all[level], a)
+	}
+	for _, s := range g.x.Steps() {
+		title := fmt.Sprintf("step %q %s", s.Name, s.State)
+		switch {
+		case s.State == runner.StateFailed:
+			add(actions.Error, s, title, joined("\nhint: ", s.Error, s.Hint))
+		case s.State.Good() && s.Attempt > 1:
+			add(actions.Warning, s, title, fmt.Sprintf("it took %d attempts of %d", s.Attempt, s.Attempts))
+		}
+		if held := s.HoldTime(g.x.Last()); held >= longHold && s.State.Good() {
+			add(actions.Notice, s, title, note(&g.x, s))
+		}
+	}
+	if g.x.Err() != "" && g.x.State() != runner.StateSucceeded {
+		add(actions.Error, nil, fmt.Sprintf("plan %s %s", g.x.Plan(), g.x.State()), g.x.Err())
+	}
+	for _, level := range []actions.Level{actions.Error, actions.Warning, actions.Notice} {
+		list := all[level]
+		if n := len(list) - actions.MaxAnnotations; n > 0 { // the last one says how many there are more
+			list = list[:actions.MaxAnnotations-1]
+			list = append(list, more(level, n+1, all[level][actions.MaxAnnotations-1:]))
+		}
+		for _, a := range list {
+			fmt.Fprintln(&g.buf, a)
+		}
+	}
+}
+
+// more stands for annotations that have no place.
+func more(level actions.Level, n int, rest []actions.Annotation) actions.Annotation {
+	titles := make([]string, len(rest))
+	for i, a := range rest {
+		titles[i] = a.Title
+	}
+	return actions.Annotation{
+		Level: level, Title: fmt.Sprintf("%d more", n), Message: strings.Join(titles, "\n"),
+	}
+}

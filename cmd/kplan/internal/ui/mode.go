@@ -1,0 +1,92 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Mode is how a run is shown.
+type Mode string
+
+// The modes.
+const (
+	// Auto is the best mode for where the output goes; see Surroundings.
+	Auto Mode = "auto"
+	// TTY draws on a terminal, and takes keys. This package does not draw it.
+	TTY Mode = "tty"
+	// Plain writes one line for each change, and a table at the end.
+	Plain Mode = "plain"
+	// JSON writes every event as one line of JSON.
+	JSON Mode = "json"
+	// GitHub is Plain for the log of GitHub Actions: with a group of lines for each
+	// step, and annotations at the plan's lines.
+	GitHub Mode = "github"
+	// Quiet writes nothing but that the run was told to stop.
+	Quiet Mode = "quiet"
+)
+
+// Modes are all modes, for help texts and completion.
+var Modes = []Mode{Auto, TTY, Plain, JSON, GitHub, Quiet}
+
+// ModeNames are the names of all modes.
+func ModeNames() []string {
+	names := make([]string, len(Modes))
+	for i, m := range Modes {
+		names[i] = string(m)
+	}
+	return names
+}
+
+// ParseMode reads a mode.
+func ParseMode(s string) (Mode, error) {
+	if slices.Contains(Modes, Mode(s)) {
+		return Mode(s), nil
+	}
+	return "", fmt.Errorf("there is no progress mode %q, only %s", s, strings.Join(ModeNames(), ", "))
+}
+
+// Reports tells whether a renderer of this mode shows by itself why a run failed.
+func (m Mode) Reports() bool { return m != Quiet }
+
+// Surroundings are what a mode is chosen by.
+type Surroundings struct {
+	// Stdin and Stderr say whether these are terminals. Drawing takes both: keys
+	// come from the one, and the other is drawn on.
+	Stdin, Stderr bool
+	// Term, CI and Actions are the environment variables TERM, CI and
+	// GITHUB_ACTIONS. Nearly every CI system sets CI; some that have it off say so.
+	Term, CI, Actions string
+}
+
+// ErrNoTerminal says that there is no terminal to draw on.
+var ErrNoTerminal = errors.New("there is no terminal on stdin and stderr that can be drawn on")
+
+// Choose gives the mode that is meant by m: Auto becomes GitHub in a workflow of
+// GitHub Actions, TTY on a terminal that can be drawn on and is nobody's CI, and
+// else Plain. Any other mode stays; TTY where it cannot be drawn is ErrNoTerminal.
+func (s Surroundings) Choose(m Mode) (Mode, error) {
+	switch {
+	case m == TTY && !s.drawable():
+		return m, ErrNoTerminal
+	case m != Auto:
+		return m, nil
+	case isSet(s.Actions):
+		return GitHub, nil
+	case s.drawable() && !isSet(s.CI):
+		return TTY, nil
+	}
+	return Plain, nil
+}
+
+func (s Surroundings) drawable() bool { return s.Stdin && s.Stderr && s.Term != "dumb" }
+
+// isSet tells whether an environment variable says yes.
+func isSet(v string) bool {
+	switch strings.ToLower(v) {
+	case "", "0", "false", "no", "off":
+		return false
+	}
+	return true
+}

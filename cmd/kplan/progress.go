@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+)
+
+// addProgress registers --progress.
+func addProgress(cmd *cobra.Command, progress *string) {
+	names := ui.ModeNames()
+	last := len(names) - 1
+	cmd.Flags().StringVar(progress, "progress", string(ui.Auto),
+		"how to show progress on stderr: "+strings.Join(names[:last], ", ")+" or "+names[last])
+	complete(cmd, "progress", names...)
+}
+
+// mode reads --progress, and chooses where it says auto.
+func (a *app) mode(progress string) (ui.Mode, error) {
+	m, err := ui.ParseMode(progress)
+	if err != nil {
+		return m, &usageError{err: err}
+	}
+	m, err = ui.Surroundings{
+		Stdin: isTerminal(a.stdin), Stderr: isTerminal(a.stderr),
+		Term: os.Getenv("TERM"), CI: os.Getenv("CI"), Actions: os.Getenv("GITHUB_ACTIONS"),
+	}.Choose(m)
+	if errors.Is(err, ui.ErrNoTerminal) {
+		err = &usageError{err: err, hint: "leave --progress tty out: auto picks what fits"}
+	}
+	return m, err
+}
+
+// renderer makes what shows a run on stderr.
+func (a *app) renderer(m ui.Mode) ui.Renderer {
+	return ui.New(a.stderr, m, a.options(a.stderr))
+}
+
+// isTerminal tells whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// options say how this app draws on w.
+func (a *app) options(w io.Writer) ui.Options {
+	return ui.Options{
+		Colour:  a.colour(w),
+		Actions: os.Getenv("GITHUB_ACTIONS") == "true",
+		Root:    os.Getenv("GITHUB_WORKSPACE"),
+	}
+}
