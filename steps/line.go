@@ -163,7 +163,7 @@ func (l *line) notify(n hold.Notice) {
 		return
 	case hold.Held, hold.Released:
 	}
-	w := &runner.Webhook{Name: nameOf(n.Fault), Service: n.Fault.ServiceKey(), Cause: n.Fault.Cause}
+	w := &runner.Webhook{Name: nameOf(n.Fault), Service: n.Fault.ServiceKey(), Cause: n.Fault.Cause, Explanation: n.Fault.Explain()}
 	report := runner.Report{Type: runner.TypeHeld, Object: n.Request.String(), Webhook: w}
 	if n.Event == hold.Released {
 		report.Type = runner.TypeReleased

@@ -154,8 +154,24 @@ func (b *Backing) explain() (string, *corev1.Pod) {
 	case len(b.Pods) == 0:
 		return "no pod has the labels that the Service selects", nil
 	}
-	pod := slices.MaxFunc(b.Pods, func(p, q *corev1.Pod) int {
+	pod := b.gravest()
+	return "pod " + pod.Name + " " + b.troubleOf(pod).text, pod
+}
+
+// gravest is the pod that explains most.
+func (b *Backing) gravest() *corev1.Pod {
+	return slices.MaxFunc(b.Pods, func(p, q *corev1.Pod) int {
 		return cmp.Compare(b.troubleOf(p).grave, b.troubleOf(q).grave)
 	})
-	return "pod " + pod.Name + " " + b.troubleOf(pod).text, pod
+}
+
+// PodTrouble says why pods are not ready, by the one that has the gravest trouble:
+// pod web-1 is in ImagePullBackOff, image "web:v2": not found. It is "" without pods.
+func PodTrouble(pods []*corev1.Pod) string {
+	if len(pods) == 0 {
+		return ""
+	}
+	b := &Backing{Pods: pods}
+	pod := b.gravest()
+	return "pod " + pod.Name + " " + b.troubleOf(pod).text
 }

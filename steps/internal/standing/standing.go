@@ -25,7 +25,7 @@ func Of(s survey.Standing) *runner.Webhook {
 		Rung: string(webhook.Admitting), State: string(webhook.Ready),
 	}
 	if r, missing := s.Ladder.Missing(); missing {
-		w.Rung, w.State, w.Cause = string(r.Rung), string(r.State), r.Reason
+		w.Rung, w.State, w.Cause, w.Explanation = string(r.Rung), string(r.State), r.Reason, r.Explain()
 	} else if r, ok := s.Ladder.Unknown(); ok {
 		w.Rung, w.State, w.Cause = string(r.Rung), string(r.State), r.Reason
 	}
@@ -105,9 +105,19 @@ func (o Owners) Steps() iter.Seq2[int, plan.Step] {
 	}
 }
 
-// Hint says what people can do about a webhook that gives no answer. The
-// standing may be empty, as far as it is not known, and so may the fault.
+// Hint says what it means that a webhook gives no answer, and what people can do
+// about it. The standing may be empty, as far as it is not known, and so may the
+// fault.
 func (o Owners) Hint(st survey.Standing, f webhook.Fault) string {
+	missing, _ := st.Ladder.Missing()
+	if words := cmp.Or(missing.Explain(), f.Explain()); words != "" {
+		return words + "; " + o.remedy(st, f)
+	}
+	return o.remedy(st, f)
+}
+
+// remedy says what people can do.
+func (o Owners) remedy(st survey.Standing, f webhook.Fault) string {
 	foreign := st.Owner.String() != "" && o.Installer(st.Owner) == ""
 	missing, _ := st.Ladder.Missing()
 	_, gone := nothingBehind(st.Ladder)
