@@ -371,8 +371,12 @@ func (ls *links) checkFlags() error {
 		name  string
 		value *string
 	}{
-		{"--context", f.Context}, {"--namespace", f.Namespace}, {"--cluster", f.ClusterName}, {"--user", f.AuthInfoName},
-		{"--server", f.APIServer}, {"--token", f.BearerToken},
+		{"--context", f.Context},
+		{"--namespace", f.Namespace},
+		{"--cluster", f.ClusterName},
+		{"--user", f.AuthInfoName},
+		{"--server", f.APIServer},
+		{"--token", f.BearerToken},
 	} {
 		if flag.value != nil && *flag.value != "" {
 			err := fmt.Errorf("%s has no effect: it is for the cluster of the command line, and no step of the plan works on that", flag.name)
