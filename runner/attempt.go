@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +50,7 @@ func (l *loop) begin(ctx context.Context, t *task) {
 		return
 	}
 	t.attempt++
-	t.unchanged, t.outputs = false, nil
+	t.unchanged, t.rested, t.dropped, t.outputs = false, false, false, nil
 	l.occupy(t)
 	action := t.action
 	if t.isLate() {
@@ -129,14 +128,14 @@ func (l *loop) handle(m message) {
 		if l.ended(t, m.err) {
 			l.settle(t)
 		}
-	case m.news == newsDue && l.state(t) == StateRetrying:
-		l.waiting--
+	case m.news == newsDue && l.state(t) == StateRetrying && !t.rested:
 		if cause := context.Cause(t.ctx); cause != nil {
+			l.waiting--
 			l.fail(t, timedOut(cause, t.lastErr), "")
 			l.settle(t)
 			return
 		}
-		heap.Push(&l.ready, t)
+		l.rested(t)
 	}
 }
 
@@ -193,6 +192,9 @@ func (l *loop) ended(t *task, err error) bool {
 	switch {
 	case err == nil:
 		l.succeed(t)
+		return true
+	case t.dropped && l.stopped == nil:
+		l.end(t, Event{State: StateSkipped, Message: "skipped " + byHand})
 		return true
 	case l.stopped != nil && !t.step.Last:
 		e := Event{State: StateCancelled, Message: "stopped at work", Hint: HintOf(err)}

@@ -38,6 +38,12 @@ const (
 	// TypeCancel says that the run was told to stop, and by what (Error): nothing
 	// starts any more but the plan's finally steps, and what runs is asked to end.
 	TypeCancel Type = "cancel"
+	// TypeOrder says that somebody ordered something (Message: a Verb), and why it is
+	// not done if Error is set.
+	TypeOrder Type = "order"
+	// TypePaused says that nothing is left to do but what failed, and that the run
+	// waits for orders.
+	TypePaused Type = "paused"
 	// TypeDone is the last event of a run.
 	TypeDone Type = "done"
 )

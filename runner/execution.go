@@ -21,6 +21,7 @@ type Execution struct {
 	steps   []*Step
 	byName  map[string]*Step
 	guards  []Guard
+	paused  bool
 }
 
 // Step is what is known of one step.
@@ -96,13 +97,16 @@ func (x *Execution) Apply(e Event) {
 		x.begin(e)
 	case TypeGuards:
 		x.guards = e.Guards
+	case TypePaused:
+		x.paused = true
 	case TypeCancel:
-		x.err = e.Error
+		x.err, x.paused = e.Error, false
 	case TypeDone:
-		x.state, x.err = e.State, e.Error
+		x.state, x.err, x.paused = e.State, e.Error, false
 	default:
 		if s := x.byName[e.Step]; s != nil {
 			s.apply(e)
+			x.paused = x.paused && e.Type != TypeState
 		}
 	}
 }
@@ -131,7 +135,7 @@ func (s *Step) apply(e Event) {
 			s.Outputs = map[string]any{}
 		}
 		maps.Copy(s.Outputs, e.Outputs)
-	case TypeLog, TypePlan, TypeGuards, TypeCancel, TypeDone:
+	case TypeLog, TypePlan, TypeGuards, TypeOrder, TypePaused, TypeCancel, TypeDone:
 	}
 }
 
@@ -165,9 +169,10 @@ func (s *Step) enter(e Event) {
 		s.Error, s.Hint = e.Error, e.Hint
 	}
 	s.Delay = seconds(e.DelaySeconds)
-	if e.State.Good() {
+	if e.State.Good() || e.State == StatePending {
 		s.Error, s.Hint = "", ""
 	}
+	s.Ended = time.Time{} // an order may let a step start over
 	if e.State.Terminal() {
 		s.Ended = e.Time
 	}

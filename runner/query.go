@@ -35,6 +35,9 @@ func (x *Execution) Step(name string) *Step { return x.byName[name] }
 // intercept; nil until they are known.
 func (x *Execution) Guards() []Guard { return x.guards }
 
+// Paused tells whether the run waits for orders: see Runner.Linger.
+func (x *Execution) Paused() bool { return x.paused }
+
 // Counts says how many steps are in each state.
 func (x *Execution) Counts() map[State]int {
 	counts := map[State]int{}

@@ -57,6 +57,12 @@ type Runner struct {
 	// be told while the steps run; nil tells nothing. It is called once, in a
 	// goroutine of its own, and must return soon after its context ends.
 	Guards func(context.Context) []Guard
+	// Orders tells what to do with steps while the run goes on; nil means never.
+	// Whoever makes it may close it. What comes after Run returned is not read.
+	Orders <-chan Order
+	// Linger makes a run whose steps failed wait for orders before its finally steps
+	// and its end, until OrderEnd, ctx ends or Orders is closed.
+	Linger bool
 	// Abort, when closed, makes Run return at once, whatever still runs. Whoever
 	// makes it closes it; nil means never.
 	Abort <-chan struct{}
@@ -133,9 +139,11 @@ type loop struct {
 	// inbox is written by actions and attempts, read by the loop, never closed.
 	inbox chan message
 	// gone is closed by Run when it returns; it releases writers of inbox.
-	gone  chan struct{}
-	abort <-chan struct{}
-	grace time.Duration
+	gone   chan struct{}
+	abort  <-chan struct{}
+	orders <-chan Order
+	linger bool
+	grace  time.Duration
 
 	cause   error // why the run was told to stop; nil until then
 	stopped error // the same if it was told before the finally steps, or why it was given up
@@ -164,6 +172,8 @@ type task struct {
 	cancel    context.CancelFunc
 	attempt   int // counts from 1
 	active    bool
+	rested    bool // its delay is over, and it waits for a slot
+	dropped   bool // its attempt ends because of an order
 	unchanged bool
 	outputs   map[string]any // of the latest attempt
 	lastErr   error          // of the attempt before
@@ -195,6 +205,8 @@ func newLoop(r *Runner, p *plan.Plan) (*loop, error) {
 		inbox:     make(chan message, inboxSize),
 		gone:      make(chan struct{}),
 		abort:     r.Abort,
+		orders:    r.Orders,
+		linger:    r.Linger,
 		grace:     cmp.Or(max(r.Grace, 0), DefaultGrace),
 		byName:    make(map[string]*task, len(p.Steps)),
 	}

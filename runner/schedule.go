@@ -34,7 +34,7 @@ func (l *loop) turn(stop, work context.Context, last bool) bool {
 	for {
 		l.notice(stop)
 		l.launch(work)
-		if l.running == 0 && l.waiting == 0 {
+		if l.running == 0 && l.waiting == 0 && !l.lingers() {
 			l.unstick()
 			return true
 		}
@@ -42,6 +42,13 @@ func (l *loop) turn(stop, work context.Context, last bool) bool {
 		case m := <-l.inbox:
 			l.notice(stop) // an action that ended because the context did must find the run stopped
 			l.handle(m)
+		case o, ok := <-l.orders:
+			if !ok {
+				l.orders = nil
+				continue
+			}
+			l.notice(stop)
+			l.obey(o)
 		case <-done:
 			done = nil // seen: the next round notices it
 		case <-l.abort:

@@ -25,10 +25,12 @@ import (
 //	grace DURATION           how long an action may go on after its end
 //	cancel AT [CAUSE]        when the run is stopped: interrupt (default), terminate or any text
 //	abort AT                 when it is aborted
+//	order AT VERB [STEP]     what is ordered, and when
+//	linger                   the run waits for orders when steps failed
 //	secret TEXT              what must not be shown
 //	step NAME [needs=a,b:failure] [timeout=D] [retries=N] [delay=SECONDS] [multiplier=N]
 //	     [max=SECONDS] [jitter=N] [on=CLASS,…] [group=NAME/PARALLEL] [cluster=C] [tags=a,b]
-//	     [when=false] [skip=WHY] [finally]
+//	     [when=false] [skip=WHY] [finally] [kind=apply]
 //	do NAME[/ATTEMPT] OP; OP; …
 //
 // Ops: a duration sleeps (and returns the cause when the context ends),
@@ -39,6 +41,7 @@ type scenario struct {
 	cancel time.Duration
 	cause  error
 	abort  time.Duration
+	orders []timedOrder
 	ops    map[string][]string // by NAME or NAME/ATTEMPT
 	broken map[string]string   // resolver errors by step
 }
@@ -80,6 +83,10 @@ func (s *scenario) line(t *testing.T, f []string) {
 		}
 	case "abort":
 		s.abort = duration(t, rest)
+	case "order":
+		s.orders = append(s.orders, timedOrder{duration(t, f[1]), runner.Order{Verb: runner.Verb(f[2]), Step: strings.Join(f[3:], " ")}})
+	case "linger":
+		s.runner.Linger = true
 	case "secret":
 		s.runner.Redact = func(text string) string { return strings.ReplaceAll(text, rest, "***") }
 	case "step":
@@ -109,6 +116,8 @@ func (s *scenario) step(t *testing.T, name string, options []string) {
 		case "timeout":
 			d := plan.Duration(duration(t, value))
 			step.Timeout = &d
+		case "kind": // else wait
+			step.Wait, step.Apply = nil, &plan.Apply{}
 		case "retries":
 			step.Retry.InstallRetries, _ = strconv.Atoi(value)
 		case "delay":
@@ -169,6 +178,13 @@ func (s *scenario) run(t *testing.T, observers ...runner.Observer) (*runner.Exec
 		defer time.AfterFunc(s.abort, func() { close(abort) }).Stop()
 		s.runner.Abort = abort
 	}
+	if len(s.orders) > 0 {
+		orders := make(chan runner.Order, len(s.orders))
+		s.runner.Orders = orders
+		for _, o := range s.orders {
+			defer time.AfterFunc(o.at, func() { orders <- o.order }).Stop()
+		}
+	}
 	s.runner.Observers = observers
 	s.runner.Resolve = func(step plan.Step) (runner.Action, error) {
 		if msg := s.broken[step.Name]; msg != "" {
@@ -177,6 +193,12 @@ func (s *scenario) run(t *testing.T, observers ...runner.Observer) (*runner.Exec
 		return &scripted{scenario: s, name: step.Name, release: release}, nil
 	}
 	return s.runner.Run(ctx, s.plan)
+}
+
+// timedOrder is an order, and when it comes.
+type timedOrder struct {
+	at    time.Duration
+	order runner.Order
 }
 
 // scripted is an action that does what the scenario says.

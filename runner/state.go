@@ -15,6 +15,8 @@ package runner
 //	 └────► blocked                                  a step that it needs failed
 //
 // A late step that asks a cluster whether it runs becomes skipped from running.
+// By an order a failed step becomes pending again, with those that it blocked, and
+// a step which waits becomes skipped.
 // Every state that is not terminal becomes cancelled when the run is stopped.
 type State string
 
@@ -48,7 +50,8 @@ var States = []State{
 	StateRunning, StateHolding, StateRetrying, StatePending,
 }
 
-// Terminal tells whether a step in this state will never change again.
+// Terminal tells whether a step in this state will not change again without an
+// order.
 func (s State) Terminal() bool {
 	return s.Good() || s == StateFailed || s == StateBlocked || s == StateCancelled
 }

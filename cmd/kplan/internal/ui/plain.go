@@ -108,6 +108,10 @@ func (p *plain) draw(e runner.Event) {
 		for _, g := range e.Guards {
 			p.line(line{at: e.Time, step: g.Step, word: "guarded", colour: "2", text: g.String()})
 		}
+	case runner.TypeOrder:
+		p.line(e.Time, e.Step, string(e.Type), "33", joined(": ", e.Message, e.Error))
+	case runner.TypePaused:
+		p.line(e.Time, "", string(e.Type), "33;1", e.Message)
 	case runner.TypeCancel:
 		p.line(line{at: e.Time, word: string(e.Type), colour: "33;1", text: stopNotice(e), news: true})
 	default: // that of done is the summary, see end
@@ -138,7 +142,7 @@ func (p *plain) step(e runner.Event, s *runner.Step, before runner.State) {
 		p.log(e, s)
 	case runner.TypeOutputs:
 		p.tell(e.Time, s, string(e.Type), "2", outputs(e.Outputs))
-	case runner.TypeResult, runner.TypePlan, runner.TypeGuards, runner.TypeCancel, runner.TypeDone:
+	case runner.TypeResult, runner.TypePlan, runner.TypeGuards, runner.TypeOrder, runner.TypePaused, runner.TypeCancel, runner.TypeDone:
 	}
 }
 
@@ -157,8 +161,10 @@ func (p *plain) begin(e runner.Event) {
 func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 	var text string
 	switch s.State {
-	case runner.StateHolding, runner.StatePending:
+	case runner.StateHolding:
 		return
+	case runner.StatePending: // by an order
+		text = e.Message
 	case runner.StateRunning:
 		if before == runner.StateHolding {
 			return
