@@ -109,9 +109,9 @@ func (p *plain) draw(e runner.Event) {
 			p.line(line{at: e.Time, step: g.Step, word: "guarded", colour: "2", text: g.String()})
 		}
 	case runner.TypeOrder:
-		p.line(e.Time, e.Step, string(e.Type), "33", joined(": ", e.Message, e.Error))
+		p.line(line{at: e.Time, step: e.Step, word: string(e.Type), colour: "33", text: joined(": ", e.Message, e.Error), news: true})
 	case runner.TypePaused:
-		p.line(e.Time, "", string(e.Type), "33;1", e.Message)
+		p.line(line{at: e.Time, word: string(e.Type), colour: "33;1", text: e.Message, news: true})
 	case runner.TypeCancel:
 		p.line(line{at: e.Time, word: string(e.Type), colour: "33;1", text: stopNotice(e), news: true})
 	default: // that of done is the summary, see end
