@@ -2,8 +2,6 @@ package schema_test
 
 import (
 	"bufio"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kplan-dev/kplan/internal/npmtest"
 )
 
 // server is a YAML language server, as an editor runs it.
@@ -50,7 +50,7 @@ type diagnostic struct {
 // serve starts a server and stops it at the end of the test.
 func serve(t *testing.T) *server {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(install(t), "node_modules", "yaml-language-server", "bin", "yaml-language-server"), "--stdio")
+	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(npmtest.Install(t, "testdata/editor"), "node_modules", "yaml-language-server", "bin", "yaml-language-server"), "--stdio")
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
@@ -84,45 +84,6 @@ var settings = map[string]any{"yaml": map[string]any{
 	"validate": true, "hover": true, "completion": true,
 	"schemaStore": map[string]any{"enable": false}, "kubernetesCRDStore": map[string]any{"enable": false},
 }}
-
-// install gives a folder in which npm has installed the server of testdata/editor.
-// It stays in the cache for the next time.
-func install(t *testing.T) string {
-	t.Helper()
-	for _, tool := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatalf("the editor test needs %s: %v", tool, err)
-			}
-			t.Skipf("skipped for want of %s: %v", tool, err)
-		}
-	}
-	lock, err := os.ReadFile("testdata/editor/package-lock.json")
-	require.NoError(t, err)
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = t.TempDir()
-	}
-	sum := sha256.Sum256(lock)
-	dir := filepath.Join(cache, "kplan-editor-test", hex.EncodeToString(sum[:8]))
-	if _, err := os.Stat(dir); err == nil {
-		return dir
-	}
-	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o755))
-	tmp, err := os.MkdirTemp(filepath.Dir(dir), "new-") //nolint:usetesting // it is renamed, which needs the same file system
-	require.NoError(t, err)
-	defer os.RemoveAll(tmp)
-	require.NoError(t, os.CopyFS(tmp, os.DirFS("testdata/editor")))
-	npm := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	npm.Dir = tmp
-	said, err := npm.CombinedOutput()
-	require.NoError(t, err, "npm ci: %s", said)
-	if err := os.Rename(tmp, dir); err != nil {
-		_, err = os.Stat(dir) // another test was first
-		require.NoError(t, err)
-	}
-	return dir
-}
 
 // read gives what the server sends to inbox. It owns inbox and closes it.
 func (s *server) read(r *bufio.Reader, stop <-chan struct{}) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -26,6 +27,9 @@ type runOptions struct {
 	progress string
 	record   string
 	output   format
+	planFile string
+	wanted   *[]string    // values of --report
+	reports  []reportFile // what they say
 }
 
 func newRun(a *app) *cobra.Command {
@@ -35,7 +39,7 @@ func newRun(a *app) *cobra.Command {
 		Short: "Run a plan",
 		Long: `Run the steps of a plan, independent ones side by side, until all are done or one failed that the others need.
 
-Progress goes to stderr; with -o a summary of the run goes to stdout.
+Progress goes to stderr; with -o a summary of the run goes to stdout. Reports are written when the run is over, also when it failed or was stopped.
 --progress auto shows it as fits: github in a workflow of GitHub Actions, plain in other CI systems and without a terminal, else tty.
 The first ^C or SIGTERM starts nothing new and lets requests in flight end; the plan's finally steps run then too. The second aborts at once.
 
@@ -51,6 +55,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --from eso-webhook
   kplan run plan.yaml --progress plain
   kplan run plan.yaml --progress json --record events.jsonl
+  kplan run plan.yaml --report html=run.html --report junit=run.xml
   kplan run plan.yaml --progress quiet -o json | jq .state`,
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
@@ -63,6 +68,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	flags.DurationVar(&o.timeout, "timeout", 0, "stop the whole run after this time, as by SIGTERM (default: never)")
 	addProgress(cmd, &o.progress)
 	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
+	o.wanted = addReports(cmd)
 	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml")
 	return cmd
 }
@@ -80,28 +86,32 @@ func (o *runOptions) check() error {
 	return o.output.check()
 }
 
-// spare refuses to record over what the run reads.
-func (o *runOptions) spare(planFile string) error {
-	record, err := os.Stat(o.record)
-	if err != nil {
-		return nil //nolint:nilerr // nothing is there to overwrite; other faults show when it is opened
-	}
-	if info, err := os.Stat(planFile); err == nil && os.SameFile(info, record) {
-		return &usageError{err: fmt.Errorf("--record %s would overwrite the plan", o.record), hint: "name another file"}
-	}
+// spare refuses to write over what the run reads, and two outputs to one file.
+func (o *runOptions) spare() (err error) {
+	reads := map[string]string{o.planFile: "the plan"}
 	for _, file := range o.inputs.VarFiles {
-		if info, err := os.Stat(file); err == nil && os.SameFile(info, record) {
-			return &usageError{err: fmt.Errorf("--record %s would overwrite the var file %s", o.record, file), hint: "name another file"}
-		}
+		reads[file] = "the var file " + file
 	}
-	return nil
+	if o.record != "" {
+		for file, is := range reads {
+			if sameFile(o.record, file) {
+				return &usageError{err: fmt.Errorf("--record %s would overwrite %s", o.record, is), hint: "name another file"}
+			}
+		}
+		reads[o.record] = "the record of the run"
+	}
+	if o.reports, err = parseReports(*o.wanted); err != nil {
+		return err
+	}
+	return spareReports(o.reports, reads)
 }
 
 func (o *runOptions) run(ctx context.Context, path string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	if err := o.spare(path); err != nil {
+	o.planFile = path
+	if err := o.spare(); err != nil {
 		return err
 	}
 	p, err := o.load(path, *o.inputs)
@@ -146,7 +156,7 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	return err
 }
 
-// observe runs p with the renderers that the flags ask for.
+// observe runs p with the renderers that the flags ask for, and writes the reports.
 func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan) (*runner.Execution, error) {
 	mode, err := o.mode(o.progress)
 	if err != nil {
@@ -161,6 +171,10 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 		}
 		renderers = append(renderers, recording{ui.NewJSON(f), f})
 	}
+	reporter := &reporter{files: o.reports, meta: report.Meta{Version: readBuild().Version, PlanFile: o.planFile}}
+	if len(o.reports) > 0 {
+		r.Observers = append(r.Observers, reporter)
+	}
 	for _, renderer := range renderers {
 		r.Observers = append(r.Observers, renderer)
 	}
@@ -172,6 +186,9 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 		if e := renderer.Close(); e != nil {
 			err = errors.Join(err, fmt.Errorf("writing progress: %w", e))
 		}
+	}
+	if e := reporter.Close(); e != nil {
+		err = errors.Join(err, e)
 	}
 	return x, err
 }

@@ -71,7 +71,8 @@ func TestInterrupted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "plan.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(neverEnds), 0o600))
 	for sig, code := range map[os.Signal]int{os.Interrupt: 130, syscall.SIGTERM: 143} {
-		cmd := command(t, "run", file, "--kubeconfig", lab.Kubeconfig)
+		report := filepath.Join(t.TempDir(), "r.json")
+		cmd := command(t, "run", file, "--kubeconfig", lab.Kubeconfig, "--report", "json="+report)
 		stderr, err := cmd.StderrPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -89,6 +90,9 @@ func TestInterrupted(t *testing.T) {
 		require.Contains(t, string(rest), "nothing new starts, requests in flight may end; ^C now aborts at once")
 		require.Contains(t, string(rest), "never  cancelled  stopped at work")
 		require.Contains(t, string(rest), "after  cancelled  not started")
+		written, err := os.ReadFile(report)
+		require.NoError(t, err, "a run that was stopped is reported too")
+		require.Contains(t, string(written), `"state": "cancelled"`)
 	}
 }
 

@@ -58,8 +58,9 @@ type Rung struct {
 	Name string
 	// State is Ready, Waiting, Failed or Unknown; "" above a rung that was not reached.
 	State string
-	// Cause says why it is not Ready.
-	Cause string
+	// Cause says why it is not Ready, and Explanation that in words that take no
+	// knowledge of Kubernetes.
+	Cause, Explanation string
 	// From is since when, To until when: zero while it lasts.
 	From, To time.Time
 	// Found says that it stood so when it was first looked at.
@@ -70,8 +71,9 @@ type Rung struct {
 type Hold struct {
 	// Step sent it, and Object is what it was about.
 	Step, Object string
-	// Cause is why the webhook could not answer, as last told.
-	Cause string
+	// Cause is why the webhook could not answer, as last told, and Explanation that
+	// in words that take no knowledge of Kubernetes.
+	Cause, Explanation string
 	// From is when it was held first, To when it was answered or given up: zero
 	// while it is held.
 	From, To time.Time
@@ -90,11 +92,11 @@ func (t *Timeline) hold(s *Step, e runner.Event) {
 		w = &runner.Webhook{}
 	}
 	if i := slices.IndexFunc(s.open, func(h *Hold) bool { return h.lane.Name == w.Name && h.Object == e.Object }); i >= 0 && e.Object != "" {
-		s.open[i].Cause = w.Cause
+		s.open[i].Cause, s.open[i].Explanation = w.Cause, w.Explanation
 		return
 	}
 	l := t.lane(s, w)
-	h := &Hold{Step: s.Name, Object: e.Object, Cause: w.Cause, From: e.Time, lane: l}
+	h := &Hold{Step: s.Name, Object: e.Object, Cause: w.Cause, Explanation: w.Explanation, From: e.Time, lane: l}
 	s.open = append(s.open, h)
 	if l.Requests < HoldLimit {
 		l.Holds = append(l.Holds, h)
@@ -125,7 +127,7 @@ func (s *Step) release(e runner.Event) {
 		h := s.open[i]
 		s.open = slices.Delete(s.open, i, i+1)
 		if w.Cause != "" {
-			h.Cause = w.Cause
+			h.Cause, h.Explanation = w.Cause, w.Explanation
 		}
 		h.end(e.Time, w.Sends, e.Error)
 		if e.Error == "" && h.lane.Held == 0 && len(h.lane.Rungs) > 0 {
@@ -166,7 +168,7 @@ func (t *Timeline) stand(s *Step, e runner.Event) {
 		s.watches(l)
 		l.watch(s.Name)
 	}
-	l.climb(Rung{Name: w.Rung, State: w.State, Cause: w.Cause, From: e.Time})
+	l.climb(Rung{Name: w.Rung, State: w.State, Cause: w.Cause, Explanation: w.Explanation, From: e.Time})
 }
 
 // lane is the one of a webhook. Events of held requests do not name the

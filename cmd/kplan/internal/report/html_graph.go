@@ -1,0 +1,311 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Sizes of the drawn graph, in pixels of the page.
+const (
+	graphNodes = 150 // more are drawn as small squares, without arrows
+
+	nodeWidth, nodeHeight = 190, 40
+	columnGap, rowGap     = 56, 14
+	nodeLetters           = 22
+
+	squareSize, squareGap = 18, 4
+	squareRows            = 24 // in one column of a level
+)
+
+// htmlGraph is the graph of the steps, drawn from left to right.
+type htmlGraph struct {
+	Width, Height int
+	Nodes         []graphNode
+	Edges         []graphEdge
+	// Small says that nodes are squares without names.
+	Small bool
+}
+
+type graphNode struct {
+	*htmlStep
+	X, Y        int
+	Label, Text string
+}
+
+type graphEdge struct {
+	Path, Title  string
+	Critical, On bool
+}
+
+// vertex is a step in the layout, or a place that an arrow passes on its way
+// across a level.
+type vertex struct {
+	step        int // -1: an arrow passes
+	level       int
+	y, height   float64
+	left, right []*vertex
+}
+
+// graph draws the steps, each right of all that it needs; finally steps stand
+// right of all others. It is nil when there is nothing to see in it.
+func (r *run) graph(steps []*htmlStep) *htmlGraph {
+	if len(steps) < 2 {
+		return nil
+	}
+	levels := r.levels()
+	if len(steps) > graphNodes {
+		return squares(steps, levels)
+	}
+	return r.arrows(steps, levels)
+}
+
+// levels says how far from the left each step stands. Needs that lead in a circle
+// are passed over: no plan that runs has them, but a file may.
+func (r *run) levels() []int {
+	index := map[string]int{}
+	for i, s := range r.Steps() {
+		index[s.Name] = i
+	}
+	levels := make([]int, len(r.Steps()))
+	deepest := -1
+	for _, last := range []bool{false, true} {
+		first := deepest + 1
+		state := make([]int, len(levels)) // 0 new, 1 being visited, 2 done
+		var visit func(int) int
+		visit = func(i int) int {
+			if state[i] != 0 {
+				return levels[i]
+			}
+			state[i] = 1
+			level := 0
+			if last {
+				level = first
+			}
+			for _, name := range r.Steps()[i].Needs {
+				if n, ok := index[name]; ok && state[n] != 1 && (r.Steps()[n].Finally == last) {
+					level = max(level, visit(n)+1)
+				}
+			}
+			state[i], levels[i] = 2, level
+			deepest = max(deepest, level)
+			return level
+		}
+		for i, s := range r.Steps() {
+			if s.Finally == last {
+				visit(i)
+			}
+		}
+	}
+	return levels
+}
+
+// squares draws many steps: a block of squares for each level.
+func squares(steps []*htmlStep, levels []int) *htmlGraph {
+	g := &htmlGraph{Small: true}
+	x := 0
+	for level := 0; level <= slices.Max(levels); level++ {
+		n := 0
+		for i, s := range steps {
+			if levels[i] != level {
+				continue
+			}
+			const pitch = squareSize + squareGap
+			g.Nodes = append(g.Nodes, graphNode{htmlStep: s, X: x + n/squareRows*pitch, Y: n % squareRows * pitch})
+			g.Width, g.Height = max(g.Width, x+n/squareRows*pitch+squareSize), max(g.Height, n%squareRows*pitch+squareSize)
+			n++
+		}
+		x = g.Width + 28
+	}
+	return g
+}
+
+// arrows draws a box for each step and an arrow for each need.
+func (r *run) arrows(steps []*htmlStep, levels []int) *htmlGraph {
+	vertices := make([]*vertex, len(steps))
+	columns := make([][]*vertex, slices.Max(levels)+1)
+	index := map[string]int{}
+	for i, s := range r.Steps() {
+		index[s.Name] = i
+		vertices[i] = &vertex{step: i, level: levels[i], height: nodeHeight}
+		columns[levels[i]] = append(columns[levels[i]], vertices[i])
+	}
+	type arrow struct {
+		way  []*vertex
+		edge graphEdge
+	}
+	var all []arrow
+	for i, s := range r.Steps() {
+		for _, name := range s.Needs {
+			n, ok := index[name]
+			if !ok || levels[n] >= levels[i] {
+				continue
+			}
+			way := []*vertex{vertices[n]}
+			for level := levels[n] + 1; level < levels[i]; level++ {
+				v := &vertex{step: -1, level: level, height: 2}
+				columns[level] = append(columns[level], v)
+				way = append(way, v)
+			}
+			way = append(way, vertices[i])
+			for k := range way[1:] {
+				way[k].right = append(way[k].right, way[k+1])
+				way[k+1].left = append(way[k+1].left, way[k])
+			}
+			on := s.NeedsOn[name]
+			title := fmt.Sprintf("%s needs %s", steps[i].Name, steps[n].Name)
+			if on != "" {
+				title += fmt.Sprintf(" (%s)", line(string(on)))
+			}
+			all = append(all, arrow{way, graphEdge{Title: title, On: on != "", Critical: r.onPath(name, s.Name)}})
+		}
+	}
+	place(columns)
+	g := &htmlGraph{Width: len(columns)*(nodeWidth+columnGap) - columnGap + 4}
+	for i, v := range vertices {
+		y := int(v.y)
+		g.Nodes = append(g.Nodes, graphNode{
+			htmlStep: steps[i], X: v.level*(nodeWidth+columnGap) + 2, Y: y,
+			Label: shorten(steps[i].Name, nodeLetters), Text: joined(" · ", string(steps[i].State), steps[i].Took),
+		})
+		g.Height = max(g.Height, y+nodeHeight+4)
+	}
+	for _, a := range all {
+		a.edge.Path = curve(a.way)
+		g.Edges = append(g.Edges, a.edge)
+	}
+	slices.SortStableFunc(g.Edges, func(a, b graphEdge) int { return boolToInt(a.Critical) - boolToInt(b.Critical) }) // drawn last: on top
+	return g
+}
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// onPath tells whether two steps follow each other on the critical path.
+func (r *run) onPath(from, to string) bool {
+	i := slices.Index(r.critical, from)
+	return i >= 0 && i+1 < len(r.critical) && r.critical[i+1] == to
+}
+
+// place orders each column so that few arrows cross, and moves each vertex
+// beside those that it is joined to.
+func place(columns [][]*vertex) {
+	for _, c := range columns {
+		stack(c)
+	}
+	for range 6 {
+		for _, c := range columns {
+			settle(c, func(v *vertex) []*vertex { return v.left }, true)
+		}
+		for _, c := range slices.Backward(columns) {
+			settle(c, func(v *vertex) []*vertex { return v.right }, true)
+		}
+	}
+	for range 4 {
+		for _, c := range columns {
+			settle(c, func(v *vertex) []*vertex { return append(slices.Clone(v.left), v.right...) }, false)
+		}
+	}
+	top := 0.0
+	for i, c := range columns {
+		if len(c) > 0 && (i == 0 || c[0].y < top) {
+			top = c[0].y
+		}
+	}
+	for _, c := range columns {
+		for _, v := range c {
+			v.y += 2 - top
+		}
+	}
+}
+
+// stack puts the vertices of a column below each other.
+func stack(c []*vertex) {
+	y := 0.0
+	for _, v := range c {
+		v.y = y
+		y += v.height + rowGap
+	}
+}
+
+// settle moves each vertex of a column towards the middle of its neighbours, and
+// then those apart that came too close. Ordering, it may change their order.
+func settle(c []*vertex, neighbours func(*vertex) []*vertex, order bool) {
+	want := map[*vertex]float64{}
+	for _, v := range c {
+		want[v] = v.y + v.height/2
+		if n := neighbours(v); len(n) > 0 {
+			sum := 0.0
+			for _, o := range n {
+				sum += o.y + o.height/2
+			}
+			want[v] = sum / float64(len(n))
+		}
+	}
+	if order {
+		slices.SortStableFunc(c, func(a, b *vertex) int {
+			switch {
+			case want[a] < want[b]:
+				return -1
+			case want[a] > want[b]:
+				return 1
+			}
+			return 0
+		})
+	}
+	spread(c, want)
+}
+
+// spread gives the vertices of a column, in their order, the places nearest to
+// those they want: neighbours that would touch share the way they have to give.
+func spread(c []*vertex, want map[*vertex]float64) {
+	type block struct {
+		first, n    int
+		top, height float64 // of the block, gaps included
+		sum         float64 // of what its vertices want of its top
+	}
+	var blocks []block
+	for i, v := range c {
+		b := block{first: i, n: 1, height: v.height + rowGap}
+		b.sum = want[v] - v.height/2
+		b.top = b.sum
+		for len(blocks) > 0 && blocks[len(blocks)-1].top+blocks[len(blocks)-1].height > b.top {
+			p := blocks[len(blocks)-1]
+			blocks = blocks[:len(blocks)-1]
+			p.sum += b.sum - float64(b.n)*p.height
+			p.n += b.n
+			p.height += b.height
+			p.top = p.sum / float64(p.n)
+			b = p
+		}
+		blocks = append(blocks, b)
+	}
+	for _, b := range blocks {
+		y := b.top
+		for _, v := range c[b.first : b.first+b.n] {
+			v.y = y
+			y += v.height + rowGap
+		}
+	}
+}
+
+// curve draws an arrow through the vertices of its way.
+func curve(way []*vertex) string {
+	x := func(v *vertex) float64 { return float64(v.level*(nodeWidth+columnGap) + 2) }
+	mid := func(v *vertex) float64 { return v.y + v.height/2 }
+	var path strings.Builder
+	fmt.Fprintf(&path, "M%.0f,%.0f", x(way[0])+nodeWidth, mid(way[0]))
+	for i, v := range way[1:] {
+		before := way[i]
+		from, bend := x(before)+nodeWidth, float64(columnGap)/2
+		fmt.Fprintf(&path, "C%.0f,%.0f %.0f,%.0f %.0f,%.0f", from+bend, mid(before), x(v)-bend, mid(v), x(v), mid(v))
+		if v.step < 0 {
+			fmt.Fprintf(&path, "H%.0f", x(v)+nodeWidth)
+		}
+	}
+	return path.String()
+}

@@ -1,0 +1,220 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// How much of logs a JUnit report has: CI systems show failures whole, and keep
+// files for long.
+const (
+	junitFailureLog = 16 << 10
+	junitSuiteLog   = 4 << 20
+	junitStepLog    = 64 << 10
+)
+
+// The XML keeps to what all forms in use have, that of Ant's JUnit tasks and that of
+// Jenkins, so that every reader takes it: a testcase has one failure or skipped and
+// nothing else; properties and output belong to the suite.
+type junitSuites struct {
+	XMLName xml.Name `xml:"testsuites"`
+	Suite   junitSuite
+}
+
+type junitSuite struct {
+	XMLName    xml.Name        `xml:"testsuite"`
+	Name       string          `xml:"name,attr"`
+	Package    string          `xml:"package,attr"`
+	ID         int             `xml:"id,attr"`
+	Timestamp  string          `xml:"timestamp,attr"`
+	Hostname   string          `xml:"hostname,attr"`
+	Tests      int             `xml:"tests,attr"`
+	Failures   int             `xml:"failures,attr"`
+	Errors     int             `xml:"errors,attr"`
+	Skipped    int             `xml:"skipped,attr"`
+	Time       string          `xml:"time,attr"`
+	Properties []junitProperty `xml:"properties>property"`
+	Cases      []junitCase     `xml:"testcase"`
+	Out        string          `xml:"system-out"`
+	Err        string          `xml:"system-err"`
+}
+
+type junitProperty struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
+}
+
+type junitCase struct {
+	Name    string        `xml:"name,attr"`
+	Class   string        `xml:"classname,attr"`
+	Time    string        `xml:"time,attr"`
+	Failure *junitFailure `xml:"failure"`
+	Skipped *string       `xml:"skipped"`
+}
+
+type junitFailure struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// junit writes the run as a test suite and each step as a test case. Failed
+// steps are failures, those that did not run or not to their end are skipped.
+func (r *run) junit(w io.Writer) error {
+	suite := junitSuite{
+		Name: token(r.x.Plan(), "plan"), Package: "kplan", Hostname: "localhost", Tests: len(r.Steps()),
+		Timestamp: r.Start().UTC().Format("2006-01-02T15:04:05"), Time: decimal(r.elapsed()),
+		Properties: r.junitProperties(),
+	}
+	for _, s := range r.Steps() {
+		c := junitCase{Name: token(s.Name, "step"), Class: token(r.x.Plan(), "plan") + "." + token(s.Kind, "step"), Time: decimal(s.Elapsed(r.end))}
+		switch s.State {
+		case runner.StateFailed:
+			suite.Failures++
+			c.Failure = &junitFailure{Message: xmlText(line(s.Error)), Type: "failed", Text: xmlText(r.junitFailure(s))}
+		case runner.StateSucceeded, runner.StateUnchanged:
+		default:
+			suite.Skipped++
+			why := xmlText(joined(": ", string(stateOf(s)), line(r.note(s)), line(s.Error)))
+			c.Skipped = &why
+		}
+		suite.Cases = append(suite.Cases, c)
+	}
+	suite.Out = xmlText(r.junitOut())
+	if r.x.Err() != "" {
+		suite.Err = xmlText(clean(r.x.Err()) + "\n")
+	}
+	b, err := xml.MarshalIndent(junitSuites{Suite: suite}, "", "  ")
+	if err != nil { // it is plain data: it cannot fail to encode
+		return err
+	}
+	// Ends of lines may stand in texts as they are; attributes here have none.
+	b = bytes.ReplaceAll(b, []byte("&#xA;"), []byte("\n"))
+	_, err = fmt.Fprintf(w, "%s%s\n", xml.Header, b)
+	return err
+}
+
+func (r *run) junitProperties() []junitProperty {
+	var all []junitProperty
+	add := func(name, value string) {
+		if value != "" {
+			all = append(all, junitProperty{token(name, "?"), xmlText(line(value))})
+		}
+	}
+	add("kplan.version", r.meta.Version)
+	add("kplan.plan_file", r.meta.PlanFile)
+	add("kplan.record", r.meta.Record)
+	add("kplan.on", r.About())
+	add("kplan.state", string(r.state()))
+	add("kplan.critical_path", strings.Join(r.critical, " → "))
+	for _, s := range r.Steps() {
+		step := "step." + s.Name + "."
+		if s.Step.Attempts > 1 {
+			add(step+"attempt", attempt(s))
+		}
+		if s.Revision > 0 {
+			add(step+"revision", fmt.Sprint(s.Revision))
+		}
+		if len(s.Holds) == 0 {
+			continue
+		}
+		add(step+"held_seconds", decimal(s.HoldTime(r.end)))
+		for _, h := range s.Holds {
+			add(step+"held_by."+holder(h), fmt.Sprintf("%s, longest %s", ui.Count(h.Requests, "request"), ui.Brief(h.Longest)))
+		}
+	}
+	return all
+}
+
+// junitFailure is all that a reader of one failed test case should need.
+func (r *run) junitFailure(s *timeline.Step) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", clean(s.Error))
+	if s.Hint != "" {
+		fmt.Fprintf(&b, "hint: %s\n", clean(s.Hint))
+	}
+	if s.Message != "" && s.Message != s.Error {
+		fmt.Fprintf(&b, "%s\n", clean(s.Message))
+	}
+	if s.Attempt > 0 {
+		fmt.Fprintf(&b, "attempt %s, after %s\n", attempt(s), r.took(s))
+	}
+	if at := where(s); at != "" {
+		fmt.Fprintf(&b, "at %s\n", line(at))
+	}
+	for _, w := range s.Webhooks {
+		fmt.Fprintf(&b, "\nwebhook %s stood so at last:\n", line(w.Name))
+		for _, rung := range ladder(w) {
+			fmt.Fprintf(&b, "  %s %s\n", stands[rung.State], joined(": ", line(rung.Name), line(inWords(rung.Cause, rung.Explanation))))
+		}
+	}
+	for _, h := range s.Holds {
+		fmt.Fprintf(&b, "\n%s held by %s, longest %s: %s\n", ui.Count(h.Requests, "request"), line(holder(h)), ui.Brief(h.Longest), line(inWords(h.Cause, h.Explanation)))
+	}
+	if blocks := r.blocks[s.Name]; len(blocks) > 0 {
+		fmt.Fprintf(&b, "\nblocks %s\n", line(and(blocks, 20)))
+	}
+	if log := r.logText(s, junitFailureLog); log != "" {
+		fmt.Fprintf(&b, "\nlog:\n%s", log)
+	}
+	return b.String()
+}
+
+// junitOut is the logs of all steps. Those of failed steps come whole before
+// others get what room is left.
+func (r *run) junitOut() string {
+	texts := map[*timeline.Step]string{}
+	room := junitSuiteLog
+	for _, failed := range []bool{true, false} {
+		for _, s := range r.Steps() {
+			if len(s.Logs) == 0 || (s.State == runner.StateFailed) != failed || room <= 0 {
+				continue
+			}
+			texts[s] = r.logText(s, min(room, junitStepLog))
+			room -= len(texts[s])
+		}
+	}
+	var b strings.Builder
+	for _, s := range r.Steps() {
+		if len(s.Logs) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "---- step %s\n", line(s.Name))
+		if texts[s] == "" {
+			fmt.Fprintf(&b, "(%s left out here)\n", ui.Count(len(s.Logs)+s.LogsDropped, "log"))
+		}
+		b.WriteString(texts[s])
+	}
+	return b.String()
+}
+
+// token is a text for an attribute that must be there and be one line.
+func token(s, without string) string {
+	if s = xmlText(line(s)); s == "" {
+		return without
+	}
+	return s
+}
+
+// decimal is a duration in seconds.
+func decimal(d time.Duration) string { return fmt.Sprintf("%.3f", max(d, 0).Seconds()) }
+
+// xmlText takes out what XML 1.0 cannot have, also escaped: what is left of
+// control characters, and the two that are no characters.
+func xmlText(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r >= 0x20 && r < 0x7f, r >= 0xa0 && r <= 0xd7ff, r >= 0xe000 && r <= 0xfffd, r >= 0x10000 && r <= 0x10ffff:
+			return r
+		}
+		return -1
+	}, s)
+}

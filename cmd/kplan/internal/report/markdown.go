@@ -1,0 +1,304 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// MarkdownLimit is the most bytes that GitHub takes for the summary of one step
+// of a workflow (1 MiB). A file that is larger is not shown at all.
+const MarkdownLimit = 1 << 20
+
+// How much of a run Markdown tells: it is read in one go.
+const (
+	markdownFailures = 30
+	markdownLogLines = 40
+	markdownLogBytes = 8 << 10
+	markdownCause    = 4 << 10
+	markdownCell     = 300
+)
+
+// MarkdownOf writes a run as Markdown of at most limit bytes, with GitHub's
+// tables and <details>. What has no room is counted.
+func MarkdownOf(t *timeline.Timeline, m Meta, limit int) []byte {
+	p := &page{run: newRun(t, m), limit: limit}
+	p.head()
+	p.failures()
+	p.table("Steps", p.stepHead(), p.stepRows(), "step")
+	p.table("Webhooks", []string{"webhook", "service", "held", "longest", "in all", "stood at last"}, p.webhookRows(), "webhook")
+	p.foot()
+	return p.Bytes()
+}
+
+// page is a Markdown text that grows to a limit.
+type page struct {
+	*run
+	bytes.Buffer
+	limit int
+}
+
+// reserve is kept free for what comes last and for what says that something is
+// left out.
+const reserve = 2 << 10
+
+// fits tells whether n more bytes have room.
+func (p *page) fits(n int) bool { return p.Len()+n+reserve <= p.limit }
+
+// add writes a piece if it has room, and tells whether it had.
+func (p *page) add(piece string) bool {
+	if !p.fits(len(piece)) {
+		return false
+	}
+	p.WriteString(piece)
+	return true
+}
+
+func (p *page) head() {
+	state := p.state()
+	how := "took"
+	if !p.Ended() {
+		how = "not over after"
+	}
+	fmt.Fprintf(p, "## %s %s: %s\n\n", glyphs[state], span(p.x.Plan(), "plan"), state)
+	about := ""
+	if on := line(p.About()); on != "" {
+		about = " on " + escape(cut(on, markdownCell))
+	}
+	fmt.Fprintf(p, "%s %s%s, started %s.\n", strings.ToUpper(how[:1])+how[1:], ui.Brief(p.elapsed()), about, clock(p.Start()))
+	counts := p.x.Counts()
+	var parts []string
+	for _, s := range runner.States {
+		if counts[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d %s", glyphs[s], counts[s], s))
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(p, "\n%s\n", strings.Join(parts, " · "))
+	}
+	if p.x.Err() != "" {
+		fmt.Fprintf(p, "\n**Stopped:** %s\n", escape(cut(line(p.x.Err()), markdownCause)))
+	}
+	if len(p.critical) > 1 {
+		names := make([]string, len(p.critical))
+		for i, name := range p.critical {
+			names[i] = name
+			if s := p.Step(name); s != nil {
+				names[i] = fmt.Sprintf("%s (%s)", escape(line(name)), p.took(s))
+			}
+		}
+		fmt.Fprintf(p, "\nCritical path: %s\n", cut(strings.Join(names, " → "), markdownCause))
+	}
+}
+
+func (p *page) failures() {
+	failed := p.x.Failed()
+	if len(failed) == 0 {
+		return
+	}
+	p.add("\n### What failed\n")
+	for i, f := range failed {
+		if i == markdownFailures || !p.add(p.failure(p.Step(f.Name))) {
+			fmt.Fprintf(p, "\n… and %s more that failed.\n", ui.Count(len(failed)-i, "step"))
+			return
+		}
+	}
+}
+
+func (p *page) failure(s *timeline.Step) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n#### %s %s\n\n", glyphs[s.State], span(s.Name, "step"))
+	if s.Attempt > 0 {
+		fmt.Fprintf(&b, "Failed after %s, attempt %s.", p.took(s), attempt(s))
+		if s.Message != "" {
+			b.WriteString(" " + escape(cut(line(s.Message), markdownCell)))
+		}
+		if at := where(s); at != "" {
+			fmt.Fprintf(&b, " %s", escape(cut(line(at), markdownCell)))
+		}
+		b.WriteString("\n\n")
+	}
+	b.WriteString(fence(cut(clean(s.Error), markdownCause)))
+	if s.Hint != "" {
+		fmt.Fprintf(&b, "\n**Hint:** %s\n", escape(cut(line(s.Hint), markdownCause)))
+	}
+	for _, w := range s.Webhooks {
+		b.WriteString("\n" + p.ladder(w))
+	}
+	for _, h := range s.Holds {
+		if h.Failed > 0 {
+			fmt.Fprintf(&b, "\n%s held by %s given up, the longest after %s: %s\n", fmt.Sprintf("%d of %s", h.Failed, ui.Count(h.Requests, "request")),
+				escape(line(holder(h))), ui.Brief(h.Longest), escape(cut(line(inWords(h.Cause, h.Explanation)), markdownCause)))
+		}
+	}
+	if blocks := p.blocks[s.Name]; len(blocks) > 0 {
+		fmt.Fprintf(&b, "\nBlocks %s.\n", escape(cut(line(and(blocks, 10)), markdownCause)))
+	}
+	if log := lastLines(p.logText(s, markdownLogBytes), markdownLogLines); log != "" {
+		fmt.Fprintf(&b, "\n<details><summary>Log</summary>\n\n%s\n</details>\n", fence(log))
+	}
+	return b.String()
+}
+
+// ladder is how a webhook stood when the step was last told of it.
+func (p *page) ladder(w *runner.Standing) string {
+	var rungs []string
+	cause := ""
+	for _, r := range ladder(w) {
+		text := stands[r.State] + " " + escape(line(r.Name))
+		if r.State != timeline.Ready && r.State != "" {
+			text, cause = "**"+text+"**", inWords(r.Cause, r.Explanation)
+		}
+		rungs = append(rungs, text)
+	}
+	text := fmt.Sprintf("Webhook %s stood at last: %s", escape(cut(line(w.Name), markdownCell)), strings.Join(rungs, " → "))
+	if cause != "" {
+		text += ": " + escape(cut(line(cause), markdownCause))
+	}
+	return text + "\n"
+}
+
+func (p *page) stepHead() []string {
+	head := []string{"step", "state", "attempt", "took", "held", "note"}
+	if p.many {
+		head = append(head[:2], append([]string{"cluster"}, head[2:]...)...)
+	}
+	return head
+}
+
+func (p *page) stepRows() [][]string {
+	var rows [][]string
+	for _, s := range p.Steps() {
+		row := []string{s.Name, or(glyphs[s.State], "?") + " " + string(stateOf(s))}
+		if p.many {
+			row = append(row, s.Cluster)
+		}
+		rows = append(rows, append(row, attempt(s), p.took(s), p.held(s), p.note(s)))
+	}
+	return rows
+}
+
+func (p *page) webhookRows() [][]string {
+	var rows [][]string
+	for _, l := range p.Webhooks() {
+		held := ui.Count(l.Requests, "request")
+		if l.Failed > 0 {
+			held += fmt.Sprintf(", %d given up", l.Failed)
+		}
+		stood := ""
+		if now, ok := l.Now(); ok {
+			stood = stands[now.State] + " " + joined(": ", now.Name, inWords(now.Cause, now.Explanation))
+		}
+		longest := l.Longest
+		if l.Held > 0 {
+			longest = max(longest, l.HoldTime(p.end))
+		}
+		rows = append(rows, []string{title(l), l.Service, held, brief(longest), brief(l.HoldTime(p.end)), stood})
+	}
+	return rows
+}
+
+// table writes rows of cells, as many as have room.
+func (p *page) table(name string, head []string, rows [][]string, noun string) {
+	if len(rows) == 0 {
+		return
+	}
+	if !p.add(fmt.Sprintf("\n### %s\n\n| %s |\n|%s\n", name, strings.Join(head, " | "), strings.Repeat(" --- |", len(head)))) {
+		return
+	}
+	for i, row := range rows {
+		cells := make([]string, len(row))
+		for j, cell := range row {
+			cells[j] = escape(cut(line(cell), markdownCell))
+		}
+		if !p.add("| " + strings.Join(cells, " | ") + " |\n") {
+			fmt.Fprintf(p, "\n… and %s more that have no room here.\n", ui.Count(len(rows)-i, noun))
+			return
+		}
+	}
+}
+
+func (p *page) foot() {
+	var parts []string
+	if p.meta.Version != "" {
+		parts = append(parts, "kplan "+escape(cut(line(p.meta.Version), markdownCell)))
+	}
+	if p.meta.PlanFile != "" {
+		parts = append(parts, escape(cut(line(p.meta.PlanFile), markdownCell)))
+	}
+	if p.meta.Record != "" {
+		parts = append(parts, "from "+escape(cut(line(p.meta.Record), markdownCell)))
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(p, "\n<sub>%s</sub>\n", strings.Join(parts, " · "))
+	}
+}
+
+// brief writes a duration; "" for none.
+func brief(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return ui.Brief(d)
+}
+
+// clock writes a time whose reader may be anywhere.
+func clock(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// escape makes a line of text that Markdown shows as it is, also in a table.
+func escape(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '&':
+			b.WriteString("&amp;")
+		case r == '<':
+			b.WriteString("&lt;")
+		case r == '>':
+			b.WriteString("&gt;")
+		case strings.ContainsRune("\\`*_[]|~#!$", r):
+			b.WriteString(`\` + string(r))
+		case r == '@':
+			b.WriteString("&#64;") // else GitHub takes what follows for somebody's name
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// span writes a name as code. What would end it is taken out.
+func span(name, without string) string {
+	name = cut(strings.ReplaceAll(line(name), "`", "'"), markdownCell)
+	if name == "" {
+		name = without
+	}
+	return "`" + name + "`"
+}
+
+// fence writes text as a block of code, between fences longer than any in it.
+func fence(s string) string {
+	longest, n := 2, 0
+	for _, r := range s {
+		if n++; r != '`' {
+			n = 0
+		}
+		longest = max(longest, n)
+	}
+	f := strings.Repeat("`", longest+1)
+	return f + "text\n" + strings.TrimRight(s, "\n") + "\n" + f + "\n"
+}
+
+// lastLines keeps the last n lines.
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	if len(lines) <= n {
+		return strings.Join(lines, "\n")
+	}
+	return fmt.Sprintf("… %s before\n", ui.Count(len(lines)-n, "line")) + strings.Join(lines[len(lines)-n:], "\n")
+}

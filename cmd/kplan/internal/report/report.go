@@ -1,0 +1,88 @@
+// Package report writes what a run was, once it is over: as a page to open in a
+// browser, as Markdown, as the JUnit XML that CI systems read, and as JSON.
+//
+// It knows a run by its timeline only, reads no clock and opens no files. Texts
+// that come from clusters and charts are made harmless for each kind.
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+)
+
+// Kind is a kind of report.
+type Kind string
+
+// The kinds.
+const (
+	// JUnit is the XML that CI systems read test results from.
+	JUnit Kind = "junit"
+	// JSON is the run with its history, for programs.
+	JSON Kind = "json"
+	// Markdown is a summary for people, as GitHub and GitLab show it.
+	Markdown Kind = "markdown"
+	// HTML is one page that needs nothing else.
+	HTML Kind = "html"
+)
+
+// Kinds are all kinds, for help texts and completion.
+var Kinds = []Kind{HTML, JUnit, Markdown, JSON}
+
+// Ext is how the names of files of this kind end usually, with the dot.
+func (k Kind) Ext() string {
+	switch k {
+	case JUnit:
+		return ".xml"
+	case Markdown:
+		return ".md"
+	case JSON, HTML:
+	}
+	return "." + string(k)
+}
+
+// ParseKind reads a kind.
+func ParseKind(s string) (Kind, error) {
+	if slices.Contains(Kinds, Kind(s)) {
+		return Kind(s), nil
+	}
+	names := make([]string, len(Kinds))
+	for i, k := range Kinds {
+		names[i] = string(k)
+	}
+	return "", fmt.Errorf("there is no report kind %q, only %s", s, strings.Join(names, ", "))
+}
+
+// Meta is what a report says besides the run. All of it may be empty.
+type Meta struct {
+	// Version is that of the kplan that writes the report.
+	Version string
+	// PlanFile is the plan as the user named it.
+	PlanFile string
+	// Record is the file of events that the run was read from; "" when kplan ran it.
+	Record string
+	// Now is the time to take for the end of a run that goes on; zero takes that
+	// of the latest event.
+	Now time.Time
+}
+
+// Write writes the report of a kind. It returns the first error of writing.
+func Write(w io.Writer, k Kind, t *timeline.Timeline, m Meta) error {
+	r := newRun(t, m)
+	switch k {
+	case JUnit:
+		return r.junit(w)
+	case JSON:
+		return r.json(w)
+	case Markdown:
+		_, err := w.Write(MarkdownOf(t, m, MarkdownLimit))
+		return err
+	case HTML:
+		return r.html(w)
+	}
+	return fmt.Errorf("there is no report kind %q", string(k))
+}

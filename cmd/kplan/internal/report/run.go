@@ -1,0 +1,196 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// run is what all kinds of report draw on.
+type run struct {
+	*timeline.Timeline
+	meta     Meta
+	x        *runner.Execution
+	end      time.Time
+	critical []string
+	lanes    map[string][]*timeline.Lane // by the name of a step that met them
+	blocks   map[string][]string         // by the name of a failed step
+	many     bool                        // the plan has several clusters
+}
+
+func newRun(t *timeline.Timeline, m Meta) *run {
+	r := &run{
+		Timeline: t, meta: m, x: t.Execution(), end: t.End(m.Now), critical: t.Critical(m.Now),
+		lanes: map[string][]*timeline.Lane{}, blocks: map[string][]string{},
+	}
+	for _, l := range t.Webhooks() {
+		met := func(step string) {
+			if !slices.Contains(r.lanes[step], l) {
+				r.lanes[step] = append(r.lanes[step], l)
+			}
+		}
+		for _, h := range l.Holds {
+			met(h.Step)
+		}
+		for _, s := range t.Steps() {
+			if s.Cluster == l.Cluster && slices.ContainsFunc(s.Webhooks, func(w *runner.Standing) bool {
+				return w.Name == l.Name && w.Configuration == l.Configuration
+			}) {
+				met(s.Name)
+			}
+		}
+	}
+	for _, s := range r.x.Blocked() {
+		for _, by := range r.x.WhyBlocked(s.Name) {
+			r.blocks[by] = append(r.blocks[by], s.Name)
+		}
+	}
+	r.many = slices.ContainsFunc(t.Steps(), func(s *timeline.Step) bool { return s.Cluster != t.Steps()[0].Cluster })
+	return r
+}
+
+// state is that of the run. A record may be empty.
+func (r *run) state() runner.State {
+	if s := r.x.State(); slices.Contains(runner.States, s) {
+		return s
+	}
+	return runner.StatePending
+}
+
+// stateOf is the state of a step. A file may have one that is none.
+func stateOf(s *timeline.Step) runner.State {
+	if slices.Contains(runner.States, s.State) {
+		return s.State
+	}
+	return runner.State(or(line(string(s.State)), "?"))
+}
+
+// elapsed is how long the run took.
+func (r *run) elapsed() time.Duration { return max(r.end.Sub(r.Start()), 0) }
+
+// took is how long a step took; "" if it never started.
+func (r *run) took(s *timeline.Step) string {
+	if s.Started.IsZero() {
+		return ""
+	}
+	return ui.Brief(s.Elapsed(r.end))
+}
+
+// held is how long requests of a step were held; "" when none was.
+func (r *run) held(s *timeline.Step) string {
+	if len(s.Holds) == 0 {
+		return ""
+	}
+	return ui.Brief(s.HoldTime(r.end))
+}
+
+// attempt is which attempt of how many was made last; "" before the first.
+func attempt(s *timeline.Step) string {
+	if s.Attempt == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", s.Attempt, s.Step.Attempts)
+}
+
+// where is the place of a step in the plan's files; "" when it is not known.
+func where(s *timeline.Step) string {
+	if s.File == "" || s.Line == 0 {
+		return s.File
+	}
+	return fmt.Sprintf("%s:%d", s.File, s.Line)
+}
+
+// inWords adds to a cause what it says in words that take no knowledge of
+// Kubernetes.
+func inWords(cause, explanation string) string {
+	if explanation == "" {
+		return cause
+	}
+	return joined(" ", cause, "(in words: "+explanation+")")
+}
+
+// note says what a step achieved, or why it did not run.
+func (r *run) note(s *timeline.Step) string {
+	if s.State == runner.StateBlocked {
+		if why := r.x.WhyBlocked(s.Name); len(why) > 0 {
+			return "needs " + strings.Join(why, ", ") + ", which failed"
+		}
+	}
+	return s.Message
+}
+
+// offset is a time as people compare it to others: how long after the start.
+func (r *run) offset(at time.Time) string { return "+" + ui.Brief(at.Sub(r.Start())) }
+
+// title is what a webhook is called.
+func title(l *timeline.Lane) string {
+	switch l.Name {
+	case "":
+		return "a webhook that the API server did not name"
+	case runner.APIServer:
+		return "the API server"
+	}
+	return l.Name
+}
+
+// holder is what a hold of a step is called.
+func holder(h *runner.Hold) string { return title(&timeline.Lane{Name: h.Webhook}) }
+
+// ladder is how a webhook stood when the step was last told of it: all rungs
+// below the one it was told to stand at were reached.
+func ladder(w *runner.Standing) []timeline.Rung {
+	at := slices.Index(timeline.Ladder, w.Rung)
+	if at < 0 {
+		return []timeline.Rung{{Name: w.Rung, State: w.State, Cause: w.Cause, Explanation: w.Explanation}}
+	}
+	var all []timeline.Rung
+	for i, name := range timeline.Ladder {
+		switch {
+		case i == at:
+			all = append(all, timeline.Rung{Name: name, State: w.State, Cause: w.Cause, Explanation: w.Explanation, From: w.Since})
+		case w.Service == "" && (name == "routed" || name == "backed"):
+		case i < at:
+			all = append(all, timeline.Rung{Name: name, State: timeline.Ready})
+		default:
+			all = append(all, timeline.Rung{Name: name})
+		}
+	}
+	return all
+}
+
+// pair is a value with its name.
+type pair struct{ Name, Value string }
+
+// outputs are the values that a step found, as text.
+func outputs(s *timeline.Step) []pair {
+	var all []pair
+	for _, name := range slices.Sorted(maps.Keys(s.Outputs)) {
+		text, ok := s.Outputs[name].(string)
+		if !ok {
+			b, err := json.Marshal(s.Outputs[name])
+			if err != nil { // it came as JSON
+				b = []byte(err.Error())
+			}
+			text = string(b)
+		}
+		all = append(all, pair{name, text})
+	}
+	return all
+}
+
+// glyphs stand beside the words of states.
+var glyphs = map[runner.State]string{
+	runner.StateSucceeded: "✓", runner.StateUnchanged: "=", runner.StateSkipped: "–", runner.StateFailed: "✗",
+	runner.StateBlocked: "⊘", runner.StateCancelled: "■", runner.StateRunning: "▶", runner.StateHolding: "‖",
+	runner.StateRetrying: "↻", runner.StatePending: "·",
+}
+
+// stands are the same for rungs.
+var stands = map[string]string{timeline.Ready: "✓", timeline.Waiting: "…", timeline.Failed: "✗", timeline.Unknown: "?", "": "·"}

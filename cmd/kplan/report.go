@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// reportFile is a report that is to be written.
+type reportFile struct {
+	kind report.Kind
+	path string
+}
+
+func (r reportFile) String() string { return fmt.Sprintf("--report %s=%s", r.kind, r.path) }
+
+// addReports registers --report.
+func addReports(cmd *cobra.Command) *[]string {
+	var flags []string
+	cmd.Flags().StringArrayVar(&flags, "report", nil, "write a report of the run when it is over, as `kind=file`: html, junit, markdown or json; may be repeated")
+	if err := cmd.RegisterFlagCompletionFunc("report", reportKinds); err != nil {
+		panic(err) // the flag does not exist: a fault of this program
+	}
+	return &flags
+}
+
+// reportKinds completes the kinds of reports, and a name for the file.
+func reportKinds(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	var offers []string
+	kind, _, hasFile := strings.Cut(typed, "=")
+	for _, k := range report.Kinds {
+		switch {
+		case !hasFile:
+			offers = append(offers, string(k)+"=")
+		case string(k) == kind:
+			return []string{kind + "=report" + k.Ext()}, cobra.ShellCompDirectiveDefault
+		}
+	}
+	return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// parseReports reads the values of --report. Every report needs a file of its
+// own, in a folder that exists.
+func parseReports(flags []string) ([]reportFile, error) {
+	var all []reportFile
+	for _, flag := range flags {
+		kind, path, ok := strings.Cut(flag, "=")
+		if !ok || path == "" {
+			return nil, &usageError{err: fmt.Errorf("--report %s names no file", flag), hint: "write --report kind=file, such as --report html=report.html"}
+		}
+		k, err := report.ParseKind(kind)
+		if err != nil {
+			return nil, &usageError{err: fmt.Errorf("--report: %w", err), hint: "write --report kind=file, such as --report html=report.html"}
+		}
+		next := reportFile{k, path}
+		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+			return nil, &usageError{err: fmt.Errorf("%s: there is no folder %s", next, filepath.Dir(path))}
+		}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return nil, &usageError{err: fmt.Errorf("%s: that is a folder", next)}
+		}
+		for _, other := range all {
+			if sameFile(path, other.path) {
+				return nil, &usageError{err: fmt.Errorf("%s and %s are the same file", other, next), hint: "name another file"}
+			}
+		}
+		all = append(all, next)
+	}
+	return all, nil
+}
+
+// spareReports refuses reports over a file that is read, or written to as well.
+// What says what each such file is.
+func spareReports(reports []reportFile, what map[string]string) error {
+	for _, r := range reports {
+		for file, is := range what {
+			if file != "" && sameFile(r.path, file) {
+				return &usageError{err: fmt.Errorf("%s would overwrite %s", r, is), hint: "name another file"}
+			}
+		}
+	}
+	return nil
+}
+
+// sameFile tells whether two paths lead to one file, which need not exist.
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	if errX == nil && errY == nil {
+		return os.SameFile(x, y)
+	}
+	return (errX == nil) == (errY == nil) && resolved(a) == resolved(b)
+}
+
+// resolved is an absolute path whose folder has no links in it.
+func resolved(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		abs = filepath.Clean(path)
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		abs = filepath.Join(dir, filepath.Base(abs))
+	}
+	return abs
+}
+
+// reporter follows a run and writes its reports when it is closed.
+type reporter struct {
+	timeline timeline.Timeline
+	files    []reportFile
+	meta     report.Meta
+}
+
+var _ ui.Renderer = (*reporter)(nil)
+
+// Observe implements runner.Observer.
+func (r *reporter) Observe(e runner.Event) { r.timeline.Apply(e) }
+
+// Close implements ui.Renderer: it writes the reports, as far as anything is
+// known of the run.
+func (r *reporter) Close() error {
+	if r.timeline.Execution().State() == "" {
+		return nil
+	}
+	r.meta.Now = time.Now()
+	var all error
+	for _, f := range r.files {
+		if err := r.write(f); err != nil {
+			all = errors.Join(all, fmt.Errorf("%s: %w", f, err))
+		}
+	}
+	return all
+}
+
+func (r *reporter) write(f reportFile) error {
+	var b bytes.Buffer
+	if err := report.Write(&b, f.kind, &r.timeline, r.meta); err != nil {
+		return err
+	}
+	return writeWhole(f.path, b.Bytes())
+}
+
+// writeWhole writes a file so that nobody sees half of it: whoever stops kplan
+// meanwhile leaves the file as it was. It is for the user alone, for it tells what
+// is in the cluster. What is no regular file, such as a pipe, is written to.
+func writeWhole(path string, b []byte) (err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays one
+		path = target
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(path, b, 0)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // its mode is 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ignoreGone(os.Remove(tmp.Name())))
+		}
+	}()
+	if _, err := tmp.Write(b); err != nil {
+		return errors.Join(err, tmp.Close())
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
