@@ -7,6 +7,7 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/steps/internal/tail"
 	"github.com/kplan-dev/kplan/steps/output"
 )
 
@@ -77,14 +78,16 @@ func (a *action) Run(ctx context.Context, r runner.Reporter) error {
 			return err
 		}
 	}
-	r = standing.Once(r) // both the line and the action may tell how webhooks stand
+	pods := tail.New(ctx, conn.pods, r)
+	defer func() { _ = pods.Close(ctx, nil) }() // should the kind panic
+	r = standing.Once(pods)                     // both the line and the action may tell how webhooks stand
 	attempt := a.line.open(ctx, r)
 	defer a.line.close()
 	err = a.kind.Run(ctx, r)
 	if err == nil {
 		err = a.report(ctx, r)
 	}
-	return classify(attempt.nameDenied(a.explainer.explain(err)))
+	return classify(pods.Close(ctx, attempt.nameDenied(a.explainer.explain(err))))
 }
 
 // report reads the outputs and hands them to the run.

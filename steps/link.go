@@ -17,10 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/tail"
 	"github.com/kplan-dev/kplan/webhook/hold"
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
@@ -46,8 +48,10 @@ type link struct {
 type connection struct {
 	cluster *kube.Cluster
 	client  dynamic.Interface
-	survey  *survey.Survey
-	gate    *hold.Gate
+	// pods is where what pods say is read from.
+	pods   *tail.Source
+	survey *survey.Survey
+	gate   *hold.Gate
 }
 
 // flight is an attempt to connect, or to find the cluster still there. Whoever
@@ -129,8 +133,12 @@ func (l *link) open(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
+	pods, err := kubernetes.NewForConfig(cluster.Config())
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
 	view := survey.New(client)
-	c := &connection{cluster, client, view, hold.NewGate(view)}
+	c := &connection{cluster, client, tail.NewSource(pods), view, hold.NewGate(view)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.opened, l.all = c, append(l.all, c)

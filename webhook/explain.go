@@ -74,6 +74,7 @@ var explanations = []struct{ text, words string }{
 	{"ErrImageNeverPull", "the image is not on the node, and the pod forbids to fetch it (imagePullPolicy: Never)"},
 	{"ImagePullBackOff", noImage},
 	{"ErrImagePull", noImage},
+	{"Failed to pull image", noImage},
 	{"OOMKilled", "the container took more memory than its limit allows, and was ended for that"},
 	{"CreateContainerConfigError", "the container cannot be made: mostly a ConfigMap, a Secret or a key of one that it names does not exist"},
 	{"CreateContainerError", "the node could not make the container; the message says why"},

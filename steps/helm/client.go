@@ -114,7 +114,7 @@ func (c *client) WatchUntilReady(resources helmkube.ResourceList, _ time.Duratio
 	}
 	ts := targets(resources, func(kind string) bool { return kind == "Job" || kind == "Pod" })
 	for _, t := range ts {
-		c.progress("hook %s", t.Object())
+		c.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: t.Object(), Message: "hook " + t.Object()})
 	}
 	return c.until(ts, kube.Wait{Judge: ended})
 }

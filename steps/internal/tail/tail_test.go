@@ -1,0 +1,157 @@
+package tail
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// reports keeps what is reported.
+type reports struct {
+	mu   sync.Mutex
+	list []runner.Report
+}
+
+func (r *reports) Report(rep runner.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, rep)
+}
+
+func TestParse(t *testing.T) {
+	for object, want := range map[string]target{
+		"Deployment/ns/web":    {deployment, "ns", "web"},
+		"deploy/ns/web":        {deployment, "ns", "web"},
+		"jobs.batch/ns/import": {job, "ns", "import"},
+		"pods/ns/app=web":      {pod, "ns", "app=web"},
+		"Widget/ns/w":          {},
+		"Node/a":               {},
+		"":                     {},
+	} {
+		got, ok := parse(object)
+		require.Equal(t, want.kind != "", ok, object)
+		if ok {
+			require.Equal(t, want, got)
+		}
+	}
+}
+
+// podOf is a pod that a controller made.
+func podOf(kind, owner, hash string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "p", Labels: map[string]string{"pod-template-hash": hash, "app": "web"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: kind, Name: owner, Controller: new(true)}},
+	}}
+}
+
+func TestOwns(t *testing.T) {
+	for _, tt := range []struct {
+		concern concern
+		pod     *corev1.Pod
+		want    bool
+	}{
+		{concern{target: target{deployment, "ns", "web"}}, podOf("ReplicaSet", "web-6d7", "6d7"), true},
+		{concern{target: target{deployment, "ns", "web"}}, podOf("ReplicaSet", "web-db-6d7", "6d7"), false},
+		{concern{target: target{deployment, "other", "web"}}, podOf("ReplicaSet", "web-6d7", "6d7"), false},
+		{concern{target: target{job, "ns", "import"}}, podOf("Job", "import", ""), true},
+		{concern{target: target{job, "ns", "import"}}, podOf("StatefulSet", "import", ""), false},
+		{concern{target: target{pod, "ns", "p"}}, podOf("Job", "import", ""), true},
+		{concern{target: target{service, "ns", "web"}}, podOf("Job", "import", ""), false},
+	} {
+		require.Equal(t, tt.want, tt.concern.owns(tt.pod), "%v", tt.concern.target)
+	}
+}
+
+// A warning about a ReplicaSet is the Deployment's.
+func TestConcerns(t *testing.T) {
+	about := func(kind, name string) *corev1.Event {
+		return &corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}}
+	}
+	c := concern{target: target{deployment, "ns", "web"}}
+	require.True(t, c.concerns(about("Deployment", "web")))
+	require.True(t, c.concerns(about("ReplicaSet", "web-6d7")))
+	require.False(t, c.concerns(about("ReplicaSet", "web-db-6d7")))
+	require.False(t, c.concerns(about("ReplicaSet", "other-6d7")))
+	require.False(t, c.concerns(about("Pod", "web")))
+}
+
+// What goes on costs no request, and neither does what is there in time.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		out := &reports{}
+		tail := New(t.Context(), NewSource(client), out)
+		for i := range 10 {
+			tail.Report(runner.Report{Type: runner.TypeProgress, Object: "Deployment/ns/web", Message: fmt.Sprintf("%d of 10", i)})
+			time.Sleep(patience - time.Second)
+		}
+		tail.Report(runner.Report{Type: runner.TypeHeld, Webhook: &runner.Webhook{Name: "w", Service: "ns/s"}})
+		time.Sleep(time.Second / 2)
+		tail.Report(runner.Report{Type: runner.TypeReleased, Webhook: &runner.Webhook{Name: "w", Service: "ns/s"}})
+		require.NoError(t, tail.Close(t.Context(), nil))
+		require.Empty(t, client.Actions())
+		require.Len(t, out.list, 12, "all is handed on")
+	})
+}
+
+// A run that was told to stop is not put off by looking at pods.
+func TestStopped(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	client := fake.NewClientset()
+	tail := New(ctx, NewSource(client), &reports{})
+	tail.Report(runner.Report{Type: runner.TypeProgress, Object: "Deployment/ns/web", Message: "0 of 10"})
+	stop := errors.New("stopped")
+	cancel(stop)
+	require.Equal(t, stop, tail.Close(ctx, stop))
+	require.Equal(t, stop, tail.Close(ctx, stop), "once more does nothing")
+	require.Empty(t, client.Actions())
+}
+
+// What a log says is bounded, and nothing in it is obeyed.
+func TestLines(t *testing.T) {
+	out := &reports{}
+	tail := New(t.Context(), NewSource(fake.NewClientset()), out)
+	s := stream{pod: podOf("Job", "import", ""), container: "c"}
+
+	tail.lines(s, strings.NewReader("one\r\n\x1b[31mred\x1b[0m\n\ntabs\tand "+strings.Repeat("x", 2*mostChars)+"\nno end"))
+	require.Len(t, out.list, 2, "what comes at once is told at once, but for a line without an end")
+	require.Equal(t, "Pod/ns/p container c", out.list[0].Object)
+	require.Equal(t, []string{"one", "red", "", "tabs and " + strings.Repeat("x", mostChars-9) + " …"}, strings.Split(out.list[0].Message, "\n"))
+	require.Equal(t, "no end", out.list[1].Message)
+
+	out.list = nil
+	tail.lines(s, io.MultiReader(strings.NewReader(strings.Repeat("a\n", 3)), strings.NewReader(strings.Repeat("b\n", 2*mostLines))))
+	told := 0
+	for _, r := range out.list[:len(out.list)-1] {
+		told += len(strings.Split(r.Message, "\n"))
+	}
+	require.Equal(t, mostLines, told)
+	require.Equal(t, "(more is not shown, see: kubectl logs -n ns p -c c)", out.list[len(out.list)-1].Message)
+}
+
+// A line without an end takes no more memory than there is room for.
+func TestNext(t *testing.T) {
+	in := bufio.NewReaderSize(strings.NewReader(strings.Repeat("x", 1000)+"\nnext\n"), 16)
+	text, err := next(in)
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("x", 16), text)
+	text, err = next(in)
+	require.NoError(t, err)
+	require.Equal(t, "next", text)
+	_, err = next(in)
+	require.ErrorIs(t, err, io.EOF)
+}
