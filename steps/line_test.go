@@ -108,7 +108,7 @@ func TestLineTellsOfHolds(t *testing.T) {
 	notice.Err = &hold.Error{Limit: 5 * time.Minute}
 	l.notify(notice)
 
-	w := runner.Webhook{Name: "v.example.io", Service: "ns/w", Cause: "EOF"}
+	w := runner.Webhook{Name: "v.example.io", Service: "ns/w", Cause: "EOF", Explanation: webhook.Explain("EOF")}
 	released := w
 	released.HeldSeconds, released.Sends = 1.5, 7
 	require.Equal(t, []runner.Report{
