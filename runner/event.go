@@ -55,10 +55,13 @@ const EventVersion = 1
 // Event is one fact about a run: a flat value, numbered from 1 without gaps.
 // The JSON form of a run's events replays the run exactly.
 type Event struct {
-	Seq  int       `json:"seq"`
+	// Seq counts from 1, without gaps.
+	Seq int `json:"seq"`
+	// Time never goes back within a run.
 	Time time.Time `json:"time"`
-	Type Type      `json:"type"`
-	// Version is EventVersion, in the first event.
+	// Type says what the event tells.
+	Type Type `json:"type"`
+	// Version is that of the form of events (EventVersion), in the first event.
 	Version int `json:"version,omitempty"`
 	// Plan is the plan's name, in the first event.
 	Plan string `json:"plan,omitempty"`
@@ -76,22 +79,27 @@ type Event struct {
 	Attempt  int `json:"attempt,omitempty"`
 	Attempts int `json:"attempts,omitempty"`
 	// Message is for people: one line, but for log. In the first event it is
-	// what the plan is run on (Runner.About).
+	// what the plan is run on.
 	Message string `json:"message,omitempty"`
-	// Error and Hint are set when something failed.
+	// Error and Hint are set when something failed: why, and what can be done.
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
 	// DelaySeconds is how long the next attempt waits at most, in state retrying.
 	DelaySeconds float64 `json:"delay_seconds,omitempty"`
 	// Object is what it is about, as Kind/namespace/name; in log what says it, a pod
 	// with " container " and the container's name; "" is kplan itself.
-	Object   string   `json:"object,omitempty"`
-	Done     int      `json:"done,omitempty"`
-	Total    int      `json:"total,omitempty"`
-	Revision int      `json:"revision,omitempty"`
-	Webhook  *Webhook `json:"webhook,omitempty"`
-	// Outputs are values by name, in outputs. One that must not be shown is
-	// HiddenOutput.
+	Object string `json:"object,omitempty"`
+	// Done and Total count the objects of the step that are as they should be, and
+	// all of them, in progress.
+	Done  int `json:"done,omitempty"`
+	Total int `json:"total,omitempty"`
+	// Revision is that of the Helm release, in result.
+	Revision int `json:"revision,omitempty"`
+	// Webhook is the one that holds a request, in held and released, and the one
+	// that stands so, in webhook.
+	Webhook *Webhook `json:"webhook,omitempty"`
+	// Outputs are values by name, in outputs. One that must not be shown is the
+	// text (sensitive).
 	Outputs map[string]any `json:"outputs,omitempty"`
 }
 
@@ -100,14 +108,18 @@ const HiddenOutput = "(sensitive)"
 
 // StepInfo is a step as the first event lists it.
 type StepInfo struct {
+	// Name is the step's in the plan; events name it so.
 	Name string `json:"name"`
+	// Kind is helm, apply, wait or webhook.
 	Kind string `json:"kind"`
 	// Group is the name of the step in the plan when it has one for each item.
 	Group string `json:"group,omitempty"`
 	// Cluster is that of the plan which the step works on; "" when the plan names none.
-	Cluster string   `json:"cluster,omitempty"`
-	Tags    []string `json:"tags,omitempty"`
-	Needs   []string `json:"needs,omitempty"`
+	Cluster string `json:"cluster,omitempty"`
+	// Tags are those that pick steps.
+	Tags []string `json:"tags,omitempty"`
+	// Needs are the steps that must have ended before.
+	Needs []string `json:"needs,omitempty"`
 	// NeedsOn says how needed steps must have ended, where that is not success.
 	NeedsOn map[string]plan.NeedOn `json:"needs_on,omitempty"`
 	// Finally says that the step starts when all others have ended.

@@ -1,7 +1,7 @@
-// Package schema has the JSON Schema of plan files, for editors and for programs
-// that write plans.
+// Package schema has the JSON Schemas of plan files, for editors and for programs
+// that write plans, and of a run's events, for programs that read them.
 //
-// It is made from the types of package plan. It says less than plan.Load: what
+// They are made from the types of packages plan and runner. That of plans says less than plan.Load: what
 // takes more than one place of the file to judge, such as the names in needs, is
 // not in it.
 package schema
@@ -9,8 +9,15 @@ package schema
 import _ "embed"
 
 //go:generate go run ./internal/generate -plan ../plan -o plan.schema.json
+//go:generate go run ./internal/generate -plan ../plan -events ../runner -o events.schema.json
 
 // Plan is the schema of a plan file, draft-07, with a final newline.
 //
 //go:embed plan.schema.json
 var Plan []byte
+
+// Events is the schema of one event, draft-07, with a final newline: of one line of
+// what kplan run --record writes.
+//
+//go:embed events.schema.json
+var Events []byte

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kplan-dev/kplan/plan"
 )
@@ -19,14 +20,19 @@ func generate(dir string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := generator{comments: c}
+	g := generator{comments: c, plain: literal, ofTypes: ofTypes, ofFields: ofFields}
 	root, err := g.object(reflect.TypeFor[plan.Plan]())
 	if err != nil {
 		return nil, err
 	}
-	root.Schema = "http://json-schema.org/draft-07/schema#"
 	root.Title = "kplan plan"
 	root.Description = "The steps of an install, and what each of them needs."
+	return g.finish(root)
+}
+
+// finish writes the schema whose root is given.
+func (g *generator) finish(root *node) ([]byte, error) {
+	root.Schema = "http://json-schema.org/draft-07/schema#"
 	slices.SortFunc(g.definitions, func(a, b property) int { return strings.Compare(a.name, b.name) })
 	root.Definitions = g.definitions
 	if err := g.unused(); err != nil {
@@ -47,7 +53,13 @@ func generate(dir string) ([]byte, error) {
 // generator makes schemas of types.
 type generator struct {
 	*comments
-	definitions properties
+	// plain tells the types whose fields are no expressions.
+	plain func(reflect.Type) bool
+	// open says that there may be more fields than are known.
+	open bool
+	// ofTypes and ofFields say what holds beyond the types.
+	ofTypes, ofFields map[string]func(*node)
+	definitions       properties
 	// used are the rules that were met.
 	used []string
 }
@@ -80,7 +92,10 @@ func article(kind string) string {
 
 // object is the schema of a struct.
 func (g *generator) object(t reflect.Type) (*node, error) {
-	n := &node{Type: "object", Description: g.about(t), AdditionalProperties: false}
+	n := &node{Type: "object", Description: g.about(t)}
+	if !g.open {
+		n.AdditionalProperties = false
+	}
 	for f := range t.Fields() {
 		name := jsonName(f)
 		if name == "" {
@@ -95,25 +110,25 @@ func (g *generator) object(t reflect.Type) (*node, error) {
 			n.Required = append(n.Required, name)
 		}
 	}
-	if rule, ok := ofTypes[t.Name()]; ok {
+	if rule, ok := g.ofTypes[t.Name()]; ok {
 		g.used = append(g.used, t.Name())
 		rule(n)
 	}
-	if !plain(t) {
+	if !g.plain(t) {
 		orExpression(n)
 	}
 	return n, nil
 }
 
-// plain tells the types whose fields are no expressions: the plan itself, and
-// variables, which are known before any expression is.
-func plain(t reflect.Type) bool {
+// literal tells the types of a plan whose fields are no expressions: the plan
+// itself, and variables, which are known before any expression is.
+func literal(t reflect.Type) bool {
 	return t == reflect.TypeFor[plan.Plan]() || t == reflect.TypeFor[plan.Var]()
 }
 
 // field is the schema of a field, with its description.
 func (g *generator) field(owner reflect.Type, f reflect.StructField) (*node, error) {
-	n, err := g.value(f.Type, plain(owner))
+	n, err := g.value(f.Type, g.plain(owner))
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +142,7 @@ func (g *generator) field(owner reflect.Type, f reflect.StructField) (*node, err
 	n.Description = about
 	n.Default = defaultIn(about, n)
 	id := owner.Name() + "." + jsonName(f)
-	if rule, ok := ofFields[id]; ok {
+	if rule, ok := g.ofFields[id]; ok {
 		g.used = append(g.used, id)
 		rule(n)
 	}
@@ -139,6 +154,9 @@ func (g *generator) value(t reflect.Type, plain bool) (*node, error) {
 	maybe := orExpression
 	if plain {
 		maybe = func(n *node) *node { return n }
+	}
+	if t == reflect.TypeFor[time.Time]() {
+		return &node{Type: "string", Format: "date-time"}, nil
 	}
 	if short, ok := shortForms[t]; ok {
 		var long *node
@@ -246,14 +264,14 @@ func defaultIn(about string, n *node) any {
 
 // unused refuses rules for what is not there any more.
 func (g *generator) unused() error {
-	for name := range ofTypes {
+	for name := range g.ofTypes {
 		if !slices.Contains(g.used, name) {
-			return fmt.Errorf("there is a rule for %s, which no plan has", name)
+			return fmt.Errorf("there is a rule for %s, which there is not", name)
 		}
 	}
-	for name := range ofFields {
+	for name := range g.ofFields {
 		if !slices.Contains(g.used, name) {
-			return fmt.Errorf("there is a rule for %s, which no plan has", name)
+			return fmt.Errorf("there is a rule for %s, which there is not", name)
 		}
 	}
 	return nil

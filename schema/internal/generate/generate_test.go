@@ -15,3 +15,11 @@ func TestUpToDate(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got), "plan.schema.json is stale: run go generate ./schema")
 }
+
+func TestEventsUpToDate(t *testing.T) {
+	got, err := generateEvents("../../../runner", "../../../plan")
+	require.NoError(t, err)
+	want, err := os.ReadFile("../../events.schema.json")
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "events.schema.json is stale: run go generate ./schema")
+}

@@ -1,5 +1,5 @@
-// Generate writes the JSON Schema of plan files, from the types of package plan
-// and their comments. See package schema.
+// Generate writes the JSON Schemas of plan files and of events, from the types of
+// packages plan and runner and their comments. See package schema.
 package main
 
 import (
@@ -10,9 +10,13 @@ import (
 
 func main() {
 	src := flag.String("plan", "../plan", "the folder of package plan")
+	events := flag.String("events", "", "the folder of package runner, to write the schema of events instead")
 	out := flag.String("o", "plan.schema.json", "the file to write")
 	flag.Parse()
 	b, err := generate(*src)
+	if *events != "" {
+		b, err = generateEvents(*events, *src)
+	}
 	if err == nil {
 		err = os.WriteFile(*out, b, 0o644)
 	}

@@ -13,6 +13,7 @@ type node struct {
 	Description      string     `json:"description,omitempty"`
 	Ref              string     `json:"$ref,omitempty"`
 	Type             any        `json:"type,omitempty"` // a string or a []string
+	Format           string     `json:"format,omitempty"`
 	Const            string     `json:"const,omitempty"`
 	Enum             []string   `json:"enum,omitempty"`
 	EnumDescriptions []string   `json:"enumDescriptions,omitempty"`
@@ -33,6 +34,8 @@ type node struct {
 	AnyOf                []*node    `json:"anyOf,omitempty"`
 	OneOf                []*node    `json:"oneOf,omitempty"`
 	Not                  *node      `json:"not,omitempty"`
+	If                   *node      `json:"if,omitempty"`
+	Then                 *node      `json:"then,omitempty"`
 	Default              any        `json:"default,omitempty"`
 	Examples             []any      `json:"examples,omitempty"`
 	Definitions          properties `json:"definitions,omitempty"`
