@@ -1,0 +1,356 @@
+// Package tui shows a run on a terminal while it goes on, and takes keys: what each
+// step is at, the ladder of each webhook that it waits for, a chart of the times,
+// logs. It also plays recorded runs.
+//
+// It decides nothing about the run: what it shows was in an event, and what keys
+// order it hands on. It is not for pipes and log files, which package ui writes, and
+// knows nothing of Kubernetes. Model draws and takes keys, without a terminal;
+// Display puts it on one.
+package tui
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"golang.org/x/term"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/noquery"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+func init() { noquery.Restore() }
+
+const (
+	// frames is how many frames a second are drawn at most.
+	frames = 10
+	// pace is the least time between two batches of events.
+	pace = time.Second / frames
+)
+
+// Config is what a Display works with.
+type Config struct {
+	Options
+	// In and Out are the terminal.
+	In, Out *os.File
+	// Aside writes the summary when the display is closed, and goes on in lines when
+	// that is before the end.
+	Aside *ui.Aside
+	// Stop stops the run as a signal does: the second call aborts it. It returns at
+	// once.
+	Stop func()
+	// Stopped is closed when the run was told to stop; a display of such a run
+	// does not stay.
+	Stopped <-chan struct{}
+	// Aborted is closed when it was told to stop at once.
+	Aborted <-chan struct{}
+	// Command gives orders to the run. The display closes it when it takes no keys
+	// any more, so that no run lingers for them.
+	Command chan<- runner.Order
+}
+
+// Display is a renderer that draws on a terminal. Two goroutines of its own, which
+// end before Close returns, carry the events and draw.
+type Display struct {
+	Config
+	screen  *screen
+	program *tea.Program
+
+	mu     sync.Mutex
+	queue  []runner.Event
+	closed bool
+
+	wake chan struct{} // has room for one; written by Observe and Close
+	gone chan struct{} // closed when the terminal is as it was before
+	sent chan struct{} // closed when all events are drawn, or need not be
+}
+
+var _ ui.Renderer = (*Display)(nil)
+
+// Open takes over the terminal.
+func Open(c Config) *Display {
+	d := &Display{Config: c, wake: make(chan struct{}, 1), gone: make(chan struct{}), sent: make(chan struct{})}
+	d.screen = &screen{Config: c, m: NewModel(c.Options), mouse: true}
+	d.program = start(d.screen)
+	go d.draw()
+	go d.carry()
+	return d
+}
+
+// start makes the program that shows s.
+func start(s *screen) *tea.Program {
+	if width, height, err := term.GetSize(int(s.Out.Fd())); err == nil {
+		s.m.Resize(width, height)
+	}
+	s.frame = s.m.View()
+	return tea.NewProgram(s,
+		tea.WithInput(s.In), tea.WithOutput(s.Out), tea.WithAltScreen(), tea.WithMouseCellMotion(),
+		tea.WithFPS(frames), tea.WithoutSignalHandler())
+}
+
+// draw runs the program until a key or Close ends it. From then on the run is
+// told of line by line.
+func (d *Display) draw() {
+	defer close(d.gone)
+	_, err := d.program.Run()
+	if d.Command != nil {
+		close(d.Command)
+	}
+	if fault := d.screen.fault(err); fault != nil {
+		ui.Problem(d.Out, ui.Options{}, fault.Error(), "the run goes on; --progress plain does without the display")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.Aside.Speak()
+	}
+}
+
+// Observe implements runner.Observer.
+func (d *Display) Observe(e runner.Event) {
+	d.Aside.Observe(e)
+	select {
+	case <-d.gone: // nobody takes it any more
+		return
+	default:
+	}
+	d.mu.Lock()
+	d.queue = append(d.queue, e)
+	d.mu.Unlock()
+	d.nudge()
+}
+
+func (d *Display) nudge() {
+	select {
+	case d.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// Close implements ui.Renderer: it shows the end, waits for the user if the display
+// stays, gives the terminal back and writes the summary.
+func (d *Display) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.nudge()
+	<-d.sent
+	if d.Stay {
+		select {
+		case <-d.gone:
+		case <-d.Stopped:
+		case <-d.Aborted:
+		}
+	}
+	d.program.Quit()
+	<-d.gone
+	return d.Aside.Close()
+}
+
+// Release gives the terminal back at once, whatever is left to be shown. After
+// Close it does nothing.
+func (d *Display) Release() {
+	d.program.Quit()
+	<-d.gone
+}
+
+func (d *Display) take() ([]runner.Event, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	events := d.queue
+	d.queue = nil
+	return events, d.closed
+}
+
+// beat is a message: what time it is, and what happened.
+type beat struct {
+	now    time.Time
+	events []runner.Event
+}
+
+// carry hands events to the program in batches, and says how time passes while
+// that is to be seen.
+func (d *Display) carry() {
+	over := sync.OnceFunc(func() { close(d.sent) })
+	defer over()
+	clock := time.NewTicker(spin)
+	defer clock.Stop()
+	for {
+		select {
+		case <-d.wake:
+		case <-clock.C:
+		case <-d.gone:
+			return
+		}
+		events, closed := d.take()
+		if len(events) > 0 || d.screen.live.Load() {
+			d.program.Send(beat{time.Now(), events}) // blocks while the terminal does not read
+		}
+		if closed {
+			over()
+		}
+		select {
+		case <-time.After(pace):
+		case <-d.gone:
+			return
+		}
+	}
+}
+
+// Play shows a recorded run until the user closes the display, or Stopped is closed.
+func Play(c Config, events []runner.Event) error {
+	c.Replay, c.Stay, c.Orders = true, true, false
+	d := &Display{Config: c, closed: true, gone: make(chan struct{})}
+	d.screen = &screen{Config: c, m: NewModel(c.Options), mouse: true, player: &player{events: events}}
+	d.screen.player.play(d.screen.m, time.Now())
+	d.program = start(d.screen)
+	go d.draw()
+	clock := time.NewTicker(pace)
+	defer clock.Stop()
+	for stopped, open := c.Stopped, true; open; {
+		select {
+		case now := <-clock.C:
+			if d.screen.live.Load() {
+				d.program.Send(beat{now: now})
+			}
+		case <-stopped:
+			stopped = nil
+			d.program.Quit()
+		case <-d.gone:
+			open = false
+		}
+	}
+	for _, e := range events[:d.screen.player.next] {
+		d.Aside.Observe(e)
+	}
+	return d.Aside.Close()
+}
+
+// screen is the model as bubbletea wants it. Only the program's goroutine uses it,
+// but for live.
+type screen struct {
+	Config
+	m      *Model
+	player *player // of a recorded run, else nil
+	frame  string
+	mouse  bool
+	live   atomic.Bool // time that passes is to be seen
+	crash  error
+}
+
+var _ tea.Model = (*screen)(nil)
+
+// Init implements tea.Model.
+func (s *screen) Init() tea.Cmd {
+	s.live.Store(s.player != nil)
+	return nil
+}
+
+// View implements tea.Model.
+func (s *screen) View() string { return s.frame }
+
+// Update implements tea.Model. A fault of the model closes the display, and not
+// the run.
+func (s *screen) Update(msg tea.Msg) (m tea.Model, cmd tea.Cmd) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.crash = fmt.Errorf("the display failed: %v\n%s", v, bytes.TrimSpace(debug.Stack()))
+			m, cmd = s, tea.Quit
+		}
+	}()
+	cmd = s.update(msg)
+	s.live.Store(s.m.Live() || s.player != nil && !s.m.held)
+	s.frame = s.m.View()
+	return s, cmd
+}
+
+func (s *screen) update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case func(): // by tests
+		msg()
+	case beat:
+		if s.player != nil {
+			s.player.play(s.m, msg.now)
+			return nil
+		}
+		s.m.Beat(msg.now, msg.events...)
+	case tea.WindowSizeMsg:
+		s.m.Resize(msg.Width, msg.Height)
+	case tea.KeyMsg:
+		return s.press(tea.Key(msg))
+	case tea.MouseMsg:
+		switch {
+		case msg.Button == tea.MouseButtonWheelUp:
+			s.m.Wheel(-3)
+		case msg.Button == tea.MouseButtonWheelDown:
+			s.m.Wheel(3)
+		case msg.Button == tea.MouseButtonLeft && msg.Action == tea.MouseActionPress:
+			s.m.Click(msg.X, msg.Y)
+		}
+	}
+	return nil
+}
+
+// press takes a key, or several that were typed so fast that they came as one.
+func (s *screen) press(key tea.Key) tea.Cmd {
+	switch {
+	case key.Paste:
+		s.m.Paste(string(key.Runes))
+		return nil
+	case key.Type != tea.KeyRunes || key.Alt:
+		return s.act(s.m.Press(key.String()))
+	}
+	var cmds []tea.Cmd
+	for _, r := range key.Runes {
+		if cmd := s.act(s.m.Press(string(r))); cmd != nil {
+			cmds = append(cmds, cmd)
+		}
+	}
+	return tea.Batch(cmds...)
+}
+
+// act does what a key asks for.
+func (s *screen) act(a Act) tea.Cmd {
+	switch a.Do {
+	case DoLeave:
+		return tea.Quit
+	case DoStop:
+		s.Stop()
+		if s.m.stops > 1 { // whatever happens now, it is to be seen
+			return tea.Quit
+		}
+	case DoOrder:
+		select {
+		case s.Command <- a.Order:
+		default:
+			s.m.busy()
+		}
+	case DoRedraw:
+		return tea.ClearScreen
+	case DoMouse:
+		if s.mouse = !s.mouse; s.mouse {
+			return tea.EnableMouseCellMotion
+		}
+		return tea.DisableMouse
+	case DoNothing:
+	}
+	return nil
+}
+
+// fault is why the display ended, if that is a fault; err is what the program ended
+// with.
+func (s *screen) fault(err error) error {
+	switch {
+	case s.crash != nil:
+		return s.crash
+	case err == nil, err == tea.ErrProgramKilled: //nolint:errorlint // one that wraps it is a fault
+		return nil
+	}
+	return fmt.Errorf("the display failed: %w", err)
+}

@@ -1,0 +1,243 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// low is the height under which the header has no line for the plan alone.
+const low = 16
+
+// View draws a frame: exactly as many lines as the terminal has, none wider.
+func (m *Model) View() string {
+	lines := m.header()
+	lines = append(lines, m.body(m.bodyHeight())...)
+	for len(lines) < m.height-1 {
+		lines = append(lines, "")
+	}
+	lines = append(lines[:max(m.height-1, 0)], m.footer())
+	return strings.Join(lines, "\n")
+}
+
+func (m *Model) headerHeight() int {
+	if m.height < low {
+		return 2
+	}
+	return 3
+}
+
+// bodyHeight is how many lines are between header and footer.
+func (m *Model) bodyHeight() int { return max(m.height-m.headerHeight()-1, 1) }
+
+func (m *Model) body(height int) []string {
+	switch {
+	case m.help:
+		return m.helpPage(height)
+	case m.run.Execution().State() == "":
+		return []string{"", m.pen.Line(m.width).Put(pen.Dim, "  waiting for the run to begin").String()}
+	}
+	switch m.view {
+	case viewTime:
+		return m.chart(height)
+	case viewLog:
+		return m.logs(height)
+	case viewSteps, viewHooks, views:
+	}
+	items := m.items()
+	if len(items) == 0 {
+		return []string{"", m.pen.Line(m.width).Put(pen.Dim, "  "+m.nothing()).String()}
+	}
+	return m.lists[m.view].place(items, height, m.focus()).draw(items, height)
+}
+
+// nothing says why there is nothing to show.
+func (m *Model) nothing() string {
+	switch {
+	case m.filter != "":
+		return "nothing matches the filter " + m.filter
+	case m.view == viewHooks:
+		return "no webhook has held a request or been waited for"
+	}
+	return "the plan has no steps"
+}
+
+// items are those of the list that is shown.
+func (m *Model) items() []item {
+	switch m.view {
+	case viewHooks:
+		return m.laneItems()
+	case viewTime:
+		return m.spanItems()
+	case viewSteps, viewLog, views:
+	}
+	return m.stepItems()
+}
+
+// header tells what runs where, how it stands, and which views there are.
+func (m *Model) header() []string {
+	x := m.run.Execution()
+	if m.height < low {
+		return []string{m.status(flat(x.Plan())), m.tabs()}
+	}
+	title := m.pen.Line(m.width).Put(pen.Plain, " ").Put(pen.Strong, flat(x.Plan()))
+	right := joined("  ", flat(m.about), "kplan "+m.Version)
+	if room := title.Room() - 3; room >= 8 {
+		if pen.Width(right) > room {
+			right = m.pen.Cut(flat(m.about), room)
+		}
+		title.To(m.width-pen.Width(right)-1).Put(pen.Dim, right)
+	}
+	return []string{title.String(), m.status(""), m.tabs()}
+}
+
+// status is how the run stands.
+func (m *Model) status(name string) string {
+	x := m.run.Execution()
+	state, word := x.State(), string(x.State())
+	if x.Paused() {
+		state, word = runner.StateHolding, "paused"
+	}
+	if x.Err() != "" && state == runner.StateRunning {
+		state, word = runner.StateCancelled, "stopping"
+	}
+	l := m.pen.Line(m.width).Put(pen.Plain, " ")
+	if state == "" {
+		return l.Put(pen.Dim, "starting").String()
+	}
+	ink, g := m.sign(state)
+	l.Put(ink, g+" "+word)
+	if name != "" {
+		l.Put(pen.Plain, " ").Put(pen.Strong, m.pen.Cut(name, max(m.width-30, 8)))
+	}
+	l.Put(pen.Plain, "  "+ui.Brief(m.now.Sub(m.run.Start())))
+	counts, total, over := x.Counts(), len(x.Steps()), 0
+	for s, n := range counts {
+		if s.Terminal() {
+			over += n
+		}
+	}
+	if m.width >= 60 {
+		l.Put(pen.Plain, "  ")
+		m.bar(l, counts, total, min(m.width/6, 24))
+	}
+	l.Put(pen.Plain, fmt.Sprintf("  %d/%d", over, total))
+	m.counts(l, counts)
+	return l.String()
+}
+
+// bar draws how much of the plan is over, and how that went: good, bad, and what
+// never ran beside each other.
+func (m *Model) bar(l *pen.Line, counts map[runner.State]int, total, width int) {
+	begin, n := l.Used(), 0
+	for _, s := range runner.States {
+		if s.Terminal() && total > 0 {
+			n += counts[s]
+			full, _ := m.pen.Bar(n, total, width)
+			ink, _ := m.sign(s)
+			l.Put(ink, strings.Repeat(m.pen.Sign("█", "#"), pen.Width(full)-(l.Used()-begin)))
+		}
+	}
+	_, empty := m.pen.Bar(l.Used()-begin, width, width)
+	l.Put(pen.Dim, empty)
+}
+
+// counts says how many steps are in each state: with words where there is room.
+func (m *Model) counts(l *pen.Line, counts map[runner.State]int) {
+	room := l.Room()
+	for _, s := range runner.States {
+		if counts[s] > 0 {
+			room -= len(fmt.Sprintf("  * %d %s", counts[s], s))
+		}
+	}
+	for _, s := range runner.States {
+		if counts[s] == 0 {
+			continue
+		}
+		ink, g := m.sign(s)
+		text := fmt.Sprintf("%s %d", g, counts[s])
+		if room >= 0 {
+			text += " " + string(s)
+		}
+		if l.Room() < pen.Width(text)+2 {
+			return
+		}
+		l.Put(pen.Plain, "  ").Put(ink, text)
+	}
+}
+
+// tabs are the views, the one that is shown in brackets, and what is special
+// about it.
+func (m *Model) tabs() string {
+	names := [views]string{"steps", "timeline", "webhooks", "log"}
+	if m.width < 56 {
+		names = [views]string{"steps", "time", "hooks", "log"}
+	}
+	dash := m.pen.Sign("─", "-")
+	l := m.pen.Line(m.width).Put(pen.Dim, dash)
+	for v, name := range names {
+		text := fmt.Sprintf("%d %s", v+1, name)
+		if view(v) == m.view && !m.help {
+			l.Put(pen.Accent, "["+text+"]")
+		} else {
+			l.Put(pen.Plain, " "+text+" ")
+		}
+		if m.width >= 56 {
+			l.Put(pen.Dim, dash)
+		}
+	}
+	ink, right := m.mood()
+	if n := l.Room() - pen.Width(right) - 3; right != "" && n >= 0 {
+		l.Put(pen.Dim, strings.Repeat(dash, n)).Put(ink, " "+right+" ").Put(pen.Dim, dash)
+	}
+	return l.Put(pen.Dim, strings.Repeat(dash, l.Room())).String()
+}
+
+// mood says what makes the view other than it is by itself.
+func (m *Model) mood() (pen.Ink, string) {
+	switch {
+	case m.help:
+		return pen.Accent, "help"
+	case m.held && m.Replay:
+		return pen.Wait, "paused"
+	case m.held:
+		return pen.Wait, "display paused, " + ui.Count(len(m.backlog), "event") + " behind"
+	case m.filter != "" && !m.typing:
+		return pen.Accent, "filter: " + m.filter
+	case m.Replay && !m.Ended():
+		return pen.Dim, fmt.Sprintf("replay %gx", m.Speed)
+	case m.lists[m.view].follow && !m.Ended():
+		return pen.Dim, "following"
+	}
+	return pen.Dim, ""
+}
+
+// footer asks, tells, or says which keys there are.
+func (m *Model) footer() string {
+	l := m.pen.Line(m.width).Put(pen.Plain, " ")
+	switch {
+	case m.ask != nil:
+		keys := "[y/n]"
+		text := m.pen.Cut(m.ask.text, max(l.Room()-len(keys)-2, 4))
+		return l.Put(pen.Wait, text).Put(pen.Plain, "  ").Put(pen.Accent, keys).String()
+	case m.typing:
+		return l.Put(pen.Accent, "/").Put(pen.Plain, m.filter).Put(pen.Accent, m.pen.Sign("▏", "_")).
+			Put(pen.Dim, "  enter keeps it, esc drops it").String()
+	case m.beat.Before(m.flash.until):
+		return l.Put(m.flash.ink, flat(m.flash.text)).String()
+	}
+	for i, b := range m.hints() {
+		text := b.short
+		if l.Room() < pen.Width(b.keys[0])+pen.Width(text)+3 {
+			break
+		}
+		if i > 0 {
+			l.Put(pen.Plain, "  ")
+		}
+		l.Put(pen.Strong, m.keyName(b)).Put(pen.Dim, " "+text)
+	}
+	return l.String()
+}

@@ -1,0 +1,142 @@
+package tui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// entry is a text of a step's log: what it or its pods wrote, what it was at, and
+// how its attempts went.
+type entry struct {
+	at   time.Time
+	ink  pen.Ink
+	who  string // what wrote it; "" is kplan
+	text string
+}
+
+// entries are what there is of a step's log, in order of time.
+func (m *Model) entries(s *timeline.Step) []entry {
+	var all []entry
+	add := func(at time.Time, ink pen.Ink, who, text string) { all = append(all, entry{at, ink, who, text}) }
+	for _, a := range s.Attempts { // what comes first is first of what happened at once
+		add(a.From, pen.Busy, "", fmt.Sprintf("attempt %d begins", a.N))
+	}
+	for _, n := range s.Notes {
+		add(n.Time, pen.Dim, "", n.Text)
+	}
+	for _, l := range s.Logs {
+		add(l.Time, pen.Plain, l.Object, l.Text)
+	}
+	for _, p := range s.Spans {
+		switch {
+		case p.State == runner.StateHolding:
+			add(p.From, pen.Wait, "", "a request is held")
+		case p.State.Terminal() && p.State != runner.StateFailed:
+			ink, _ := m.sign(p.State)
+			add(p.From, ink, "", string(p.State))
+		}
+	}
+	for _, a := range s.Attempts {
+		if a.Error != "" {
+			add(a.To, pen.Bad, "", joined("\nhint: ", fmt.Sprintf("attempt %d failed: %s", a.N, a.Error), a.Hint))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b entry) int { return a.at.Compare(b.at) })
+	if s.LogsDropped > 0 {
+		all = slices.Insert(all, 0, entry{ink: pen.Dim, text: fmt.Sprintf("… %s dropped here; --record keeps them", ui.Count(s.LogsDropped, "older log"))})
+	}
+	if m.filter != "" {
+		all = slices.DeleteFunc(all, func(e entry) bool { return !m.matches(e.who, e.text) })
+	}
+	return all
+}
+
+// logs shows the log of one step. Where the list stands is counted in entries.
+func (m *Model) logs(height int) []string {
+	s := m.selected()
+	if s == nil {
+		return []string{"", m.pen.Line(m.width).Put(pen.Dim, "  the plan has no steps").String()}
+	}
+	ink, g := m.sign(s.State)
+	head := m.pen.Line(m.width).To(2).Put(ink, g+" "+string(s.State)).Put(pen.Plain, "  ").Put(pen.Strong, flat(s.Name))
+	if _, note := m.note(s); note != "" {
+		head.Put(pen.Plain, "  ").Put(pen.Dim, note)
+	}
+	lines, rows := []string{head.String()}, max(height-1, 1)
+	all := m.entries(s)
+	l := m.lists[viewLog]
+	if l.follow {
+		return append(lines, m.tail(all, rows)...)
+	}
+	first := min(max(l.top, 0), max(len(all)-1, 0))
+	var body []string
+	for i := first; i < len(all) && len(body) < rows; i++ {
+		body = append(body, m.entry(all, i, i == first)...)
+	}
+	return append(lines, body[:min(len(body), rows)]...)
+}
+
+// tail gives the last lines of a log.
+func (m *Model) tail(all []entry, rows int) []string {
+	var body []string
+	for i := len(all) - 1; i >= 0 && len(body) < rows; i-- {
+		body = append(m.entry(all, i, false), body...)
+	}
+	return body[max(len(body)-rows, 0):]
+}
+
+// entry draws one entry: what wrote it on a line of its own, where that changes,
+// and its text wrapped.
+func (m *Model) entry(all []entry, i int, first bool) []string {
+	e, at := all[i], ""
+	var lines []string
+	if before := i == 0 || all[i-1].who != e.who; (before || first) && (e.who != "" || i > 0) {
+		who := "kplan"
+		if e.who != "" {
+			who = flat(e.who)
+		}
+		dash := m.pen.Sign("┄┄ ", "-- ")
+		lines = append(lines, m.pen.Line(m.width).To(2).Put(pen.Dim, dash).Put(pen.Accent, who).String())
+	}
+	begin := 2
+	if m.width >= 60 {
+		begin = 12
+		if !e.at.IsZero() {
+			at = e.at.Local().Format(time.TimeOnly)
+		}
+	}
+	for _, text := range pen.Wrap(strings.TrimRight(ui.Clean(e.text), "\n"), m.width-begin-1) {
+		lines = append(lines, m.pen.Line(m.width).To(2).Put(pen.Dim, at).To(begin).Put(e.ink, text).String())
+		at = ""
+	}
+	return lines
+}
+
+// scrollLog moves the log by entries; at its end it follows.
+func (m *Model) scrollLog(by int) {
+	s := m.selected()
+	if s == nil {
+		return
+	}
+	l := &m.lists[viewLog]
+	all, rows := m.entries(s), max(m.bodyHeight()-1, 1)
+	top := l.top
+	last := len(all) // the first entry of the last page
+	for n := 0; last > 0; last-- {
+		if n += len(m.entry(all, last-1, false)); n > rows {
+			break
+		}
+	}
+	if l.follow {
+		top = last
+	}
+	l.top = max(top+by, 0)
+	l.follow = l.top >= last
+}

@@ -1,0 +1,252 @@
+package tui
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// shown are the steps that the filter lets through.
+func (m *Model) shown() []*timeline.Step {
+	if m.filter == "" {
+		return m.run.Steps()
+	}
+	var all []*timeline.Step
+	for _, s := range m.run.Steps() {
+		if m.matches(s.Name, s.Kind, string(s.State), s.Cluster, strings.Join(s.Tags, " ")) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// matches tells whether texts hold all words of the filter.
+func (m *Model) matches(texts ...string) bool {
+	text := strings.ToLower(strings.Join(texts, " "))
+	for word := range strings.FieldsSeq(strings.ToLower(m.filter)) {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// focus is the item that a list which follows shows. It depends on how things
+// stand alone, and not on what was shown before.
+func (m *Model) focus() string {
+	if m.view == viewHooks {
+		return m.laneFocus()
+	}
+	return m.stepFocus()
+}
+
+// stepFocus is what is at work, else what went wrong, else what comes next.
+func (m *Model) stepFocus() string {
+	best, rank := "", 0
+	for _, s := range m.shown() {
+		r := 0
+		switch s.State {
+		case runner.StateHolding:
+			r = 5
+		case runner.StateRunning:
+			r = 4
+		case runner.StateRetrying:
+			r = 3
+		case runner.StateFailed:
+			r = 2
+		case runner.StatePending:
+			r = 1
+		default:
+		}
+		if r > rank {
+			best, rank = s.Name, r
+		}
+	}
+	return best
+}
+
+// opened tells whether what is known of a step is shown below it.
+func (m *Model) opened(s *timeline.Step) bool {
+	if open, said := m.lists[viewSteps].open[s.Name]; said {
+		return open
+	}
+	return s.State.Active() || s.State == runner.StateRetrying || s.State == runner.StateFailed
+}
+
+func (m *Model) stepItems() []item {
+	steps := m.shown()
+	items := make([]item, len(steps))
+	for i, s := range steps {
+		items[i] = item{key: s.Name, head: func(selected bool) string { return m.stepLine(s, selected) }}
+		if m.opened(s) {
+			items[i].more = m.detail(s)
+		}
+	}
+	return items
+}
+
+// selected is the step under the cursor; nil when there is none.
+func (m *Model) selected() *timeline.Step {
+	if m.view == viewLog && m.log != "" {
+		return m.run.Step(m.log)
+	}
+	l := &m.lists[viewSteps]
+	if m.view == viewTime {
+		l = &m.lists[viewTime]
+	}
+	key := l.cursor
+	if l.follow {
+		key = m.stepFocus()
+	}
+	if s := m.run.Step(key); s != nil {
+		return s
+	}
+	if steps := m.shown(); len(steps) > 0 {
+		return steps[0]
+	}
+	return nil
+}
+
+// nameWidth is the width of the column of names.
+func (m *Model) nameWidth() int {
+	return min(max(m.names, 6), max(m.width/3, 12), 48)
+}
+
+// cursor is the sign of the item that keys work on.
+func (m *Model) cursor(l *pen.Line, selected bool) *pen.Line {
+	if selected {
+		return l.Put(pen.Accent, m.pen.Sign("▌", ">")).To(2)
+	}
+	return l.To(2)
+}
+
+// stepLine is the line of a step: sign and word of its state, its name, kind,
+// attempt and time, and what there is to say.
+func (m *Model) stepLine(s *timeline.Step, selected bool) string {
+	l := m.cursor(m.pen.Line(m.width), selected)
+	ink, g := m.sign(s.State)
+	l.Put(ink, g+" ").Cell(ink, string(s.State), 9)
+	name := pen.Plain
+	switch {
+	case selected:
+		name = pen.Strong
+	case s.State == runner.StatePending || s.State == runner.StateSkipped:
+		name = pen.Dim
+	}
+	if m.width < 60 {
+		l.Cell(name, flat(s.Name), min(m.nameWidth()+6, m.width-21)).Number(pen.Plain, m.took(s), 6)
+		return l.String()
+	}
+	l.Cell(name, flat(s.Name), m.nameWidth()+1)
+	if m.many && m.width >= 100 {
+		l.Cell(pen.Dim, flat(s.Cluster), 12)
+	}
+	if m.width >= 72 {
+		l.Cell(pen.Dim, s.Kind, 7)
+	}
+	attempt := ""
+	if s.Attempt > 0 {
+		attempt = fmt.Sprintf("%d/%d", s.Attempt, s.Step.Attempts)
+	}
+	l.Number(pen.Dim, attempt, 4).Number(pen.Plain, m.took(s), 6).Put(pen.Plain, " ")
+	noteInk, note := m.note(s)
+	if s.State == runner.StateRunning && m.opened(s) { // it says so below
+		note = ""
+	}
+	return l.Put(noteInk, note).String()
+}
+
+// took is how long a step took, or takes by now.
+func (m *Model) took(s *timeline.Step) string {
+	if s.Started.IsZero() {
+		return ""
+	}
+	return ui.Brief(s.Elapsed(m.now))
+}
+
+// note says in a few words what there is to say of a step.
+func (m *Model) note(s *timeline.Step) (pen.Ink, string) {
+	switch s.State {
+	case runner.StatePending:
+		return pen.Dim, m.waitsFor(s)
+	case runner.StateRunning:
+		return pen.Plain, flat(progress(s))
+	case runner.StateHolding:
+		return pen.Wait, flat(m.holds(s))
+	case runner.StateRetrying:
+		return pen.Wait, flat("next attempt within " + ui.Brief(s.Delay-m.now.Sub(s.Since)))
+	case runner.StateFailed:
+		return pen.Bad, flat(s.Error)
+	case runner.StateBlocked:
+		if why := m.run.Execution().WhyBlocked(s.Name); len(why) > 0 {
+			return pen.Stop, flat("needs " + strings.Join(why, ", ") + ", which failed")
+		}
+	case runner.StateSucceeded, runner.StateUnchanged:
+		var parts []string
+		if s.Revision > 0 {
+			parts = append(parts, fmt.Sprintf("revision %d", s.Revision))
+		}
+		if held := s.HoldTime(m.now); held > 0 {
+			parts = append(parts, "held "+ui.Brief(held))
+		}
+		return pen.Dim, flat(joined(": ", strings.Join(parts, ", "), s.Message))
+	case runner.StateSkipped, runner.StateCancelled:
+	}
+	return pen.Dim, flat(joined(": ", s.Message, s.Error))
+}
+
+// waitsFor says what a pending step waits for.
+func (m *Model) waitsFor(s *timeline.Step) string {
+	var needs []string
+	for _, name := range s.Needs {
+		if need := m.run.Step(name); need != nil && !need.State.Terminal() {
+			needs = append(needs, flat(name))
+		}
+	}
+	switch {
+	case len(needs) > 0:
+		return "waits for " + strings.Join(needs, ", ")
+	case s.Finally:
+		return "waits for all other steps"
+	}
+	return "waits for a free slot"
+}
+
+// progress says how far a step is, as its lines in plain mode do.
+func progress(s *timeline.Step) string {
+	text := s.Message
+	if s.Object != "" && !strings.Contains(text, path.Base(s.Object)) {
+		text = joined(": ", s.Object, text)
+	}
+	if n := fmt.Sprintf("%d/%d", s.Done, s.Total); s.Total > 0 && !strings.Contains(text, n) {
+		text = joined(" ", n, text)
+	}
+	return text
+}
+
+// holds says how many requests of a step wait for whom.
+func (m *Model) holds(s *timeline.Step) string {
+	var by []string
+	for _, h := range s.Holds {
+		if h.Waiting > 0 {
+			by = append(by, hookName(h.Webhook))
+		}
+	}
+	return ui.Count(s.Held(), "request") + " held by " + strings.Join(by, ", ")
+}
+
+// hookName says who holds a request, for people.
+func hookName(name string) string {
+	switch name {
+	case "":
+		return "a webhook"
+	case runner.APIServer:
+		return "the " + name
+	}
+	return name
+}
