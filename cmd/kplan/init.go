@@ -112,7 +112,7 @@ func (o *initOptions) run(ctx context.Context, file string) error {
 
 // releases is a plan of the cluster's releases, and what to say about it.
 func (o *initOptions) releases(ctx context.Context, file, reference string) (text []byte, told []string, err error) {
-	ctx, _, release := stoppable(ctx)
+	ctx, _, _, release := stoppable(ctx)
 	defer release()
 	found, problems := steps.Releases(ctx, o.flags, userAgent(), o.everywhere)
 	if len(found) == 0 {

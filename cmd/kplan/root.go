@@ -90,7 +90,7 @@ A request that an admission webhook cannot judge yet is held and sent again when
 	_ = flags.MarkHidden("kube-context") // it exists: the line above made it
 	root.Version = readBuild().String()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newInit(a), newRun(a), newValidate(a), newLint(a), newGraph(a), newSchema(a), newVars(a), newWait(a), newWebhooks(a), newVersion(a))
+	root.AddCommand(newInit(a), newRun(a), newReplay(a), newValidate(a), newLint(a), newGraph(a), newSchema(a), newVars(a), newWait(a), newWebhooks(a), newVersion(a))
 	return root
 }
 

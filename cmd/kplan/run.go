@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -30,6 +31,9 @@ type runOptions struct {
 	planFile string
 	wanted   *[]string    // values of --report
 	reports  []reportFile // what they say
+	stay     bool
+
+	interrupt func() // does what ^C does
 }
 
 func newRun(a *app) *cobra.Command {
@@ -67,6 +71,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	flags.IntVar(&o.parallel, "parallel", runner.DefaultParallel, "how many steps run at once")
 	flags.DurationVar(&o.timeout, "timeout", 0, "stop the whole run after this time, as by SIGTERM (default: never)")
 	addProgress(cmd, &o.progress)
+	flags.BoolVar(&o.stay, "stay", false, "on a terminal, keep the display open after the end until q, and let a run whose steps failed wait for orders (r retries a step)")
 	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
 	o.wanted = addReports(cmd)
 	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml")
@@ -80,8 +85,12 @@ func (o *runOptions) check() error {
 	case o.timeout < 0:
 		return usagef("--timeout must not be negative")
 	}
-	if _, err := o.mode(o.progress); err != nil {
+	mode, err := o.drawn(o.progress)
+	if err != nil {
 		return err
+	}
+	if o.stay && mode != ui.TTY {
+		return &usageError{err: errors.New("--stay is for the display on a terminal"), hint: "see --progress"}
 	}
 	return o.output.check()
 }
@@ -131,7 +140,8 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, &runner.TimeoutError{After: o.timeout, For: "the run to end"})
 		defer cancel()
 	}
-	ctx, abort, release := stoppable(ctx)
+	ctx, abort, interrupt, release := stoppable(ctx)
+	o.interrupt = interrupt
 	defer release()
 	kinds, err := steps.New(ctx, steps.Config{Flags: o.flags, Plan: p, UserAgent: userAgent()})
 	if err != nil {
@@ -158,11 +168,11 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 
 // observe runs p with the renderers that the flags ask for, and writes the reports.
 func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan) (*runner.Execution, error) {
-	mode, err := o.mode(o.progress)
+	mode, err := o.drawn(o.progress)
 	if err != nil {
 		return nil, err
 	}
-	renderers := []ui.Renderer{o.renderer(mode)}
+	var renderers []ui.Renderer
 	if o.record != "" {
 		// For the user alone: events tell what is in the cluster.
 		f, err := os.OpenFile(o.record, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -175,10 +185,16 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 	if len(o.reports) > 0 {
 		r.Observers = append(r.Observers, reporter)
 	}
+	shown := o.shows(ctx, mode, r)
+	if d, is := shown.(*tui.Display); is {
+		defer d.Release() // also when the run panics
+	}
+	renderers = append(renderers, shown) // the last to be closed: it may stay open
 	for _, renderer := range renderers {
 		r.Observers = append(r.Observers, renderer)
 	}
 	x, err := r.Run(ctx, p)
+	late := reporter.Close()
 	if x != nil && err != nil && mode.Reports() {
 		err = &shownError{err}
 	}
@@ -187,8 +203,8 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 			err = errors.Join(err, fmt.Errorf("writing progress: %w", e))
 		}
 	}
-	if e := reporter.Close(); e != nil {
-		err = errors.Join(err, e)
+	if late != nil {
+		err = errors.Join(err, late)
 	}
 	return x, err
 }

@@ -12,9 +12,9 @@ import (
 // stoppable makes a context that the first ^C or SIGTERM ends, with a
 // *runner.Interrupted as its cause. The next one, or the first if parent has
 // ended, closes abort; from then on signals do what they do by default, so that
-// one more kills. The caller calls release when there is nothing left to stop;
-// it ends the goroutine.
-func stoppable(parent context.Context) (ctx context.Context, abort <-chan struct{}, release func()) {
+// one more kills. interrupt does what ^C does, where that is no signal but a key.
+// The caller calls release when there is nothing left to stop; it ends the goroutine.
+func stoppable(parent context.Context) (ctx context.Context, abort <-chan struct{}, interrupt, release func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -37,7 +37,13 @@ func stoppable(parent context.Context) (ctx context.Context, abort <-chan struct
 		case <-over:
 		}
 	}()
-	return ctx, aborted, func() {
+	interrupt = func() {
+		select {
+		case signals <- os.Interrupt:
+		default: // two wait already: more say nothing new
+		}
+	}
+	return ctx, aborted, interrupt, func() {
 		close(over)
 		cancel(nil)
 	}

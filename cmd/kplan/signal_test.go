@@ -31,7 +31,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 }
 
 func TestStoppable(t *testing.T) {
-	ctx, abort, release := stoppable(t.Context())
+	ctx, abort, _, release := stoppable(t.Context())
 	defer release()
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 	<-ctx.Done()
@@ -47,7 +47,7 @@ func TestStoppable(t *testing.T) {
 
 func TestStoppableWhenTheRunHasEndedAnyway(t *testing.T) {
 	parent, cancel := context.WithCancelCause(t.Context())
-	_, abort, release := stoppable(parent)
+	_, abort, _, release := stoppable(parent)
 	defer release()
 	cancel(&runner.TimeoutError{})
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGINT))

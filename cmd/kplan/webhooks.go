@@ -98,7 +98,7 @@ func (o *webhooksOptions) run(ctx context.Context) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	ctx, _, release := stoppable(ctx)
+	ctx, _, _, release := stoppable(ctx)
 	defer release()
 	view, err := steps.Survey(ctx, o.flags, userAgent())
 	if err != nil {

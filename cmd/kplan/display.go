@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// drawn gives the mode to show a run in: that of --progress, but not the display
+// beside logs of libraries, which would tear it.
+func (a *app) drawn(progress string) (ui.Mode, error) {
+	m, err := a.mode(progress)
+	if err != nil || m != ui.TTY || a.verbosity == 0 {
+		return m, err
+	}
+	if progress == string(ui.TTY) {
+		return m, &usageError{err: errors.New("--progress tty and -v both need the terminal"), hint: "leave one of them out"}
+	}
+	return ui.Plain, nil
+}
+
+// terminal says where the display is, and how it looks. The mode TTY was chosen,
+// so both streams are terminals.
+func (a *app) terminal() tui.Config {
+	in, _ := a.stdin.(*os.File)
+	out, _ := a.stderr.(*os.File)
+	return tui.Config{
+		Options: tui.Options{Colour: a.colour(out), Unicode: unicodeLocale(), Version: readBuild().Version},
+		In:      in, Out: out,
+		Aside: ui.NewAside(out, a.options(out)),
+	}
+}
+
+// display opens the display of a run, and lets its keys give orders to r.
+func (o *runOptions) display(ctx context.Context, r *runner.Runner) ui.Renderer {
+	c := o.terminal()
+	orders := make(chan runner.Order, 16)
+	r.Orders, r.Linger = orders, o.stay
+	c.Orders, c.Stay = true, o.stay
+	c.Command, c.Stop, c.Aborted = orders, o.interrupt, r.Abort
+	stopped := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		if by := (*runner.Interrupted)(nil); errors.As(context.Cause(ctx), &by) {
+			close(stopped)
+		}
+	})
+	c.Stopped = stopped
+	return tui.Open(c)
+}
+
+// shows makes what shows a run on stderr.
+func (o *runOptions) shows(ctx context.Context, m ui.Mode, r *runner.Runner) ui.Renderer {
+	if m == ui.TTY {
+		return o.display(ctx, r)
+	}
+	return o.renderer(m)
+}

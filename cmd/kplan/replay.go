@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// replayOptions are the flags of replay.
+type replayOptions struct {
+	*app
+	progress string
+	speed    float64
+}
+
+func newReplay(a *app) *cobra.Command {
+	o := &replayOptions{app: a}
+	cmd := &cobra.Command{
+		Use:   "replay RUN.jsonl",
+		Short: "Show a recorded run again",
+		Long: `Show a run that kplan run --record wrote, without a cluster.
+
+On a terminal the display plays it as its time passed: p pauses, + and - change the speed, q leaves. Elsewhere it is written at once, as
+--progress says. A record that ends early, because kplan was killed, is shown as far as it goes.`,
+		Example: `  kplan run plan.yaml --record run.jsonl
+  kplan replay run.jsonl --speed 8
+  kplan replay run.jsonl --speed 0
+  kplan replay run.jsonl --progress plain | less`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("name one record: kplan replay RUN.jsonl")
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.replay(cmd.Context(), args[0]) },
+	}
+	addProgress(cmd, &o.progress)
+	cmd.Flags().Float64Var(&o.speed, "speed", 1, "on a terminal, play it so many times as fast as it was; 0 shows its end at once")
+	return cmd
+}
+
+func (o *replayOptions) replay(ctx context.Context, path string) error {
+	if o.speed < 0 {
+		return usagef("--speed must not be negative")
+	}
+	mode, err := o.drawn(o.progress)
+	if err != nil {
+		return err
+	}
+	events, err := readRecord(path)
+	if err != nil {
+		return &usageError{err: err, hint: "kplan run --record FILE writes such a file"}
+	}
+	if mode != ui.TTY {
+		return ui.Play(o.stderr, mode, o.options(o.stderr), events)
+	}
+	c := o.terminal()
+	c.Speed = o.speed
+	ctx, _, _, release := stoppable(ctx)
+	defer release()
+	c.Stopped = ctx.Done()
+	return tui.Play(c, events)
+}
+
+// readRecord reads the events of a recorded run. A last line that was not written
+// to its end is left out.
+func readRecord(path string) ([]runner.Event, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var (
+		events []runner.Event
+		bad    error
+	)
+	lines := bufio.NewReader(f)
+	for n, end := 1, error(nil); end == nil; n++ {
+		var line []byte
+		if line, end = lines.ReadBytes('\n'); end != nil && !errors.Is(end, io.EOF) {
+			return nil, fmt.Errorf("reading %s: %w", path, end)
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if bad != nil { // it was not the last
+			return nil, bad
+		}
+		var e runner.Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			bad = fmt.Errorf("%s:%d is not an event of a run: %w", path, n, err)
+			continue
+		}
+		events = append(events, e)
+	}
+	switch {
+	case len(events) == 0 && bad != nil:
+		return nil, bad
+	case len(events) == 0:
+		return nil, fmt.Errorf("%s has no events", path)
+	case events[0].Type != runner.TypePlan:
+		return nil, fmt.Errorf("%s:1 is not the first event of a run, which is of type %s", path, runner.TypePlan)
+	case events[0].Version > runner.EventVersion:
+		return nil, fmt.Errorf("%s has events of version %d, and this kplan knows them up to %d", path, events[0].Version, runner.EventVersion)
+	}
+	return events, nil
+}
