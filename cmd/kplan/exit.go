@@ -57,7 +57,7 @@ func (a *app) exit(err error) int {
 // show writes what went wrong and what to do about it.
 func (a *app) show(err error) {
 	if faults, ok := errors.AsType[plan.Diagnostics](err); ok {
-		fmt.Fprintln(a.stderr, ui.Clean(faults.Error()))
+		fmt.Fprintln(a.stderr, a.options(a.stderr).Clean(faults.Error()))
 		return
 	}
 	ui.Problem(a.stderr, a.options(a.stderr), a.secrets().Text(err.Error()), a.secrets().Text(runner.HintOf(err)))

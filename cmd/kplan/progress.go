@@ -37,9 +37,14 @@ func (a *app) mode(progress string) (ui.Mode, error) {
 	return m, err
 }
 
-// renderer makes what shows a run on stderr.
+// renderer makes what shows a run on stderr; for GitHub also what adds it to the
+// step's summary.
 func (a *app) renderer(m ui.Mode) ui.Renderer {
-	return ui.New(a.stderr, m, a.options(a.stderr))
+	r := ui.New(a.stderr, m, a.options(a.stderr))
+	if file := os.Getenv("GITHUB_STEP_SUMMARY"); m == ui.GitHub && file != "" {
+		return &summarized{Renderer: r, file: file, out: a.stderr}
+	}
+	return r
 }
 
 // isTerminal tells whether a stream is a terminal.

@@ -22,9 +22,6 @@ const (
 	// MaxMessage is how many characters of an annotation the runner keeps
 	// (_maxIssueMessageLength in its ExecutionContext.cs).
 	MaxMessage = 4096
-	// MaxSummary is how many bytes the summary of one step of a job may have.
-	// A larger one is not shown at all.
-	MaxSummary = 1 << 20
 )
 
 // Level is how an annotation is shown.

@@ -244,10 +244,10 @@ func (p *plain) line(l line) {
 	if said := p.said[l.step]; said != nil {
 		said.at = l.at
 	}
-	head := fmt.Sprintf("%s  %-*s  ", l.at.Local().Format(time.TimeOnly), p.width, p.clean(l.step))
+	head := fmt.Sprintf("%s  %-*s  ", l.at.Local().Format(time.TimeOnly), p.width, p.Clean(l.step))
 	state := fmt.Sprintf("%-9s", l.word)
 	below := strings.Repeat(" ", min(utf8.RuneCountInString(head), 12+widest)+11)
-	text := head + p.paint(l.colour, state) + "  " + strings.TrimRight(indent(p.clean(l.text), below), " ") + "\n"
+	text := head + p.paint(l.colour, state) + "  " + strings.TrimRight(indent(p.Clean(l.text), below), " ") + "\n"
 	p.put(l, []byte(text))
 }
 

@@ -39,7 +39,7 @@ func (p *plain) log(e runner.Event, s *runner.Step) {
 		fresh = nil
 	}
 	for text := range strings.SplitSeq(strings.TrimRight(e.Message, "\r\n"), "\n") {
-		text = strings.TrimRight(p.clean(text), " ")
+		text = strings.TrimRight(p.Clean(text), " ")
 		if l.some && text == l.text && e.Object == l.object {
 			if l.repeats == 0 {
 				flush()
@@ -49,7 +49,7 @@ func (p *plain) log(e runner.Event, s *runner.Step) {
 		}
 		p.unfold(e.Time, s)
 		l.some, l.object, l.text = true, e.Object, text
-		l.keep(logLine{p.clean(e.Object), text})
+		l.keep(logLine{p.Clean(e.Object), text})
 		fresh = append(fresh, text)
 	}
 	flush()
@@ -76,7 +76,7 @@ func (p *plain) unfold(now time.Time, s *runner.Step) {
 	}
 	text := fmt.Sprintf("(repeated %s)", count(l.repeats, "time"))
 	l.repeats = 0
-	l.keep(logLine{p.clean(l.object), text})
+	l.keep(logLine{p.Clean(l.object), text})
 	p.tell(now, s, string(runner.TypeLog), "2", text)
 }
 
@@ -101,7 +101,7 @@ func (p *plain) recall() {
 		if l.left > 0 {
 			title += fmt.Sprintf(", the last %d of %d lines", len(l.tail), l.left+len(l.tail))
 		}
-		fmt.Fprintf(&p.buf, "\n%s\n", p.paint("1", p.clean(title)+":"))
+		fmt.Fprintf(&p.buf, "\n%s\n", p.paint("1", p.Clean(title)+":"))
 		of := ""
 		for _, text := range l.tail {
 			if text.object != of {

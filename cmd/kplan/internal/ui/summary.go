@@ -22,12 +22,12 @@ func summarize(w io.Writer, x *runner.Execution, o Options) {
 	if manyClusters(x) {
 		rows[0] = slices.Insert(rows[0], 2, "CLUSTER")
 		for i, s := range x.Steps() {
-			rows[i+1] = slices.Insert(rows[i+1], 2, o.clean(clusterOf(s)))
+			rows[i+1] = slices.Insert(rows[i+1], 2, o.Clean(clusterOf(s)))
 		}
 	}
 	fmt.Fprintln(w)
 	table(w, rows, o)
-	fmt.Fprintf(w, "\nplan %s %s in %s: %s\n", o.clean(x.Plan()), o.paint(colours[x.State()], string(x.State())), brief(x.Elapsed()), counts(x))
+	fmt.Fprintf(w, "\nplan %s %s in %s: %s\n", o.Clean(x.Plan()), o.paint(colours[x.State()], string(x.State())), brief(x.Elapsed()), counts(x))
 	for _, s := range x.Failed() {
 		Problem(w, o, fmt.Sprintf("step %q: %s", s.Name, s.Error), s.Hint)
 	}
@@ -45,7 +45,7 @@ func row(x *runner.Execution, s *runner.Step, o Options) []string {
 	if s.Revision > 0 {
 		revision = fmt.Sprint(s.Revision)
 	}
-	return []string{o.clean(s.Name), string(s.State), attempt, revision, took, o.clean(note(x, s))}
+	return []string{o.Clean(s.Name), string(s.State), attempt, revision, took, o.Clean(note(x, s))}
 }
 
 // manyClusters tells whether the steps of a run work on more than one cluster.

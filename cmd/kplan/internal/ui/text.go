@@ -16,9 +16,9 @@ func Clean(s string) string { return clean.Text(s) }
 
 // Problem writes an error and what to do about it, as every command does.
 func Problem(w io.Writer, o Options, text, hint string) {
-	fmt.Fprintf(w, "%s %s\n", o.paint("31;1", "error:"), indent(o.clean(text), "  "))
+	fmt.Fprintf(w, "%s %s\n", o.paint("31;1", "error:"), indent(o.Clean(text), "  "))
 	if hint != "" {
-		fmt.Fprintf(w, "%s %s\n", o.paint("36", "hint:"), indent(o.clean(hint), "  "))
+		fmt.Fprintf(w, "%s %s\n", o.paint("36", "hint:"), indent(o.Clean(hint), "  "))
 	}
 }
 

@@ -28,8 +28,8 @@ type Options struct {
 	Root string
 }
 
-// clean is Clean for where the output goes.
-func (o Options) clean(s string) string {
+// Clean is the function Clean, for where the output goes.
+func (o Options) Clean(s string) string {
 	if s = Clean(s); o.Actions {
 		s = actions.Inert(s)
 	}
@@ -69,7 +69,7 @@ type quiet struct {
 
 func (q *quiet) Observe(e runner.Event) {
 	if e.Type == runner.TypeCancel {
-		fmt.Fprintln(q.out, q.clean(stopNotice(e)))
+		fmt.Fprintln(q.out, q.Clean(stopNotice(e)))
 	}
 }
 
