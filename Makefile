@@ -36,7 +36,7 @@ endif
 demo-env = KUBECONFIG=$(if $(OWN),$(OWN),$$($(LAB) kubeconfig --name demo --path))
 
 .PHONY: test
-test: $(LAB) tmux ## Run all tests: unit tests, and end-to-end tests on labs
+test: $(LAB) tmux browser ## Run all tests: unit tests, and end-to-end tests on labs
 ifeq ($(OWN),)
 	@$(say) 'starting two Kubernetes clusters for the tests; the first time builds them, some minutes'
 	trap 'for n in test test-cp test-match test-restart test-region; do $(LAB) down --name $$n; done' EXIT; \
@@ -57,6 +57,13 @@ tmux: ## Install tmux, in which tests drive the display (Debian or Ubuntu as roo
 	@command -v tmux >/dev/null || { $(say) 'installing tmux'; \
 	apt-get install -qy --no-install-recommends tmux || { apt-get update -q && apt-get install -qy --no-install-recommends tmux; }; } || \
 	$(say) 'without tmux the tests of the display are left out'
+
+.PHONY: browser
+browser: ## Install Chromium, in which tests open the HTML report (Debian or Ubuntu as root)
+	@command -v chromium >/dev/null || { $(say) 'installing chromium'; \
+	apt-get install -qy --no-install-recommends chromium fonts-dejavu-core || \
+	{ apt-get update -q && apt-get install -qy --no-install-recommends chromium fonts-dejavu-core; }; } || \
+	$(say) 'without chromium the tests of the HTML report in a browser are left out'
 
 .PHONY: build
 build: $(KPLAN) $(LAB) ## Build kplan and the lab's command

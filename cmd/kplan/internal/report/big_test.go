@@ -3,6 +3,8 @@ package report
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
@@ -17,12 +19,10 @@ var errBig = errors.New("release stack-7: timed out waiting for the condition: D
 func bigRun(n int) *timeline.Timeline {
 	const lanes = 40 // steps at once
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	t := &timeline.Timeline{}
-	seq := 0
+	var events []runner.Event
 	tell := func(after time.Duration, e runner.Event) {
-		seq++
-		e.Seq, e.Time = seq, start.Add(after)
-		t.Apply(e)
+		e.Time = start.Add(after)
+		events = append(events, e)
 	}
 	infos := make([]runner.StepInfo, n)
 	for i := range infos {
@@ -65,8 +65,44 @@ func bigRun(n int) *timeline.Timeline {
 			done.State, done.Error, done.Hint = runner.StateFailed, errBig.Error(), "look at the pods of the Deployment: kubectl describe"
 		}
 		step(6*time.Second, done)
-		end = at + 6*time.Second
+		end = max(end, at+6*time.Second)
 	}
+	slices.SortStableFunc(events, func(a, b runner.Event) int { return a.Time.Compare(b.Time) })
 	tell(end, runner.Event{Type: runner.TypeDone, State: runner.StateFailed})
-	return t
+	return fold(events)
+}
+
+// tangledRun is a run of n steps that need each other in many ways.
+func tangledRun(n int) *timeline.Timeline {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	random := rand.New(rand.NewPCG(1, 2))
+	first := runner.Event{Time: start, Type: runner.TypePlan, Plan: "platform", Message: "context prod, https://192.0.2.1:6443"}
+	words := []string{"cert-manager", "ingress", "external-secrets", "monitoring", "grafana", "policies", "database-operator", "queue", "login", "shop"}
+	ends := make([]time.Duration, n)
+	events := []runner.Event{}
+	tell := func(at time.Duration, step string, e runner.Event) {
+		e.Time, e.Step = start.Add(at), step
+		events = append(events, e)
+	}
+	for i := range n {
+		s := runner.StepInfo{Name: fmt.Sprintf("%s-%d", words[i%len(words)], i/len(words)), Kind: "helm", File: "plan.yaml", Line: 10 + 7*i}
+		begin := time.Duration(0)
+		for range min(i, random.IntN(4)) {
+			k := random.IntN(i)
+			if name := first.Steps[k].Name; !slices.Contains(s.Needs, name) {
+				s.Needs = append(s.Needs, name)
+				begin = max(begin, ends[k])
+			}
+		}
+		if i == n-1 {
+			s.Name, s.Finally, s.Needs, begin = "report", true, nil, slices.Max(ends)
+		}
+		first.Steps = append(first.Steps, s)
+		ends[i] = begin + time.Duration(2+random.IntN(30))*time.Second
+		tell(begin, s.Name, runner.Event{Type: runner.TypeState, State: runner.StateRunning, Attempt: 1, Attempts: 1})
+		tell(ends[i], s.Name, runner.Event{Type: runner.TypeState, State: runner.StateSucceeded, Attempt: 1, Attempts: 1})
+	}
+	slices.SortStableFunc(events, func(a, b runner.Event) int { return a.Time.Compare(b.Time) })
+	events = append(append([]runner.Event{first}, events...), runner.Event{Time: start.Add(slices.Max(ends)), Type: runner.TypeDone, State: runner.StateSucceeded})
+	return fold(events)
 }

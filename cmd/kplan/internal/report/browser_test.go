@@ -180,15 +180,29 @@ func (b *browser) eval(script string, value any) {
 	}
 }
 
-// open loads a file and waits until it is drawn. It gives how long that took, by
-// the browser's clock.
-func (b *browser) open(file string) time.Duration {
+// open loads a file and waits until it is drawn. It gives how long that took by
+// the clock, and how much work it was: CPU time of the page's main thread, which
+// other programs do not lengthen.
+func (b *browser) open(file string) (took, work time.Duration) {
 	b.t.Helper()
+	b.call("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil)
 	b.call("Page.navigate", map[string]any{"url": "file://" + file}, nil)
 	b.until("the page to load", func(a answer) bool { return a.Method == "Page.loadEventFired" })
 	var ms float64
 	b.eval("new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))", &ms)
-	return time.Duration(ms * float64(time.Millisecond))
+	var r struct {
+		Metrics []struct {
+			Name  string
+			Value float64
+		}
+	}
+	b.call("Performance.getMetrics", nil, &r)
+	metrics := map[string]float64{}
+	for _, m := range r.Metrics {
+		metrics[m.Name] = m.Value
+	}
+	b.call("Performance.disable", nil, nil)
+	return time.Duration(ms * float64(time.Millisecond)), time.Duration(metrics["TaskDuration"] * float64(time.Second))
 }
 
 // size sets the size of the window, in pixels.
@@ -213,10 +227,22 @@ func (b *browser) shoot(name string) {
 	var width, height int
 	b.eval("innerWidth", &width)
 	b.eval("document.documentElement.scrollHeight", &height)
-	b.size(width, height) // what is out of sight is not drawn
+	b.size(width, min(height, 5000)) // what is out of sight is not drawn
 	b.call("Page.captureScreenshot", map[string]any{"format": "png"}, &r)
 	png, err := base64.StdEncoding.DecodeString(r.Data)
 	require.NoError(b.t, err)
 	require.NoError(b.t, os.MkdirAll(*screenshots, 0o755))
 	require.NoError(b.t, os.WriteFile(filepath.Join(*screenshots, name+".png"), png, 0o644))
+}
+
+// key presses a key, which types text.
+func (b *browser) key(key, text string) {
+	b.t.Helper()
+	for _, typ := range []string{"keyDown", "keyUp"} {
+		e := map[string]any{"type": typ, "key": key}
+		if text != "" && typ == "keyDown" {
+			e["text"] = text
+		}
+		b.call("Input.dispatchKeyEvent", e, nil)
+	}
 }

@@ -158,7 +158,7 @@ func TestMarkdownLimit(t *testing.T) {
 		require.LessOrEqual(t, len(got), limit)
 		require.True(t, utf8.Valid(got))
 		if len(whole) > limit {
-			require.Contains(t, string(got), "more that")
+			require.Contains(t, string(got), "more st")
 			require.Greater(t, len(got), limit/2, "what room there is is used")
 		}
 	}

@@ -7,11 +7,10 @@ import (
 	"encoding/base64"
 	"html/template"
 	"io"
-	"strconv"
+	"regexp"
 	"strings"
 	"time"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -23,10 +22,12 @@ const (
 	htmlLog        = 8 << 10
 	htmlLogs       = 6 << 20 // of all steps
 	htmlObjects    = 200     // of a step
+	htmlAllObjects = 4000    // of all steps
 	htmlHolds      = 300     // of a webhook
 	htmlHoldRows   = 8       // of a webhook that are drawn one by one
 	htmlBars       = 400     // in one row
 	htmlFailures   = 20      // failed steps that are told of first
+	htmlSame       = 30      // others with the same cause as one of them
 	htmlLogEnd     = 15      // lines of the log of each of them
 )
 
@@ -40,8 +41,15 @@ var (
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 		"join": strings.Join, "count": ui.Count,
-	}).Parse(pageText))
+	}).Parse(dense(pageText)))
 )
+
+// dense takes the ends of lines out of the templates that the page has once for each
+// step: between tags, a browser would make a node of each.
+func dense(text string) string {
+	once, each, _ := strings.Cut(text, "{{/* for each step */}}")
+	return once + regexp.MustCompile(`\n *`).ReplaceAllString(each, "")
+}
 
 // htmlPage is what the page's template draws: texts that were cleaned, and
 // numbers for styles. html/template escapes them for where they stand.
@@ -55,7 +63,7 @@ type htmlPage struct {
 	State                                                           runner.State
 	Start, End                                                      moment
 	Counts                                                          []htmlCount
-	Failures                                                        []*htmlStep
+	Failures                                                        []htmlFailure
 	MoreFailures                                                    int
 	Critical                                                        []htmlLink
 	Axis                                                            axis
@@ -85,7 +93,14 @@ type htmlLink struct {
 	Text  string // beside the name
 }
 
-type htmlNotice struct{ At, Word, Text string }
+type htmlNotice struct{ At, Text string }
+
+// htmlFailure is a step that failed, and others with the same cause.
+type htmlFailure struct {
+	*htmlStep
+	Same     []htmlLink
+	MoreSame int
+}
 
 // htmlStep is a step with its details.
 type htmlStep struct {
@@ -152,22 +167,16 @@ func (r *run) page() *htmlPage {
 	}
 	p.Counts = r.counts()
 	links := r.links()
-	logs := r.logs()
 	for i, s := range r.Steps() {
 		h := r.htmlStep(i, s, links)
-		h.Log = logs[i]
 		p.Steps = append(p.Steps, h)
 		p.Rows = append(p.Rows, r.row(h, s))
-		if s.State != runner.StateFailed {
-			continue
-		}
-		if len(p.Failures) < htmlFailures {
-			h.LogEnd = lastLines(h.Log, htmlLogEnd)
-			p.Failures = append(p.Failures, h)
-		} else {
-			p.MoreFailures++
-		}
 	}
+	r.objects(p.Steps)
+	for i, log := range r.logs() {
+		p.Steps[i].Log = log
+	}
+	p.Failures, p.MoreFailures = r.htmlFailures(p.Steps, links)
 	for _, name := range r.critical {
 		if s := r.Step(name); s != nil {
 			l := links[name]
@@ -185,10 +194,31 @@ func (r *run) page() *htmlPage {
 			p.StoppedAt = r.offset(n.Time)
 			continue
 		}
-		p.Notices = append(p.Notices, htmlNotice{r.offset(n.Time), string(n.Type), line(joined(": ", n.Step, n.Text, n.Error))})
+		p.Notices = append(p.Notices, htmlNotice{r.offset(n.Time), line(notice(n))})
 	}
 	p.Environment = r.environment()
 	return p
+}
+
+// htmlFailures are the failed steps that are told of first, and how many are not.
+func (r *run) htmlFailures(steps []*htmlStep, links map[string]htmlLink) (told []htmlFailure, more int) {
+	for _, f := range r.failures() {
+		if len(told) == htmlFailures {
+			more += 1 + len(f.same)
+			continue
+		}
+		h := htmlFailure{htmlStep: steps[links[f.Name].Index]}
+		h.LogEnd = lastLines(h.Log, htmlLogEnd)
+		for _, s := range f.same {
+			if len(h.Same) == htmlSame {
+				h.MoreSame = len(f.same) - htmlSame
+				break
+			}
+			h.Same = append(h.Same, links[s.Name])
+		}
+		told = append(told, h)
+	}
+	return told, more
 }
 
 func (r *run) counts() []htmlCount {
@@ -209,120 +239,6 @@ func (r *run) links() map[string]htmlLink {
 		links[s.Name] = htmlLink{Index: i, Name: line(s.Name)}
 	}
 	return links
-}
-
-// logs are the logs of all steps, by index. Those of failed steps come whole
-// before others get what room is left.
-func (r *run) logs() map[int]string {
-	texts := map[int]string{}
-	room := htmlLogs
-	for _, failed := range []bool{true, false} {
-		for i, s := range r.Steps() {
-			if len(s.Logs) == 0 || (s.State == runner.StateFailed) != failed {
-				continue
-			}
-			limit := htmlLog
-			if failed {
-				limit = htmlFailureLog
-			}
-			if limit = min(limit, room); limit <= 0 {
-				texts[i] = "(" + ui.Count(len(s.Logs)+s.LogsDropped, "log") + " left out here)"
-				continue
-			}
-			texts[i] = r.logText(s, limit)
-			room -= len(texts[i])
-		}
-	}
-	return texts
-}
-
-func (r *run) htmlStep(i int, s *timeline.Step, links map[string]htmlLink) *htmlStep {
-	h := &htmlStep{
-		Index: i, Name: or(line(s.Name), "(no name)"), Kind: line(s.Kind), Cluster: line(s.Cluster), Group: line(s.Group),
-		Tags: line(strings.Join(s.Tags, ", ")), State: stateOf(s), Glyph: or(glyphs[s.State], "?"), Finally: s.Finally,
-		Attempt: attempt(s), Took: r.took(s), Held: r.held(s), Note: clean(r.note(s)), Cause: clean(s.Error), Hint: clean(s.Hint), Where: line(where(s)),
-	}
-	for _, name := range r.critical {
-		h.Critical = h.Critical || name == s.Name
-	}
-	if !s.Started.IsZero() {
-		h.Started = r.offset(s.Started)
-	}
-	if !s.Ended.IsZero() {
-		h.Ended = r.offset(s.Ended)
-	}
-	if s.TimeoutSeconds > 0 {
-		h.Timeout = ui.Brief(time.Duration(s.TimeoutSeconds * float64(time.Second)))
-	}
-	if s.Revision > 0 {
-		h.Revision = strconv.Itoa(s.Revision)
-	}
-	for _, name := range s.Needs {
-		l, ok := links[name]
-		if !ok {
-			l = htmlLink{Index: -1, Name: line(name)}
-		}
-		l.Text = string(s.NeedsOn[name])
-		h.Needs = append(h.Needs, l)
-	}
-	const most = 50
-	for n, name := range r.blocks[s.Name] {
-		if n == most {
-			h.MoreBlocks = len(r.blocks[s.Name]) - most
-			break
-		}
-		h.Blocks = append(h.Blocks, links[name])
-	}
-	for _, g := range r.x.Guards() {
-		if g.Step == s.Name {
-			h.Guards = append(h.Guards, line(g.String()))
-		}
-	}
-	r.history(h, s)
-	return h
-}
-
-// history fills in what happened to a step.
-func (r *run) history(h *htmlStep, s *timeline.Step) {
-	for _, w := range s.Webhooks {
-		l := htmlLadder{Name: line(w.Name), Service: line(w.Service)}
-		for _, rung := range ladder(w) {
-			l.Rungs = append(l.Rungs, htmlRung{Name: line(rung.Name), State: word(rung.State), Glyph: stands[rung.State], Cause: clean(rung.Cause), Words: line(rung.Explanation)})
-		}
-		h.Ladders = append(h.Ladders, l)
-	}
-	if len(s.Attempts) > 1 {
-		for _, a := range s.Attempts {
-			h.Attempts = append(h.Attempts, r.attempt(a))
-		}
-	}
-	for _, n := range s.Notes {
-		h.Notes = append(h.Notes, htmlNotice{At: r.offset(n.Time), Text: clean(n.Text)})
-	}
-	for i, o := range s.Objects {
-		if i == htmlObjects {
-			h.MoreObjects = len(s.Objects) - htmlObjects
-			break
-		}
-		h.Objects = append(h.Objects, htmlObject{line(o.Name), clean(o.Text), r.offset(o.Last)})
-	}
-	for _, x := range s.Holds {
-		h.Holds = append(h.Holds, htmlSum{line(holder(x)), ui.Count(x.Requests, "request"), ui.Brief(x.Longest), ui.Brief(x.Total), clean(x.Cause), line(x.Explanation)})
-	}
-	for _, o := range outputs(s) {
-		h.Outputs = append(h.Outputs, pair{line(o.Name), clean(o.Value)})
-	}
-}
-
-func (r *run) attempt(a timeline.Attempt) htmlAttempt {
-	to, came := a.To, line(string(a.State))
-	if to.IsZero() {
-		to, came = r.end, "at work"
-	}
-	if a.State == runner.StateRetrying {
-		came = "failed, to be tried again"
-	}
-	return htmlAttempt{a.N, r.offset(a.From), ui.Brief(to.Sub(a.From)), came, clean(a.Error), clean(a.Hint), a.State}
 }
 
 func (r *run) environment() []pair {

@@ -166,7 +166,7 @@ func (r *run) arrows(steps []*htmlStep, levels []int) *htmlGraph {
 		y := int(v.y)
 		g.Nodes = append(g.Nodes, graphNode{
 			htmlStep: steps[i], X: v.level*(nodeWidth+columnGap) + 2, Y: y,
-			Label: shorten(steps[i].Name, nodeLetters), Text: joined(" · ", string(steps[i].State), steps[i].Took),
+			Label: shorten(steps[i].Name, nodeLetters), Text: shorten(joined(" · ", string(steps[i].State), steps[i].Took), nodeLetters+6),
 		})
 		g.Height = max(g.Height, y+nodeHeight+4)
 	}

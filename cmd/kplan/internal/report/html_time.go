@@ -61,8 +61,10 @@ func tickText(d time.Duration) string {
 	case d < time.Minute:
 		return fmt.Sprintf("%gs", d.Seconds())
 	}
-	s := d.String()
-	s = strings.TrimSuffix(s, "0s")
+	s := d.String() // 1h30m0s
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
 	if strings.HasSuffix(s, "h0m") {
 		s = strings.TrimSuffix(s, "0m")
 	}

@@ -29,6 +29,7 @@ const (
 func MarkdownOf(t *timeline.Timeline, m Meta, limit int) []byte {
 	p := &page{run: newRun(t, m), limit: limit}
 	p.head()
+	p.orders()
 	p.failures()
 	p.table("Steps", p.stepHead(), p.stepRows(), "step")
 	p.table("Webhooks", []string{"webhook", "service", "held", "longest", "in all", "stood at last"}, p.webhookRows(), "webhook")
@@ -96,34 +97,47 @@ func (p *page) head() {
 	}
 }
 
+// orders tells what somebody ordered who watched the run.
+func (p *page) orders() {
+	for _, n := range p.Notices() {
+		if n.Type != runner.TypeCancel {
+			p.add(fmt.Sprintf("\n- %s %s\n", p.offset(n.Time), escape(cut(line(notice(n)), markdownCell))))
+		}
+	}
+}
+
 func (p *page) failures() {
-	failed := p.x.Failed()
-	if len(failed) == 0 {
+	all := p.run.failures()
+	if len(all) == 0 {
 		return
 	}
 	p.add("\n### What failed\n")
-	for i, f := range failed {
-		if i == markdownFailures || !p.add(p.failure(p.Step(f.Name))) {
-			fmt.Fprintf(p, "\n… and %s more that failed.\n", ui.Count(len(failed)-i, "step"))
+	for i, f := range all {
+		if i == markdownFailures || !p.add(p.failure(f)) {
+			more := 0
+			for _, f := range all[i:] {
+				more += 1 + len(f.same)
+			}
+			fmt.Fprintf(p, "\n… and %s that failed.\n", ui.Count(more, "more step"))
 			return
 		}
 	}
 }
 
-func (p *page) failure(s *timeline.Step) string {
+func (p *page) failure(s *failure) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n#### %s %s\n\n", glyphs[s.State], span(s.Name, "step"))
 	if s.Attempt > 0 {
-		fmt.Fprintf(&b, "Failed after %s, attempt %s.", p.took(s), attempt(s))
-		if s.Message != "" {
-			b.WriteString(" " + escape(cut(line(s.Message), markdownCell)))
+		fmt.Fprintf(&b, "Failed after %s, attempt %s", p.took(s.Step), attempt(s.Step))
+		if at := where(s.Step); at != "" {
+			fmt.Fprintf(&b, ", at %s", escape(cut(line(at), markdownCell)))
 		}
-		if at := where(s); at != "" {
-			fmt.Fprintf(&b, " %s", escape(cut(line(at), markdownCell)))
-		}
-		b.WriteString("\n\n")
+		b.WriteString(".\n\n")
 	}
 	b.WriteString(fence(cut(clean(s.Error), markdownCause)))
+	if s.Message != "" {
+		fmt.Fprintf(&b, "\n%s\n", escape(cut(line(s.Message), markdownCell)))
+	}
 	if s.Hint != "" {
 		fmt.Fprintf(&b, "\n**Hint:** %s\n", escape(cut(line(s.Hint), markdownCause)))
 	}
@@ -139,7 +153,14 @@ func (p *page) failure(s *timeline.Step) string {
 	if blocks := p.blocks[s.Name]; len(blocks) > 0 {
 		fmt.Fprintf(&b, "\nBlocks %s.\n", escape(cut(line(and(blocks, 10)), markdownCause)))
 	}
-	if log := lastLines(p.logText(s, markdownLogBytes), markdownLogLines); log != "" {
+	if len(s.same) > 0 {
+		names := make([]string, len(s.same))
+		for i, other := range s.same {
+			names[i] = other.Name
+		}
+		fmt.Fprintf(&b, "\nThe same cause failed %s.\n", escape(cut(line(and(names, 30)), markdownCause)))
+	}
+	if log := lastLines(p.logText(s.Step, markdownLogBytes), markdownLogLines); log != "" {
 		fmt.Fprintf(&b, "\n<details><summary>Log</summary>\n\n%s\n</details>\n", fence(log))
 	}
 	return b.String()
@@ -217,7 +238,7 @@ func (p *page) table(name string, head []string, rows [][]string, noun string) {
 			cells[j] = escape(cut(line(cell), markdownCell))
 		}
 		if !p.add("| " + strings.Join(cells, " | ") + " |\n") {
-			fmt.Fprintf(p, "\n… and %s more that have no room here.\n", ui.Count(len(rows)-i, noun))
+			fmt.Fprintf(p, "\n… and %s that have no room here.\n", ui.Count(len(rows)-i, "more "+noun))
 			return
 		}
 	}

@@ -116,6 +116,52 @@ func inWords(cause, explanation string) string {
 	return joined(" ", cause, "(in words: "+explanation+")")
 }
 
+// notice says what was told of the run as a whole.
+func notice(n timeline.Notice) string {
+	switch n.Type {
+	case runner.TypePaused:
+		return "nothing is left to do but what failed: the run waits for orders"
+	case runner.TypeOrder:
+		text := "somebody ordered: " + joined(" ", n.Text, n.Step)
+		if n.Error != "" {
+			text += " (refused: " + n.Error + ")"
+		}
+		return text
+	default:
+		return joined(": ", n.Error, n.Text)
+	}
+}
+
+// failure is a step that failed, and others that did so for the same cause, as
+// the steps that one for_each makes tend to.
+type failure struct {
+	*timeline.Step
+	same []*timeline.Step
+}
+
+// failures are the steps that failed, those with one cause together.
+func (r *run) failures() []*failure {
+	var all []*failure
+	known := map[string]*failure{}
+	for _, s := range r.Steps() {
+		if s.State != runner.StateFailed {
+			continue
+		}
+		cause := []string{s.Error, s.Hint}
+		for _, w := range s.Webhooks {
+			cause = append(cause, w.Name, w.Rung, w.State, w.Cause)
+		}
+		key := strings.Join(cause, "\x00")
+		if f := known[key]; f != nil {
+			f.same = append(f.same, s)
+			continue
+		}
+		known[key] = &failure{Step: s}
+		all = append(all, known[key])
+	}
+	return all
+}
+
 // note says what a step achieved, or why it did not run.
 func (r *run) note(s *timeline.Step) string {
 	if s.State == runner.StateBlocked {

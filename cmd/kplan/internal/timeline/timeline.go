@@ -50,7 +50,8 @@ type Timeline struct {
 	now     time.Time // of the latest event, never going back
 }
 
-// Notice is something that was told of the run as a whole.
+// Notice is something that was told of the run as a whole: that it was stopped or
+// paused, or an order of somebody who watched it.
 type Notice struct {
 	Time time.Time
 	Type runner.Type
@@ -79,7 +80,7 @@ func (t *Timeline) Apply(e runner.Event) {
 	switch e.Type {
 	case runner.TypeDone:
 		t.end()
-	case runner.TypeCancel:
+	case runner.TypeCancel, runner.TypeOrder, runner.TypePaused:
 		t.note(e)
 	case runner.TypeGuards, runner.TypePlan:
 	default:
