@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/runner"
@@ -22,6 +23,8 @@ type replayOptions struct {
 	*app
 	progress string
 	speed    float64
+	wanted   *[]string // values of --report
+	shows    bool      // whether it was asked how to show it
 }
 
 func newReplay(a *app) *cobra.Command {
@@ -32,11 +35,13 @@ func newReplay(a *app) *cobra.Command {
 		Long: `Show a run that kplan run --record wrote, without a cluster.
 
 On a terminal the display plays it as its time passed: p pauses, + and - change the speed, q leaves. Elsewhere it is written at once, as
---progress says. A record that ends early, because kplan was killed, is shown as far as it goes.`,
+--progress says. A record that ends early, because kplan was killed, is shown as far as it goes.
+With --report it writes reports, and shows the run only if --progress or --speed is given too.`,
 		Example: `  kplan run plan.yaml --record run.jsonl
   kplan replay run.jsonl --speed 8
   kplan replay run.jsonl --speed 0
-  kplan replay run.jsonl --progress plain | less`,
+  kplan replay run.jsonl --progress plain | less
+  kplan replay run.jsonl --report html=run.html`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("name one record: kplan replay RUN.jsonl")
@@ -49,9 +54,13 @@ On a terminal the display plays it as its time passed: p pauses, + and - change 
 			}
 			return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return o.replay(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.shows = cmd.Flags().Changed("progress") || cmd.Flags().Changed("speed")
+			return o.replay(cmd.Context(), args[0])
+		},
 	}
 	addProgress(cmd, &o.progress)
+	o.wanted = addReports(cmd)
 	cmd.Flags().Float64Var(&o.speed, "speed", 1, "on a terminal, play it so many times as fast as it was; 0 shows its end at once")
 	return cmd
 }
@@ -64,9 +73,22 @@ func (o *replayOptions) replay(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	reports, err := parseReports(*o.wanted)
+	if err != nil {
+		return err
+	}
+	if err := spareReports(reports, map[string]string{path: "the record"}); err != nil {
+		return err
+	}
 	events, err := readRecord(path)
 	if err != nil {
 		return &usageError{err: err, hint: "kplan run --record FILE writes such a file"}
+	}
+	if len(reports) > 0 {
+		r := &reporter{files: reports, meta: report.Meta{Version: readBuild().Version, Record: path}}
+		if err := r.again(events); err != nil || !o.shows {
+			return err
+		}
 	}
 	if mode != ui.TTY {
 		return ui.Play(o.stderr, mode, o.options(o.stderr), events)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -134,7 +133,6 @@ func (r *reporter) Close() error {
 	if r.timeline.Execution().State() == "" {
 		return nil
 	}
-	r.meta.Now = time.Now()
 	var all error
 	for _, f := range r.files {
 		if err := r.write(f); err != nil {
@@ -150,6 +148,14 @@ func (r *reporter) write(f reportFile) error {
 		return err
 	}
 	return writeWhole(f.path, b.Bytes())
+}
+
+// again writes the reports of a recorded run.
+func (r *reporter) again(events []runner.Event) error {
+	for _, e := range events {
+		r.Observe(e)
+	}
+	return r.Close()
 }
 
 // writeWhole writes a file so that nobody sees half of it: whoever stops kplan

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/actions"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
@@ -68,7 +67,7 @@ func (s *summarized) write() error {
 	if room < leastSummary {
 		return errors.New("GITHUB_STEP_SUMMARY: what others wrote leaves no room in its 1 MiB")
 	}
-	meta := report.Meta{Version: readBuild().Version, Now: time.Now()}
+	meta := report.Meta{Version: readBuild().Version}
 	for _, step := range s.timeline.Execution().Steps() {
 		if meta.PlanFile = step.File; meta.PlanFile != "" {
 			break

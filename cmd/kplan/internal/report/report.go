@@ -10,7 +10,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 )
@@ -57,7 +56,8 @@ func ParseKind(s string) (Kind, error) {
 	return "", fmt.Errorf("there is no report kind %q, only %s", s, strings.Join(names, ", "))
 }
 
-// Meta is what a report says besides the run. All of it may be empty.
+// Meta is what a report says besides the run. All of it may be empty. A run that
+// goes on is told of as it stood at its latest event.
 type Meta struct {
 	// Version is that of the kplan that writes the report.
 	Version string
@@ -65,9 +65,6 @@ type Meta struct {
 	PlanFile string
 	// Record is the file of events that the run was read from; "" when kplan ran it.
 	Record string
-	// Now is the time to take for the end of a run that goes on; zero takes that
-	// of the latest event.
-	Now time.Time
 }
 
 // Write writes the report of a kind. It returns the first error of writing.

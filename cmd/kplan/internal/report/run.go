@@ -27,7 +27,7 @@ type run struct {
 
 func newRun(t *timeline.Timeline, m Meta) *run {
 	r := &run{
-		Timeline: t, meta: m, x: t.Execution(), end: t.End(m.Now), critical: t.Critical(m.Now),
+		Timeline: t, meta: m, x: t.Execution(), end: t.End(time.Time{}), critical: t.Critical(time.Time{}),
 		lanes: map[string][]*timeline.Lane{}, blocks: map[string][]string{},
 	}
 	for _, l := range t.Webhooks() {
