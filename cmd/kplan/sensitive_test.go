@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,24 @@ func (l leak) Run(_ context.Context, r runner.Reporter) error {
 	return runner.WithHint(fmt.Errorf("cannot log in with %q: %w", l.secret, errors.New(encoded)), "try "+l.secret)
 }
 
+// sharedBuffer takes what progress and log write side by side, as a file does.
+type sharedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *sharedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *sharedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
 // Whatever a step says, a sensitive value is in no output of a run: progress,
 // record, summary, log and final error.
 func TestRunHidesSecrets(t *testing.T) {
@@ -46,7 +65,7 @@ steps:
 `), 0o600))
 	for _, progress := range []string{"plain", "json", "quiet"} {
 		for _, output := range []format{formatNone, formatJSON, formatYAML} {
-			var stdout, stderr bytes.Buffer
+			var stdout, stderr sharedBuffer
 			a := newApp("kplan", strings.NewReader(""), &stdout, &stderr)
 			a.verbosity = 7
 			a.logging()
