@@ -48,7 +48,7 @@ func runKOF(t *testing.T, lab *labtest.Lab) {
 			roll(t, lab, region)
 			in := lab1(layout.vars)
 			in.Set = []string{"mothership=" + config.CurrentContext}
-			runPlan(t, lab, layout.file, in, "kof")
+			runPlan(t, lab, layout.file, in) // roll takes the namespace away, after Flux's releases in it
 			requireRules(t, region)
 		})
 	}
@@ -110,6 +110,7 @@ func roll(t *testing.T, lab, region *labtest.Lab) {
 			uninstall(t, lab, name, "kof")
 		}
 		gone(t, region, "kof")
+		gone(t, lab, "kof")
 		for _, gvr := range []schema.GroupVersionResource{deployments, credentials} {
 			for _, name := range []string{"regional", "child"} {
 				err := mothership.Resource(gvr).Namespace("kcm-system").Delete(context.Background(), name, metav1.DeleteOptions{})

@@ -81,7 +81,9 @@ func runPlan(t *testing.T, lab *labtest.Lab, file string, in plan.Inputs, namesp
 	defer s.Close()
 
 	r := runner.Runner{Resolve: s.Resolve}
-	x, err := r.Run(t.Context(), p)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 3*patience, errors.New("the example takes too long"))
+	defer cancel()
+	x, err := r.Run(ctx, p)
 
 	require.NoError(t, err)
 	require.Len(t, x.Steps(), len(p.Steps))

@@ -33,7 +33,7 @@ func TestWebhookStepWaitsForAnswers(t *testing.T) {
     chart: CHARTS/race
     release: NS
     namespace: NS
-    values: {listenDelay: 4s, operator: {lyingHealth: true}, guarded: {gadgets: 0, widgets: 0}}
+    values: {listenDelay: 8s, operator: {lyingHealth: true}, guarded: {gadgets: 0, widgets: 0}}
 - name: gate
   needs: [operator]
   timeout: 1m
