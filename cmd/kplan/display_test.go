@@ -152,7 +152,7 @@ func TestDisplayLeft(t *testing.T) {
 	s := watch(t, lab, ns, stuck, "")
 	s.shows("running   never")
 	s.press("q")
-	s.shows("never  running    still running")
+	s.shows("the run goes on; ^C stops it", "never  running    still running")
 	s.press("C-c")
 	s.shows("nothing new starts", "never  cancelled  stopped at work", "clean  running    attempt 1/1")
 	makeMap(t, lab, ns, "clean")
@@ -199,7 +199,9 @@ func TestReplayScreens(t *testing.T) {
 				s := newTerminal(t, size[0], size[1], fmt.Sprintf(guardedScript, "kplan replay --speed 0 "+record))
 				var got strings.Builder
 				for key, mark := range []string{"[1 steps]", "[2 time", "[3 ", "[4 log]"} {
-					s.press(fmt.Sprint(key + 1))
+					if key > 0 { // it begins with the first
+						s.press(fmt.Sprint(key + 1))
+					}
 					screen := s.shows(mark)
 					lines := strings.SplitAfter(screen, "\n")
 					if size[1] >= 16 { // the first line has the version of this build

@@ -61,6 +61,7 @@ func (m *Model) detail(s *timeline.Step) []string {
 		b.text("result", pen.Plain, s.Message)
 	}
 	b.fault(s)
+	b.next(s)
 	for _, lane := range m.lanesOf(s) {
 		if asked || !s.State.Good() {
 			b.lane(lane, s)
@@ -70,7 +71,6 @@ func (m *Model) detail(s *timeline.Step) []string {
 		b.attempts(s)
 	}
 	b.tail(s)
-	b.next(s)
 	return b.lines
 }
 
@@ -131,7 +131,7 @@ func (b *block) fault(s *timeline.Step) {
 	b.text("cause", pen.Bad, s.Error)
 	b.text("hint", pen.Accent, s.Hint)
 	if s.State == runner.StateFailed && s.Message != "" && s.Message != s.Error {
-		b.text("", pen.Dim, s.Message)
+		b.text("note", pen.Dim, s.Message)
 	}
 }
 

@@ -107,9 +107,13 @@ func (d *Display) draw() {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.closed {
-		d.Aside.Speak()
+	if d.closed {
+		return
 	}
+	if d.screen.crash == nil && d.screen.m.stops < 2 && !d.screen.m.Ended() {
+		fmt.Fprintln(d.Out, "the display is closed and the run goes on; ^C stops it")
+	}
+	d.Aside.Speak()
 }
 
 // Observe implements runner.Observer.
@@ -156,6 +160,9 @@ func (d *Display) Close() error {
 // Release gives the terminal back at once, whatever is left to be shown. After
 // Close it does nothing.
 func (d *Display) Release() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
 	d.program.Quit()
 	<-d.gone
 }

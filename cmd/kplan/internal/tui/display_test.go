@@ -116,6 +116,7 @@ func TestLeaving(t *testing.T) {
 	out := <-all
 	requireRestored(t, out)
 	rest := out[strings.LastIndex(out, "\x1b[?1049l"):]
+	require.Contains(t, rest, "the run goes on; ^C stops it\n")
 	require.Contains(t, rest, "stale        failed     after 32s")
 	require.Contains(t, rest, "plan failure failed in 33s")
 }

@@ -57,8 +57,15 @@ func (b *block) lane(l *timeline.Lane, s *timeline.Step) {
 	b.ladder(ladder)
 	if r, ok := lowest(ladder); ok {
 		ink, _ := b.m.rungSign(r.State)
-		text := fmt.Sprintf("%s for %s: %s", r.State, ui.Brief(b.m.now.Sub(r.From)), r.Cause)
-		b.text(r.Name, ink, strings.TrimSuffix(text, ": "))
+		text := fmt.Sprintf("%s for %s", r.State, ui.Brief(b.m.now.Sub(r.From)))
+		known := s != nil && r.Cause != "" && strings.Contains(s.Error, r.Cause)
+		if !known {
+			text = joined(": ", text, r.Cause)
+		}
+		b.text(r.Name, ink, text)
+		if !known {
+			b.text("means", pen.Plain, r.Explanation)
+		}
 	}
 	b.requests(l, s)
 }
@@ -134,9 +141,16 @@ func (b *block) requests(l *timeline.Lane, s *timeline.Step) {
 				text += fmt.Sprintf(" and %d more", now-1)
 			}
 		}
+		if failed > 0 {
+			text += fmt.Sprintf("; %d given up", failed)
+		}
 		b.text("holds", pen.Wait, text)
-		if r, ok := lowest(l.Ladder()); last.Cause != "" && (!ok || r.Cause != last.Cause) {
+		r, ok := lowest(l.Ladder())
+		if last.Cause != "" && (!ok || r.Cause != last.Cause) {
 			b.text("", pen.Dim, "last answer: "+last.Cause)
+		}
+		if r.Explanation == "" {
+			b.text("means", pen.Plain, last.Explanation)
 		}
 	case all > 0:
 		text := fmt.Sprintf("%s, longest %s, %s", ui.Count(all, "request"), ui.Brief(longest), ui.Count(sends, "send"))

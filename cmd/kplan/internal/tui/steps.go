@@ -70,20 +70,25 @@ func (m *Model) stepFocus() string {
 	return best
 }
 
+// fewFailed is how many steps that failed are opened by themselves. Of more, nobody
+// reads all.
+const fewFailed = 16
+
 // opened tells whether what is known of a step is shown below it.
-func (m *Model) opened(s *timeline.Step) bool {
+func (m *Model) opened(s *timeline.Step, failed int) bool {
 	if open, said := m.lists[viewSteps].open[s.Name]; said {
 		return open
 	}
-	return s.State.Active() || s.State == runner.StateRetrying || s.State == runner.StateFailed
+	return s.State.Active() || s.State == runner.StateRetrying || s.State == runner.StateFailed && failed <= fewFailed
 }
 
 func (m *Model) stepItems() []item {
 	steps := m.shown()
 	items := make([]item, len(steps))
+	failed := len(m.run.Execution().Failed())
 	for i, s := range steps {
 		items[i] = item{key: s.Name, head: func(selected bool) string { return m.stepLine(s, selected) }}
-		if m.opened(s) {
+		if m.opened(s, failed) {
 			items[i].more = m.detail(s)
 		}
 	}
@@ -155,7 +160,7 @@ func (m *Model) stepLine(s *timeline.Step, selected bool) string {
 	}
 	l.Number(pen.Dim, attempt, 4).Number(pen.Plain, m.took(s), 6).Put(pen.Plain, " ")
 	noteInk, note := m.note(s)
-	if s.State == runner.StateRunning && m.opened(s) { // it says so below
+	if s.State == runner.StateRunning && m.opened(s, 0) { // it says so below
 		note = ""
 	}
 	return l.Put(noteInk, note).String()
