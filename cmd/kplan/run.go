@@ -44,7 +44,7 @@ func newRun(a *app) *cobra.Command {
 		Long: `Run the steps of a plan, independent ones side by side, until all are done or one failed that the others need.
 
 Progress goes to stderr; with -o a summary of the run goes to stdout. Reports are written when the run is over, also when it failed or was stopped.
---progress auto shows it as fits: github in a workflow of GitHub Actions, plain in other CI systems and without a terminal, else tty.
+--progress auto shows it as fits: github in a workflow of GitHub Actions, plain in other CI systems and without a terminal, else tty: a display in which keys retry steps that failed and skip waits (? tells all).
 The first ^C or SIGTERM starts nothing new and lets requests in flight end; the plan's finally steps run then too. The second aborts at once.
 
 --tags, --skip-tags, --only, --from and --until pick steps; together they pick those that meet all of them. Others are skipped, and those that
@@ -57,6 +57,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --context staging --var-file staging.yaml --set eso_version=0.11.0
   kplan run plan.yaml --tags operators --skip-tags slow
   kplan run plan.yaml --from eso-webhook
+  kplan run plan.yaml --stay
   kplan run plan.yaml --progress plain
   kplan run plan.yaml --progress json --record events.jsonl
   kplan run plan.yaml --report html=run.html --report junit=run.xml
