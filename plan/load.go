@@ -106,7 +106,7 @@ func newChecker(file, dir string) *checker {
 
 // read gives the values of the plan's file.
 func (c *checker) read(src []byte) (root map[string]any, ok bool) {
-	s, tree, ok := readSource(c.plan.File, 0, src, c.faults)
+	s, tree, ok := readSource(c.plan.File, 0, src, planKeys, c.faults)
 	c.src, c.text = s, &Text{s: s}
 	if c.parent != nil {
 		s.private, s.order = false, c.order

@@ -27,6 +27,9 @@ type source struct {
 	src   []byte
 	// starts holds the offset of each line.
 	starts []int
+	// keys says which keys are names, and quoted are those that YAML reads otherwise.
+	keys   keyKind
+	quoted []*yamlv3.Node
 	// root is the document's node; see tree.
 	root *yamlv3.Node
 	// last is where offsetOf ended: many positions may be on one long line.
@@ -52,6 +55,7 @@ func (s *source) tree() *yamlv3.Node {
 		var doc yamlv3.Node
 		if yamlv3.NewDecoder(bytes.NewReader(s.src)).Decode(&doc) == nil {
 			s.root = doc.Content[0]
+			s.nameKeys(s.root)
 		}
 	}
 	return s.root
@@ -62,9 +66,11 @@ func (s *source) tree() *yamlv3.Node {
 // positions come from a second parser, which keeps them. Faults that make the
 // values unusable are reported and ok is false; for duplicate keys the values
 // are given nevertheless.
-func readSource(file string, order int, src []byte, f *faults) (s *source, tree any, ok bool) {
+//
+// Keys that are names are what stands there, whatever YAML takes them for.
+func readSource(file string, order int, src []byte, keys keyKind, f *faults) (s *source, tree any, ok bool) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
-	s = &source{file: file, private: order > 0, order: order, src: src, secrets: f.secrets}
+	s = &source{file: file, private: order > 0, order: order, src: src, keys: keys, secrets: f.secrets}
 	s.index()
 	if !s.checkBytes(f) || !s.parse(f) {
 		s.private = !s.open()
@@ -75,6 +81,8 @@ func readSource(file string, order int, src []byte, f *faults) (s *source, tree 
 		s.private = !s.open()
 		return s, nil, false
 	}
+	text := s.quoteKeys(s.quoted)
+	s.quoted = nil
 	if len(src) > keepNodes {
 		s.root = nil
 	}
@@ -82,7 +90,7 @@ func readSource(file string, order int, src []byte, f *faults) (s *source, tree 
 	if duplicates {
 		convert = yaml.YAMLToJSON // they are reported already, with better positions
 	}
-	doc, err := convert(src)
+	doc, err := convert(text)
 	if err != nil {
 		s.syntaxFault(f, err)
 		return s, nil, false
@@ -199,6 +207,7 @@ func (s *source) parse(f *faults) bool {
 		return false
 	}
 	s.root = doc.Content[0]
+	s.quoted = s.nameKeys(s.root)
 	switch err := d.Decode(&next); {
 	case errors.Is(err, io.EOF):
 	case err != nil:

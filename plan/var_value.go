@@ -123,7 +123,7 @@ func parseUntyped(text string) (any, error) {
 // parseFlow reads YAML with the same care as a file.
 func parseFlow(text string) (any, error) {
 	var f faults
-	_, v, ok := readSource("--set", 0, []byte(text), &f)
+	_, v, ok := readSource("--set", 0, []byte(text), plainKeys, &f)
 	if !ok {
 		if len(f.list) > 0 {
 			return nil, errors.New("the value is not valid YAML: " + f.list[0].Message)

@@ -80,7 +80,7 @@ func (c *checker) giveFile(file string, order int) {
 		c.as(CodeFile).add(&source{file: file, order: order}, Pos{File: file}, "", "", "%s", err)
 		return
 	}
-	s, tree, ok := readSource(file, order, src, c.faults)
+	s, tree, ok := readSource(file, order, src, varKeys, c.faults)
 	if !ok {
 		return
 	}

@@ -1,0 +1,112 @@
+package plan
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+)
+
+// keyKind says which mappings of a file have names for keys that somebody chose.
+// YAML 1.1 reads some of these, such as n, on and 010, as something else, and they
+// would be found under another name than the one that stands there.
+type keyKind int
+
+const (
+	// plainKeys: none. In values of Helm on is true, as Helm has it.
+	plainKeys keyKind = iota
+	// planKeys: those of a plan.
+	planKeys
+	// varKeys: the file itself, whose keys are names of variables.
+	varKeys
+)
+
+// nameKeys makes texts of the keys that are names. The nodes are as if they were
+// quoted, and so are their positions: of the plain ones that are not read as they
+// stand.
+func (s *source) nameKeys(root *yamlv3.Node) (quoted []*yamlv3.Node) {
+	for _, m := range namedMaps(root, s.keys) {
+		for i := 0; i+1 < len(m.Content); i += 2 {
+			k := m.Content[i]
+			if k.Kind != yamlv3.ScalarNode || k.Style != 0 || k.Anchor != "" || k.ShortTag() == "!!merge" || k.ShortTag() == "!!null" {
+				continue
+			}
+			if name, ok := simpleKey(k); ok && name == k.Value {
+				continue
+			}
+			k.Style, k.Tag = yamlv3.DoubleQuotedStyle, "!!str"
+			quoted = append(quoted, k)
+		}
+	}
+	return quoted
+}
+
+// namedMaps gives the mappings whose keys are names.
+func namedMaps(root *yamlv3.Node, kind keyKind) (maps []*yamlv3.Node) {
+	add := func(n *yamlv3.Node) {
+		if n != nil && n.Kind == yamlv3.MappingNode {
+			maps = append(maps, n)
+		}
+	}
+	switch kind {
+	case plainKeys:
+	case varKeys:
+		add(root)
+	case planKeys:
+		add(child(root, "vars"))
+		add(child(root, "clusters"))
+		for _, list := range []*yamlv3.Node{child(root, "steps"), child(root, "finally")} {
+			if list == nil || list.Kind != yamlv3.SequenceNode {
+				continue
+			}
+			for _, step := range list.Content {
+				add(child(step, "outputs"))
+				add(child(step, "for_each"))
+				add(child(child(step, "for_each"), "in"))
+				add(child(child(step, "include"), "vars"))
+				add(child(child(step, "include"), "clusters"))
+			}
+		}
+	}
+	return maps
+}
+
+// child gives the value of a field; nil where there is none. It does not follow
+// aliases: what they mean stands elsewhere, maybe among values of Helm.
+func child(n *yamlv3.Node, name string) *yamlv3.Node {
+	if n == nil || n.Kind != yamlv3.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if k := n.Content[i]; k.Kind == yamlv3.ScalarNode && k.Value == name {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// quoteKeys gives the file with quotes around keys, for a parser that knows
+// nothing of names.
+func (s *source) quoteKeys(keys []*yamlv3.Node) []byte {
+	if len(keys) == 0 {
+		return s.src
+	}
+	at := map[int]int{} // where a key starts, and its length
+	for _, k := range keys {
+		if from := s.offsetOf(s.pos(k)); bytes.HasPrefix(s.src[from:], []byte(k.Value)) {
+			at[from] = len(k.Value)
+		}
+	}
+	out := make([]byte, 0, len(s.src)+2*len(at))
+	last := 0
+	for _, from := range slices.Sorted(maps.Keys(at)) {
+		to := from + at[from]
+		out = append(out, s.src[last:from]...)
+		out = append(out, '"')
+		out = append(out, s.src[from:to]...)
+		out = append(out, '"')
+		last = to
+	}
+	return append(out, s.src[last:]...)
+}
