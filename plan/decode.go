@@ -74,11 +74,15 @@ func isMapping(v any) bool {
 	return ok
 }
 
-// isLongForEach tells a mapping of in and parallel from the items themselves.
+// isLongForEach tells a mapping of in and parallel from the items themselves: its
+// in is a list, or there is nothing else.
 func isLongForEach(v any) bool {
 	m, ok := v.(map[string]any)
 	if !ok || m["in"] == nil {
 		return false
+	}
+	if _, isList := m["in"].([]any); isList {
+		return true
 	}
 	for k := range m {
 		if k != "in" && k != "parallel" {
