@@ -217,6 +217,16 @@ func (b *browser) scheme(name string) {
 	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]any{{"name": "prefers-color-scheme", "value": name}}}, nil)
 }
 
+// print says whether the page is drawn as on paper.
+func (b *browser) print(on bool) {
+	b.t.Helper()
+	media := ""
+	if on {
+		media = "print"
+	}
+	b.call("Emulation.setEmulatedMedia", map[string]any{"media": media}, nil)
+}
+
 // shoot writes a picture of the whole page, if pictures are wanted.
 func (b *browser) shoot(name string) {
 	b.t.Helper()
@@ -228,6 +238,7 @@ func (b *browser) shoot(name string) {
 	b.eval("innerWidth", &width)
 	b.eval("document.documentElement.scrollHeight", &height)
 	b.size(width, min(height, 5000)) // what is out of sight is not drawn
+	b.eval("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))", nil)
 	b.call("Page.captureScreenshot", map[string]any{"format": "png"}, &r)
 	png, err := base64.StdEncoding.DecodeString(r.Data)
 	require.NoError(b.t, err)

@@ -276,7 +276,7 @@ func at(t time.Time) moment {
 // word is how a rung stands, also where nobody looked.
 func word(state string) string {
 	if state == "" {
-		return "not reached"
+		return "not known"
 	}
 	return line(state)
 }

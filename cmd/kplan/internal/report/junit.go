@@ -142,7 +142,7 @@ func (r *run) junitFailure(s *timeline.Step) string {
 		fmt.Fprintf(&b, "hint: %s\n", clean(s.Hint))
 	}
 	if s.Message != "" && s.Message != s.Error {
-		fmt.Fprintf(&b, "%s\n", clean(s.Message))
+		fmt.Fprintf(&b, "last told: %s\n", clean(s.Message))
 	}
 	if s.Attempt > 0 {
 		fmt.Fprintf(&b, "attempt %s, after %s\n", attempt(s), r.took(s))

@@ -136,7 +136,7 @@ func (p *page) failure(s *failure) string {
 	}
 	b.WriteString(fence(cut(clean(s.Error), markdownCause)))
 	if s.Message != "" {
-		fmt.Fprintf(&b, "\n%s\n", escape(cut(line(s.Message), markdownCell)))
+		fmt.Fprintf(&b, "\nLast told: %s\n", escape(cut(line(s.Message), markdownCause)))
 	}
 	if s.Hint != "" {
 		fmt.Fprintf(&b, "\n**Hint:** %s\n", escape(cut(line(s.Hint), markdownCause)))
@@ -199,7 +199,11 @@ func (p *page) stepRows() [][]string {
 		if p.many {
 			row = append(row, s.Cluster)
 		}
-		rows = append(rows, append(row, attempt(s), p.took(s), p.held(s), p.note(s)))
+		note := p.note(s)
+		if s.State == runner.StateFailed { // it was told of above
+			note = ""
+		}
+		rows = append(rows, append(row, attempt(s), p.took(s), p.held(s), note))
 	}
 	return rows
 }

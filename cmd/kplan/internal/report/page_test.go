@@ -48,6 +48,11 @@ func TestPageAtEveryWidth(t *testing.T) {
 				b.shoot(fmt.Sprintf("%s-%d-%s", name, width, scheme))
 			}
 		}
+		b.print(true)
+		b.size(800, 900)
+		b.eval(`dispatchEvent(new Event("beforeprint"))`, nil)
+		b.shoot(name + "-print")
+		b.print(false)
 	}
 }
 

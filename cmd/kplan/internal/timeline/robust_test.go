@@ -110,3 +110,34 @@ func TestEnd(t *testing.T) {
 	require.True(t, l.Ended())
 	require.Zero(t, (&Timeline{}).Start())
 }
+
+// BenchmarkApply folds the events of a run of 2,000 steps, as it does beside the
+// engine.
+func BenchmarkApply(b *testing.B) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	events := []runner.Event{{Time: start, Type: runner.TypePlan}}
+	for i := range 2000 {
+		events[0].Steps = append(events[0].Steps, runner.StepInfo{Name: "step-" + strings.Repeat("x", i%20) + string(rune('a'+i%26)) + strings.Repeat("y", i/26)})
+	}
+	for i := range 20000 {
+		e := runner.Event{Time: start.Add(time.Duration(i) * time.Millisecond), Step: events[0].Steps[i%2000].Name, Attempt: 1}
+		switch i / 2000 % 5 {
+		case 0:
+			e.Type, e.State = runner.TypeState, runner.StateRunning
+		case 1:
+			e.Type, e.Object, e.Webhook = runner.TypeHeld, "X/1", &runner.Webhook{Name: "w", Service: "s/w"}
+		case 2:
+			e.Type, e.Object, e.Message = runner.TypeProgress, "X/1", "ready"
+		case 3:
+			e.Type, e.Object, e.Webhook = runner.TypeReleased, "X/1", &runner.Webhook{Name: "w", Service: "s/w"}
+		case 4:
+			e.Type, e.Message = runner.TypeLog, "a line of a log"
+		}
+		events = append(events, e)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		fold(events)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(events)), "ns/event")
+}
