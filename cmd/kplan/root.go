@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -85,13 +86,33 @@ A request that an admission webhook cannot judge yet is held and sent again when
 	flags := root.PersistentFlags()
 	flags.BoolVar(&a.noColor, "no-color", false, "write without colours (also by the environment variable NO_COLOR)")
 	flags.IntVarP(&a.verbosity, "v", "v", 0, "write logs of the Kubernetes client to stderr, up to this level (at most 7: beyond, they show Secrets)")
-	a.flags.AddFlags(flags)
+	flags.AddFlagSet(a.connection())
 	flags.StringVar(a.flags.Context, "kube-context", "", "the same as --context")
 	_ = flags.MarkHidden("kube-context") // it exists: the line above made it
 	root.Version = readBuild().String()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newInit(a), newRun(a), newReplay(a), newValidate(a), newLint(a), newGraph(a), newSchema(a), newVars(a), newWait(a), newWebhooks(a), newVersion(a))
+	root.AddCommand(newInit(a), newRun(a), newValidate(a), newWait(a), newWebhooks(a))
+	for _, offline := range []*cobra.Command{newReplay(a), newLint(a), newGraph(a), newSchema(a), newVars(a), newVersion(a)} {
+		root.AddCommand(a.offline(offline))
+	}
 	return root
+}
+
+// connection are the flags that say which cluster is meant, and as whom.
+func (a *app) connection() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	a.flags.AddFlags(flags)
+	return flags
+}
+
+// offline hides the flags of the connection from the help of a command that asks no
+// cluster. They are taken all the same, so that an alias may hold them.
+func (a *app) offline(cmd *cobra.Command) *cobra.Command {
+	a.connection().VisitAll(func(f *pflag.Flag) {
+		f.Hidden = true
+		cmd.Flags().AddFlag(f)
+	})
+	return cmd
 }
 
 // onePlan is the check of arguments of commands that take a plan.
