@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -59,14 +60,14 @@ func explainStatus(err error, status metav1.Status, op Op) error {
 		if verb, resource, ns, ok := forbiddenRequest(status, op); ok {
 			return runner.WithHint(runner.Permanent(err), "check with: kubectl auth can-i "+verb+" "+resource+ns)
 		}
-		return runner.Permanent(err) // a quota or a policy: the message says what
+		return runner.WithHint(runner.Permanent(err), words(err)) // a quota or a policy
 	case apierrors.IsUnauthorized(err):
 		return runner.WithHint(runner.Permanent(err), "the credentials in the kubeconfig may have expired: log in again, then check with kubectl auth whoami")
 	case apierrors.IsConflict(err):
 		if owners := Owners(err); len(owners) > 0 {
 			return runner.WithHint(runner.Permanent(err), "owned by "+strings.Join(owners, " and ")+"; take the fields over with force_conflicts: true, or leave them out")
 		}
-		return err
+		return runner.WithHint(err, words(err))
 	case apierrors.IsNotFound(err) && status.Details != nil && status.Details.Kind == "namespaces":
 		return runner.WithHint(err, fmt.Sprintf("create the namespace %q in a step before, or with create_namespace: true", status.Details.Name))
 	case strings.HasPrefix(status.Message, "failed to create typed patch object"):
@@ -75,9 +76,9 @@ func explainStatus(err error, status metav1.Status, op Op) error {
 		return runner.WithHint(runner.Permanent(err), "a field's name or type is wrong: see kubectl explain")
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err),
 		apierrors.IsRequestEntityTooLargeError(err), apierrors.IsUnsupportedMediaType(err):
-		return runner.Permanent(err)
+		return runner.WithHint(runner.Permanent(err), words(err))
 	}
-	return err
+	return runner.WithHint(err, words(err))
 }
 
 // Denied tells whether an admission webhook refused the request. The API
@@ -196,6 +197,8 @@ func explainNetwork(err error) error {
 		return runner.WithHint(err, fmt.Sprintf("the name %q does not resolve: check the cluster's server in the kubeconfig, and VPN or DNS", dns.Name))
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return runner.WithHint(err, "nobody listens at this address: is the cluster running, and is the kubeconfig of today?")
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return runner.WithHint(err, "the connection broke before an answer came: the API server, or a proxy in front of it, restarts; another attempt may pass")
 	case errors.As(err, &unknown):
 		return runner.WithHint(err, "the certificate is not of the authority in the kubeconfig: was the cluster made anew? fetch its kubeconfig again")
 	case errors.As(err, &hostname), errors.As(err, &invalid):

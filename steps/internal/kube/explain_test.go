@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"syscall"
@@ -56,6 +57,7 @@ func TestExplain(t *testing.T) {
 		"a quota": {
 			err:       apierrors.NewForbidden(deployments, "x", errors.New("exceeded quota: small")),
 			permanent: true,
+			hint:      "the namespace's quota has no room for it: raise the quota, or request less",
 		},
 		"a denial by a webhook, which answers Forbidden too": {
 			err:       answer(403, metav1.StatusReasonForbidden, `admission webhook "vx.example.io" denied the request: no`, nil),
@@ -90,9 +92,33 @@ func TestExplain(t *testing.T) {
 			hint:      `owned by "helm" and "kube-controller-manager"; take the fields over with force_conflicts: true, or leave them out`,
 		},
 		"an object that changed meanwhile": {
-			err: apierrors.NewConflict(deployments, "x", errors.New("please apply your changes to the latest version")),
+			err:  apierrors.NewConflict(deployments, "x", errors.New("please apply your changes to the latest version")),
+			hint: changed,
 		},
 		"an invalid object": {err: apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", nil), permanent: true},
+		"a field that cannot change": {
+			err:       answer(422, metav1.StatusReasonInvalid, `Deployment.apps "x" is invalid: spec.selector: Invalid value: {}: field is immutable`, nil),
+			permanent: true,
+			hint:      "that field cannot be changed once the object exists: delete the object, or give it another name",
+		},
+		"a pod that the namespace forbids": {
+			err:       apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New(`violates PodSecurity "restricted:latest": runAsNonRoot != true`)),
+			permanent: true,
+			hint:      "the namespace forbids such pods (its label pod-security.kubernetes.io/enforce): change the pod, or the label",
+		},
+		"a database without a leader": {err: answer(500, "", "etcdserver: leader changed", nil), hint: etcd},
+		"a server that is busy": {
+			err:  apierrors.NewTooManyRequests("the server has received too many requests", 1),
+			hint: "the API server has more to do than it can, and asks to come back later",
+		},
+		"a server that starts": {
+			err:  apierrors.NewServiceUnavailable("the server is currently unable to handle the request"),
+			hint: "the API server, or what it asks itself, did not answer in time: it has too much to do, starts or stops",
+		},
+		"a connection that broke": {
+			err:  &url.Error{Op: "Get", URL: "https://x", Err: io.ErrUnexpectedEOF},
+			hint: "the connection broke before an answer came: the API server, or a proxy in front of it, restarts; another attempt may pass",
+		},
 		"a field that the schema lacks": {
 			err:       answer(500, "", "failed to create typed patch object (app/x; apps/v1, Kind=Deployment): .spec.replica: field not declared in schema", nil),
 			permanent: true,

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/webhook"
 )
 
 // lastLook bounds the check of the live state after the time is up.
@@ -47,6 +48,15 @@ type FailedError struct {
 }
 
 func (e *FailedError) Error() string { return e.Target.String() + ": " + e.Reason }
+
+// Hint implements the interface that runner.HintOf looks for.
+func (e *FailedError) Hint() string {
+	look := "look with: " + e.Target.describe()
+	if words := webhook.Explain(e.Reason); words != "" {
+		return words + "; " + look
+	}
+	return look
+}
 
 // Until waits until every target is ready by its judge, at the same time; one
 // that was ready and is gone (a finished Job that was cleaned up) stays ready.
