@@ -92,7 +92,7 @@ var explanations = []struct{ text, words string }{
 	{"waits for its init container", "the pod prepares: its containers start when that one has ended"},
 	{"is being created", "the node fetches the pod's image and prepares its volumes"},
 	{"it last ended with", "the program ended and was started anew; it says itself that it is not ready yet"},
-	{"that ended with", "a program of the pod has ended, and nothing starts it again"},
+	{"that ended with", "a program of the pod has ended; Kubernetes starts it anew where the pod allows that"},
 	{"has ended as", "the pod is over: what made it must make another one"},
 	{"is being deleted", "the pod goes away, for example because a new version takes its place"},
 	{"and not yet an endpoint", "the pod is ready; Kubernetes is about to send calls to it"},

@@ -73,8 +73,9 @@ type concern struct {
 	// selector finds the pods of a Service, and those of a target whose name is
 	// a selector; nil when it is not known.
 	selector labels.Selector
-	// trouble is what is wrong with one of its pods.
-	trouble string
+	// trouble is what is wrong with one of its pods, and worst what was wrong last:
+	// a container that crashes is ready now and then.
+	trouble, worst string
 }
 
 // worry notes that something is waited for, and what is told of it. It gives that

@@ -159,6 +159,9 @@ func (s *space) look(c *concern) {
 	trouble := clean.Text(webhook.PodTrouble(bad))
 	news := trouble != c.trouble && c.last.Type != "" && t.concerns[c.target] == c
 	c.trouble = trouble
+	if trouble != "" || !slices.ContainsFunc(mine, func(p *corev1.Pod) bool { return t.fell(p) }) {
+		c.worst = trouble
+	}
 	again := c.last
 	if trouble != "" {
 		again.Message += "; " + trouble
@@ -242,6 +245,15 @@ func last(e *corev1.Event) time.Time {
 		return e.EventTime.Time
 	}
 	return e.CreationTimestamp.Time
+}
+
+// fell tells whether a container of a pod has ended and was started anew since the
+// attempt began.
+func (t *Tail) fell(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		last := s.LastTerminationState.Terminated
+		return last != nil && last.FinishedAt.After(t.began)
+	})
 }
 
 func ready(p *corev1.Pod) bool {

@@ -3,6 +3,7 @@ package tail
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,11 +52,16 @@ func (s stream) about() string {
 	return "Pod/" + s.pod.Namespace + "/" + s.pod.Name + " container " + s.container
 }
 
-// read reads those logs of a pod that c wants to know and that were not read yet.
-// The caller holds mu.
+// read reads those logs of a pod that c wants to know and that were not read yet,
+// and ends those that nobody wants any more. The caller holds mu.
 func (t *Tail) read(c *concern, p *corev1.Pod) {
+	name := p.Namespace + "/" + p.Name
+	if end := t.follows[name]; end != nil && ready(p) && c.kind != job && c.kind != pod {
+		end() // what it says now is its daily work
+		delete(t.follows, name)
+	}
+	containers := map[string][]stream{}
 	for _, s := range t.logsOf(c, p) {
-		name := p.Namespace + "/" + p.Name
 		switch n, known := t.pods[name]; {
 		case t.streams[s.key()] || t.refuses("logs", p.Namespace):
 			continue
@@ -71,14 +77,32 @@ func (t *Tail) read(c *concern, p *corev1.Pod) {
 		if s.ends {
 			t.open++
 		}
+		containers[s.container] = append(containers[s.container], s)
+	}
+	if len(containers) == 0 {
+		return
+	}
+	ctx, end := context.WithCancelCause(t.ctx)
+	before := t.follows[name]
+	t.follows[name] = func() {
+		if before != nil {
+			before()
+		}
+		end(errReady)
+	}
+	for _, runs := range containers { // of a container, one run after another
 		t.begin(func() {
-			t.tell(s)
-			if s.ends {
-				t.settle()
+			for _, s := range runs {
+				t.tell(ctx, s)
+				if s.ends {
+					t.settle()
+				}
 			}
 		})
 	}
 }
+
+var errReady = errors.New("the pod is ready")
 
 // logsOf are the logs of a pod that c wants to know: all of a Job's, else those of
 // containers that keep the pod from being ready, and what one said last before it
@@ -112,8 +136,11 @@ func (t *Tail) logsOf(c *concern, p *corev1.Pod) []stream {
 // seconds, and may be a little off.
 func (t *Tail) since(at time.Time) bool { return at.After(t.began.Add(-3 * time.Second)) }
 
-// tell reads a log and tells its lines.
-func (t *Tail) tell(s stream) {
+// tell reads a log and tells its lines. What has ended is read to its end.
+func (t *Tail) tell(ctx context.Context, s stream) {
+	if !s.follow {
+		ctx = t.ctx
+	}
 	o := &corev1.PodLogOptions{
 		Container: s.container, Follow: s.follow, Previous: s.previous,
 		TailLines: new(int64(lastLines)), LimitBytes: new(int64(mostBytes)),
@@ -121,7 +148,7 @@ func (t *Tail) tell(s stream) {
 	if s.fresh {
 		o.TailLines = new(int64(mostLines))
 	}
-	body, err := t.client.CoreV1().Pods(s.pod.Namespace).GetLogs(s.pod.Name, o).Stream(t.ctx)
+	body, err := t.client.CoreV1().Pods(s.pod.Namespace).GetLogs(s.pod.Name, o).Stream(ctx)
 	switch {
 	case apierrors.IsForbidden(err):
 		t.forbidden("logs", s.pod.Namespace, err)
@@ -182,9 +209,13 @@ func next(in *bufio.Reader) (string, error) {
 // line is text as one line that has nothing in it that a terminal obeys.
 func line(text string) string {
 	text = strings.TrimRight(clean.Text(text), " \n")
-	text = strings.ReplaceAll(text, "\n", " ")
-	if utf8.RuneCountInString(text) > mostChars {
-		text = string([]rune(text)[:mostChars]) + " …"
+	return cut(strings.ReplaceAll(text, "\n", " "), mostChars)
+}
+
+// cut shortens a text to so many characters.
+func cut(text string, most int) string {
+	if utf8.RuneCountInString(text) > most {
+		text = string([]rune(text)[:most]) + " …"
 	}
 	return text
 }

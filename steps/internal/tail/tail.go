@@ -29,6 +29,8 @@ const (
 	// pods said last, and fewWords is that for one that did not fail.
 	lastWords = 2 * time.Second
 	fewWords  = 300 * time.Millisecond
+	// longTrouble is how many characters of a pod's trouble a hint has.
+	longTrouble = 120
 )
 
 // Source is the cluster that tails read from. It is safe for concurrent use.
@@ -80,6 +82,7 @@ type Tail struct {
 	spaces   map[string]*space // the namespaces that are watched
 	said     map[string]bool   // what is told once
 	streams  map[string]bool   // the logs that were read, see stream.key
+	follows  map[string]func() // ends those that are followed, by namespace/name of the pod
 	pods     map[string]int    // how many logs of a pod were read, by namespace/name
 	warnings int               // how many were told
 	// open counts what is about to end by itself and worth waiting for: first
@@ -98,7 +101,7 @@ func New(ctx context.Context, s *Source, r runner.Reporter) *Tail {
 	t := &Tail{
 		Source: s, reporter: r, began: time.Now(),
 		concerns: map[target]*concern{}, spaces: map[string]*space{}, said: map[string]bool{},
-		streams: map[string]bool{}, pods: map[string]int{},
+		streams: map[string]bool{}, follows: map[string]func(){}, pods: map[string]int{},
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return t
@@ -198,11 +201,11 @@ func (t *Tail) explain(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for to, c := range t.concerns {
-		words := webhook.Explain(c.trouble)
+		words := webhook.Explain(c.worst)
 		if to.kind == service || words == "" || !strings.Contains(err.Error(), to.name) {
 			continue
 		}
-		hint := c.trouble + ": " + words
+		hint := words + " (" + cut(c.worst, longTrouble) + ")"
 		if h := runner.HintOf(err); h != "" {
 			hint += "; " + h
 		}

@@ -11,8 +11,9 @@ import (
 
 const (
 	// longCause is how many characters of a cause a line has that says once more
-	// what is waited for; the whole was told when it changed.
-	longCause = 160
+	// what is waited for, and longProgress how many of how far the step is; the
+	// whole was told when it changed.
+	longCause, longProgress = 160, 240
 	// manyWaits is how many causes such a line names.
 	manyWaits = 3
 )
@@ -45,7 +46,7 @@ func still(now time.Time, s *runner.Step) string {
 	if s.State == runner.StateRunning && waits != "" {
 		doing = "waiting"
 	}
-	return joined(": ", fmt.Sprintf("still %s %s", doing, brief(s.Elapsed(now))), joined("; ", progressText(s), waits))
+	return joined(": ", fmt.Sprintf("still %s %s", doing, brief(s.Elapsed(now))), joined("; ", cut(progressText(s), longProgress), waits))
 }
 
 // wait is what a step waits for, and why it is not there.
