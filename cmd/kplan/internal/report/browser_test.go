@@ -40,7 +40,12 @@ type answer struct {
 // Chromium the test is skipped, but in CI.
 func browse(t testing.TB) *browser {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
+	path, err := "", error(nil)
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err = exec.LookPath(name); err == nil {
+			break
+		}
+	}
 	if err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("the page's test needs Chromium: make browser installs it: %v", err)

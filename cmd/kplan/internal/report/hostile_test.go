@@ -70,6 +70,7 @@ func oddRun(s string) *timeline.Timeline {
 func oddRuns() map[string]*timeline.Timeline {
 	return map[string]*timeline.Timeline{
 		"hostile": oddRun(hostile),
+		"markup":  oddRun("**b** *i* _j_ ~~s~~ [c](javascript:alert(1)) ![d](x) <b>e</b> <https://f.example> [x] | g \\* \\| &lt;i&gt; 'q'"),
 		"long":    oddRun(strings.Repeat("very long text ☃ ", 20000)),
 		"word":    oddRun(strings.Repeat("x", 300000)),
 		"ticks":   oddRun(strings.Repeat("`", 5000)),
