@@ -45,7 +45,7 @@ func TestText(t *testing.T) {
 		"blanks around it":           {[]any{" token \n"}, "a token is", "a (sensitive) is"},
 		"lines with an indentation":  {[]any{"first line\nsecond line\n"}, "  first line\n  second line\n", "  (sensitive)\n  (sensitive)\n"},
 		"lines as one":               {[]any{"first line\nsecond line\n"}, "got first line second line", "got (sensitive)"},
-		"not the frame of PEM":       {[]any{"-----BEGIN KEY-----\nMIIEpA\n-----END KEY-----\n"}, "-----BEGIN KEY----- has MIIEpA.", "-----BEGIN KEY----- has (sensitive)."},
+		"not the frame of PEM":       {[]any{"-----BEGIN KEY-----\nMIIEpAIBAA\n-----END KEY-----\n"}, "-----BEGIN KEY----- has MIIEpAIBAA.", "-----BEGIN KEY----- has (sensitive)."},
 		"blanks made one":            {[]any{"two  blanks"}, "two blanks", "(sensitive)"},
 		"cut by an ellipsis":         {[]any{"0123456789abcdef"}, `the text "0123456789…" is`, `the text "(sensitive)…" is`},
 		"cut by dots":                {[]any{"0123456789abcdef"}, "01234567...", "(sensitive)..."},
@@ -126,13 +126,58 @@ func TestBase64(t *testing.T) {
 	}
 }
 
+// Base64 of base64, as of a Secret in a manifest that is the value of a Secret, shows
+// no letter of the secret either.
+func TestBase64Twice(t *testing.T) {
+	for length := redact.Shortest; length < 20; length++ {
+		secret := strings.Repeat("k9?~", 10)[:length]
+		s := set(secret)
+		for before := range 7 {
+			for after := range 7 {
+				once := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("p", before) + secret + strings.Repeat("s", after)))
+				for lead := range 4 {
+					text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("p", lead) + once + "s"))
+					head, rest, found := strings.Cut(s.Text(text), redact.Mark)
+					require.True(t, found, "%d + %d + %q + %d", lead, before, secret, after)
+					// A letter of which bits show counts, and one with bits of the secret must not.
+					require.LessOrEqual(t, (len(head)*6+7)/8, lead+before*8/6, "the start of the secret shows")
+					require.LessOrEqual(t, (len(strings.TrimRight(rest, "="))*6+7)/8, 2+len(once)-((before+length)*8+5)/6, "the end of the secret shows")
+				}
+			}
+		}
+	}
+}
+
+// A text of many lines does not hide what is in every file.
+func TestCommonLines(t *testing.T) {
+	s := set("apiVersion: v1\nkind: Config\nclusters:\n- cluster:\n    server: https://10.0.0.1:6443\n  name: kind\nusers:\n- name: admin\n  user:\n    token: abcdef0123456789\npreferences: {}\ncurrent-context: a\nshort\n")
+	for _, text := range []string{"apiVersion: v1", "kind: Config", "clusters:", "the clusters: a", "- cluster:", "users:", "user:", "preferences: {}", "short"} {
+		require.Equal(t, text, s.Text(text))
+	}
+	for _, text := range []string{"  server: https://10.0.0.1:6443", "\ttoken: abcdef0123456789"} {
+		require.NotEqual(t, text, s.Text(text))
+	}
+}
+
+// The start of a secret is hidden wherever a text can have been cut.
+func TestCut(t *testing.T) {
+	secret := strings.Repeat("0123456789abcdef", 70)
+	s := set(secret)
+	for length := 8; length < len(secret); length++ {
+		for _, end := range []string{"", "…", "...", "\n", "\"", "'", "…\""} {
+			require.Equal(t, "x "+redact.Mark+end, s.Text("x "+secret[:length]+end), "cut after %d", length)
+		}
+	}
+}
+
 // A field that is redacted leaves JSON JSON.
 func TestJSON(t *testing.T) {
-	s := set(`": "`, "hunter22", int64(4711))
+	s := set(`": "`, "hunter22", int64(4711), "state")
 	for text, want := range map[string]string{
 		`{"a": "b"}`:                       `{"a": "b"}`,
 		`{"a":"x hunter22 y","n":4711}`:    `{"a":"x (sensitive) y","n":"(sensitive)"}`,
 		`{"hunter22":[1,-2.5e3,true,"a"]}`: `{"(sensitive)":[1,-2.5e3,true,"a"]}`,
+		`{"state": "state", "n":["state"]}`: `{"state": "(sensitive)", "n":["(sensitive)"]}`, // a field of ours is not renamed
 		`"a\": \"b"`:                       `"a(sensitive)b"`,
 		`"\\"`:                             `"\\"`,
 		`4711`:                             `"(sensitive)"`,
