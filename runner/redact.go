@@ -20,7 +20,11 @@ func (e Event) redacted(hide func(string) string) Event {
 		e.Webhook = &w
 	}
 	if e.Outputs != nil {
-		e.Outputs, _ = hideValue(hide, e.Outputs).(map[string]any)
+		outputs := make(map[string]any, len(e.Outputs))
+		for name, v := range e.Outputs { // the names are the plan's
+			outputs[name] = hideValue(hide, v)
+		}
+		e.Outputs = outputs
 	}
 	e.Guards = slices.Clone(e.Guards)
 	for i, g := range e.Guards {

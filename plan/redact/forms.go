@@ -16,13 +16,16 @@ import (
 // needle is a text to look for: one form of a secret, or a piece of a long one.
 type needle struct {
 	text string
-	// before and after say that the letter of base64 next to the needle has bits
+	// before and after count the letters of base64 next to the needle that have bits
 	// of the secret as well, for the secret does not begin or end between two letters.
-	before, after bool
+	before, after int
+	// least is how many bytes of the needle are taken for it where the text was cut.
+	least int
 }
 
-// longest bounds a needle, in bytes. Pieces of a longer form touch when it stands
-// in a text, and so are replaced as one. The bound keeps a text of nothing but
+// longest bounds a needle, in bytes. Pieces of a longer form overlap when it stands
+// in a text, and so are replaced as one; by so much that one of them is found
+// wherever the text was cut. The bound keeps a text of nothing but
 // beginnings of secrets from taking quadratic time.
 const longest = 512
 
@@ -30,11 +33,18 @@ const longest = 512
 func needles(secrets map[string]struct{}) []needle {
 	all := map[needle]struct{}{}
 	for secret := range secrets {
-		for _, text := range written(secret) {
-			cutUp(all, needle{text: text})
+		starts := written(secret[:commonStart(secret)])
+		for i, text := range written(secret) {
+			cutUp(all, needle{text: text, least: common(text, starts[i]) + leastStart})
 		}
 		for _, n := range encoded(secret) {
 			cutUp(all, n)
+			for _, again := range encoded(n.text) {
+				// Of a letter that has bits of the secret no bit is to be seen: it is spread
+				// over two letters.
+				again.before, again.after = max(again.before, 2*n.before), max(again.after, 2*n.after)
+				cutUp(all, again)
+			}
 		}
 	}
 	return slices.Collect(maps.Keys(all))
@@ -43,8 +53,8 @@ func needles(secrets map[string]struct{}) []needle {
 // cutUp adds n in pieces of which none is too short to be looked for.
 func cutUp(all map[needle]struct{}, n needle) {
 	for len(n.text) > longest+gram {
-		all[needle{text: n.text[:longest], before: n.before}] = struct{}{}
-		n.text, n.before = n.text[longest:], false
+		all[needle{text: n.text[:longest], before: n.before, least: n.least}] = struct{}{}
+		n.text, n.before, n.least = n.text[longest-leastStart:], 0, leastStart
 	}
 	all[n] = struct{}{}
 }
@@ -157,8 +167,9 @@ func encoded(secret string) []needle {
 		for _, alphabet := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 			all = append(all, needle{
 				text:   alphabet.EncodeToString(padded)[first:end],
-				before: lead > 0,
-				after:  (lead+len(secret))%3 > 0,
+				before: min(lead, 1),
+				after:  min((lead+len(secret))%3, 1),
+				least:  leastStart,
 			})
 		}
 	}

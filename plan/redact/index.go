@@ -86,17 +86,21 @@ func (x *index) match(text string, i int, g uint32) (start, end int, found bool)
 		length := len(n.text)
 		whole := strings.HasPrefix(rest, n.text)
 		if !whole {
-			if length = common(rest, n.text); length < leastStart || !isCut(rest[length:]) {
+			if length = common(rest, n.text); length < n.least || !isCut(rest[length:]) {
 				continue
 			}
 		}
 		from, to := i, i+length
-		if n.before && i > 0 && isBase64(text[i-1]) {
-			from--
+		for range n.before {
+			if from > 0 && isBase64(text[from-1]) {
+				from--
+			}
 		}
-		if whole && n.after {
-			if to < len(text) && isBase64(text[to]) {
-				to++
+		if whole && n.after > 0 {
+			for range n.after {
+				if to < len(text) && isBase64(text[to]) {
+					to++
+				}
 			}
 			for to < len(text) && text[to] == '=' {
 				to++
@@ -113,9 +117,10 @@ func (x *index) match(text string, i int, g uint32) (start, end int, found bool)
 // leastStart is how many bytes of a secret's start are hidden where a text was cut.
 const leastStart = 8
 
-// isCut tells whether a text that goes on with rest was cut there.
+// isCut tells whether a text that goes on with rest can have been cut there: at its
+// end, at that of a line or of a quoted text, or before an ellipsis.
 func isCut(rest string) bool {
-	return rest == "" || strings.HasPrefix(rest, "…") || strings.HasPrefix(rest, "...")
+	return rest == "" || strings.IndexByte("\r\n\"'`", rest[0]) >= 0 || strings.HasPrefix(rest, "…") || strings.HasPrefix(rest, "...")
 }
 
 // common is how many bytes a and b have in common at their start.

@@ -7,7 +7,9 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,16 +39,20 @@ type Set struct {
 // Add takes the texts and numbers of value, in lists and mappings too, for
 // secrets. Names of fields are none, nor are true and false.
 //
-// Of a text with several lines each line is a secret as well, for it may be shown
-// indented; but not a PEM file's first and last one.
+// Of a text with several lines each line of 8 characters or more is a secret as
+// well, for it may be shown indented; but not a PEM file's first and last one, nor
+// what is in every YAML file, such as kind: Config and a key without a value.
 func (s *Set) Add(value any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.texts == nil {
 		s.texts = map[string]struct{}{}
 	}
+	before := len(s.texts)
 	s.add(value)
-	s.index.Store(nil)
+	if len(s.texts) > before {
+		s.index.Store(nil)
+	}
 }
 
 func (s *Set) add(value any) {
@@ -80,18 +86,36 @@ func (s *Set) add(value any) {
 func (s *Set) addText(text string) {
 	text = strings.TrimSpace(text) // whoever shows it may leave the blanks out
 	s.addLine(text)
-	if !strings.ContainsAny(text, breaks) {
-		return
-	}
-	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(breaks, r) }) {
-		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----BEGIN ") && !strings.HasPrefix(line, "-----END ") {
-			s.addLine(line)
+	several := strings.ContainsAny(text, "\r\n")
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\r' || r == '\n' }) {
+		if line = strings.TrimSpace(line); several && (utf8.RuneCountInString(line) < shortestLine || commonLine.MatchString(line)) {
+			continue
+		}
+		for part := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(breaks, r) }) {
+			s.addLine(strings.TrimSpace(part))
 		}
 	}
 }
 
-// breaks are what ends a line in YAML 1.1, whose writers may indent the next one.
-const breaks = "\r\n\u0085\u2028\u2029"
+// shortestLine is how many characters one of several lines must have.
+const shortestLine = 8
+
+// commonLine are lines that tell nothing, and are in other files too.
+var commonLine = regexp.MustCompile(`^-----(BEGIN|END) |^(- )?["']?(apiVersion|kind)["']?:|^(- )*["']?[-\w./]+["']?:( *(\{\}|\[\]|[|>][-+]?))?$`)
+
+// breaks are what else ends a line in YAML 1.1, whose writers may indent the next one.
+const breaks = "\u0085\u2028\u2029"
+
+// commonStart is how many bytes of a text are lines that tell nothing.
+func commonStart(text string) (n int) {
+	for line := range strings.Lines(text) {
+		if !commonLine.MatchString(strings.TrimSpace(line)) {
+			break
+		}
+		n += len(line)
+	}
+	return n
+}
 
 func (s *Set) addLine(text string) {
 	if utf8.RuneCountInString(text) >= Shortest {
@@ -102,8 +126,9 @@ func (s *Set) addLine(text string) {
 // Text gives text with Mark in the place of every secret. Where secrets overlap
 // or touch there is one Mark for all.
 //
-// The start of a secret is hidden too where the text was cut: before an ellipsis
-// and at its end, if it has 8 characters or more.
+// The start of a secret is hidden too where the text can have been cut, if it has 8
+// characters or more besides lines that are in every file: at its end, at that of a
+// line or of a quoted text, and before an ellipsis.
 func (s *Set) Text(text string) string {
 	if s == nil {
 		return text
@@ -126,9 +151,10 @@ func (s *Set) ready() *index {
 	return x
 }
 
-// JSON gives a JSON text whose strings were redacted one by one, names of fields
-// too, so that it stays JSON. A number that has a secret becomes the string Mark.
-// What is not JSON is redacted as text.
+// JSON gives a JSON text whose strings were redacted one by one, so that it stays
+// JSON. A number that has a secret becomes the string Mark. Names of fields are
+// redacted too, unless they are plain words: these are the form's own, by which
+// programs find what they look for. What is not JSON is redacted as text.
 func (s *Set) JSON(doc []byte) []byte {
 	if s == nil || !json.Valid(doc) {
 		return []byte(s.Text(string(doc)))
@@ -140,10 +166,20 @@ func (s *Set) JSON(doc []byte) []byte {
 	out := make([]byte, 0, len(doc))
 	for len(doc) > 0 {
 		n := tokenLen(doc)
-		out = append(out, x.token(doc[:n])...)
-		doc = doc[n:]
+		token := doc[:n]
+		if doc = doc[n:]; !isField(token, doc) {
+			token = x.token(token)
+		}
+		out = append(out, token...)
 	}
 	return out
+}
+
+var plainWord = regexp.MustCompile(`^"[A-Za-z_]+"$`)
+
+// isField tells whether a token before rest is the name of a field, and a plain word.
+func isField(token, rest []byte) bool {
+	return token[0] == '"' && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(":")) && plainWord.Match(token)
 }
 
 // token redacts one token of JSON.
