@@ -22,7 +22,7 @@ func (c *checker) bind(s Step, e *entry, it *item, o outer, known Known) (Step, 
 	b := c.again()
 	sight := b.sightOf(e, it, known)
 	now := &item{key: it.key, value: it.value}
-	now.tree = b.expandItem(e, sight, true)
+	now.tree, now.secretAt = b.expandItem(e, sight, true)
 	if now.tree["when"] == false { // what else is not known is of no matter
 		return skipped(s), nil
 	}

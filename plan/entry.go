@@ -28,6 +28,9 @@ type entry struct {
 	outputs map[string]bool
 	items   []*item
 
+	// secretAt are the paths of for_each where a sensitive value stands; see expander.
+	secretAt map[string]bool
+
 	typ *expr.Type // see stepType
 	// asked are the late values of this step, by the name that expressions have for
 	// them.
@@ -47,6 +50,8 @@ type item struct {
 	asked []asked
 	// skip says that its when is false.
 	skip bool
+	// secretAt are the paths where a sensitive value stands; see expander.
+	secretAt map[string]bool
 	// child is the plan of an include; nil for other steps, and for one with a fault.
 	child *checker
 }
@@ -103,6 +108,7 @@ func (c *checker) readEntry(raw map[string]any, at path, last bool) *entry {
 			raw[k] = x.expand(v, at.key(k))
 		}
 	}
+	e.secretAt = x.secretAt
 	e.name, _ = raw["name"].(string)
 	if raw["needs"] != nil {
 		quiet := *c // its faults are found again when the step is decoded
@@ -157,11 +163,19 @@ func (e *entry) readItems() {
 		}
 		v, at = long["in"], at.key("in")
 	}
+	if e.secretKeys(v, at) {
+		e.addSecretKeys(at)
+		return
+	}
 	seen := map[string]bool{}
 	switch in := v.(type) {
 	case invalid:
 	case []any:
 		for i, x := range in {
+			if e.secretKeys(x, at.index(i)) {
+				e.addSecretKeys(at.index(i))
+				return
+			}
 			if !e.addItem(listKey(i, x), x, at.index(i), seen) {
 				return
 			}
@@ -177,6 +191,10 @@ func (e *entry) readItems() {
 	default:
 		e.c.as(CodeWrongType).addValue(at, "give a list or a map", "for_each goes over a list or a map, not over %s", e.c.describeAt(in, at))
 	}
+}
+
+func (e *entry) addSecretKeys(at path) {
+	e.c.addValue(at, "use a map: its keys are shown, and its values are not", "the names of the steps would show a sensitive value")
 }
 
 // listKey is the key of an item of a list: the item itself when it is a scalar,
@@ -231,7 +249,7 @@ func (c *checker) readSteps() {
 
 func (c *checker) readStep(e *entry, it *item) {
 	s := c.lookEach(e, it)
-	it.tree = c.expandItem(e, s, len(e.items) > 1)
+	it.tree, it.secretAt = c.expandItem(e, s, len(e.items) > 1)
 	it.asked = s.asked
 	it.skip = it.skip || it.tree["when"] == false
 	c.decodeStep(e, it, &it.step)
@@ -240,10 +258,11 @@ func (c *checker) readStep(e *entry, it *item) {
 	}
 }
 
-// expandItem gives the fields of one step with their expressions resolved.
-func (c *checker) expandItem(e *entry, s *sight, copies bool) map[string]any {
+// expandItem gives the fields of one step with their expressions resolved, and where
+// these read sensitive values.
+func (c *checker) expandItem(e *entry, s *sight, copies bool) (tree map[string]any, secretAt map[string]bool) {
 	x := expander{checker: c, sight: s, copies: copies, skip: c.skip}
-	tree := make(map[string]any, len(e.raw))
+	tree = make(map[string]any, len(e.raw))
 	if when, has := e.raw["when"]; has {
 		tree["when"] = x.expand(when, e.at.key("when"))
 		x.skip = x.skip || tree["when"] == false
@@ -261,7 +280,7 @@ func (c *checker) expandItem(e *entry, s *sight, copies bool) map[string]any {
 			tree[k] = x.expand(e.raw[k], e.at.key(k))
 		}
 	}
-	return tree
+	return tree, x.secretAt
 }
 
 // decodeStep fills a step from its fields and checks it.

@@ -50,6 +50,9 @@ type expander struct {
 	copies bool
 	// literal is set where only $${{ is understood.
 	literal bool
+	// secretAt are the paths where an expression reads a sensitive value, and whether
+	// it gives it as it is.
+	secretAt map[string]bool
 }
 
 // expand gives v with all expressions resolved. What has expressions is a copy.
@@ -244,9 +247,11 @@ func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: p.Type().About() + " cannot be put inside of a text"}, "let the expression be the whole value")
 		return invalid{}
 	}
-	answer := x.uses(p, s, at, text)
-	if answer != nil {
+	if answer := x.uses(p, s, at, text); answer != nil {
 		return answer
+	}
+	if !x.mayShow(p, s, at, text) {
+		return invalid{}
 	}
 	v, err := p.Eval(x.sight.values, x.cost)
 	if err != nil {
@@ -255,6 +260,7 @@ func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 		x.addText(at, text, &e, "")
 		return invalid{}
 	}
+	x.keepSecret(p, v, at)
 	return v
 }
 

@@ -105,7 +105,8 @@ func (c *checker) includeVars(e *entry, it *item) map[string]given {
 	raw, _ := include["vars"].(map[string]any)
 	vars := make(map[string]given, len(raw))
 	for name, v := range raw {
-		vars[name] = given{value: v, src: c.src, at: e.at.key("include").key("vars").key(name)}
+		at := e.at.key("include").key("vars").key(name)
+		vars[name] = given{value: v, src: c.src, at: at, secret: it.hasSecret(at)}
 	}
 	return vars
 }

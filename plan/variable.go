@@ -100,6 +100,8 @@ type given struct {
 	// src and at are where it stands in a file; src is nil for --set.
 	src *source
 	at  path
+	// secret says that it is made of a sensitive value.
+	secret bool
 }
 
 // quotable tells whether a message may show the value. Var files and the

@@ -123,6 +123,7 @@ func (c *checker) giveIncluded(included map[string]given) {
 		g := included[name]
 		if d := c.vars[name]; d != nil {
 			g.source = SourceInclude
+			d.sensitive = d.sensitive || g.secret
 			c.give(d, g)
 			continue
 		}

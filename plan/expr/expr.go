@@ -179,7 +179,16 @@ type Ref struct {
 	Path []string
 	// Offset is where it stands in the text of the expression, in bytes.
 	Offset int
+	// Shows says that the result may be made of the value. It is not where the value
+	// only decides what is: in a condition, as a key, as an argument of has.
+	Shows bool
+	// Tested says that the expression asks has(…) of it.
+	Tested bool
 }
+
+// IsPath tells an expression that only follows names: its result is a value that
+// was there before.
+func (p *Program) IsPath() bool { return p.path != nil }
 
 // Parse looks whether an expression can be read and uses no other names than the
 // given ones. It does not look at types, nor at what functions there are: for

@@ -34,7 +34,7 @@ func (e *Env) compilePath(text string) (program *Program, fault *Error, ok bool)
 	if t.isObject() {
 		return nil, nil, false
 	}
-	ref := Ref{Path: names(parts)}
+	ref := Ref{Path: names(parts), Shows: true}
 	for i, p := range parts {
 		if p.index >= 0 {
 			ref.Path = ref.Path[:i]

@@ -18,6 +18,9 @@ type walker struct {
 	refs   []Ref
 	// bound are the variables of the macros around.
 	bound []string
+	// choices counts the nodes around whose value is not part of the result, but
+	// decides what is.
+	choices int
 }
 
 func refs(a *ast.AST, root *Object, source string, moved offsets) []Ref {
@@ -27,8 +30,12 @@ func refs(a *ast.AST, root *Object, source string, moved offsets) []Ref {
 }
 
 func (w *walker) walk(e ast.Expr) {
+	if decides(w.ast.GetType(e.ID())) {
+		w.choices++
+		defer func() { w.choices-- }()
+	}
 	if path, from, ok := w.chain(e); ok {
-		w.add(path, from)
+		w.add(path, from, e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly())
 		return
 	}
 	switch e.Kind() {
@@ -39,8 +46,15 @@ func (w *walker) walk(e ast.Expr) {
 		if c.IsMemberFunction() {
 			w.walk(c.Target())
 		}
-		for _, arg := range c.Args() {
+		for i, arg := range c.Args() {
+			picks := c.FunctionName() == operators.Conditional && i == 0 || c.FunctionName() == operators.Index && i == 1 || c.FunctionName() == "size"
+			if picks {
+				w.choices++
+			}
 			w.walk(arg)
+			if picks {
+				w.choices--
+			}
 		}
 	case ast.ListKind:
 		for _, item := range e.AsList().Elements() {
@@ -62,18 +76,23 @@ func (w *walker) walk(e ast.Expr) {
 		w.walk(c.Result())
 		w.bound = w.bound[:mark]
 	case ast.StructKind:
-		w.add([]string{e.AsStruct().TypeName()}, e.ID())
+		w.add([]string{e.AsStruct().TypeName()}, e.ID(), false)
 	default: // literals have no names
 	}
 }
 
-func (w *walker) add(path []string, id int64) {
-	for _, known := range w.refs {
+// decides tells values that are true or false.
+func decides(t *types.Type) bool { return t != nil && t.Kind() == types.BoolKind }
+
+func (w *walker) add(path []string, id int64, tested bool) {
+	for i, known := range w.refs {
 		if slices.Equal(known.Path, path) {
+			w.refs[i].Shows = known.Shows || w.choices == 0
+			w.refs[i].Tested = known.Tested || tested
 			return
 		}
 	}
-	r := Ref{Path: path}
+	r := Ref{Path: path, Shows: w.choices == 0, Tested: tested}
 	if at, ok := w.ast.SourceInfo().GetOffsetRange(id); ok {
 		r.Offset = w.moved.back(byteOffset(w.source, int(at.Start)))
 	}

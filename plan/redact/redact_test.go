@@ -174,15 +174,15 @@ func TestCut(t *testing.T) {
 func TestJSON(t *testing.T) {
 	s := set(`": "`, "hunter22", int64(4711), "state")
 	for text, want := range map[string]string{
-		`{"a": "b"}`:                       `{"a": "b"}`,
-		`{"a":"x hunter22 y","n":4711}`:    `{"a":"x (sensitive) y","n":"(sensitive)"}`,
-		`{"hunter22":[1,-2.5e3,true,"a"]}`: `{"(sensitive)":[1,-2.5e3,true,"a"]}`,
+		`{"a": "b"}`:                        `{"a": "b"}`,
+		`{"a":"x hunter22 y","n":4711}`:     `{"a":"x (sensitive) y","n":"(sensitive)"}`,
+		`{"hunter22":[1,-2.5e3,true,"a"]}`:  `{"(sensitive)":[1,-2.5e3,true,"a"]}`,
 		`{"state": "state", "n":["state"]}`: `{"state": "(sensitive)", "n":["(sensitive)"]}`, // a field of ours is not renamed
-		`"a\": \"b"`:                       `"a(sensitive)b"`,
-		`"\\"`:                             `"\\"`,
-		`4711`:                             `"(sensitive)"`,
-		`no JSON: hunter22`:                `no JSON: (sensitive)`,
-		``:                                 ``,
+		`"a\": \"b"`:                        `"a(sensitive)b"`,
+		`"\\"`:                              `"\\"`,
+		`4711`:                              `"(sensitive)"`,
+		`no JSON: hunter22`:                 `no JSON: (sensitive)`,
+		``:                                  ``,
 	} {
 		require.Equal(t, want, string(s.JSON([]byte(text))))
 	}
