@@ -123,11 +123,33 @@ func TestBindFaults(t *testing.T) {
 	var ds plan.Diagnostics
 	require.True(t, errors.As(err, &ds))
 	require.Contains(t, err.Error(), `p.yaml:21:`)
-	require.Contains(t, err.Error(), `steps.lb.outputs has no field "ip"`)
+	require.Contains(t, err.Error(), `the step "lb" gave no output "ip"`)
 
 	// A value of the wrong type for its field.
 	_, err = s.Bind(answers(s, map[plan.Ask]any{{Step: "lb", Output: "ip"}: map[string]any{"a": int64(1)}}))
 	require.ErrorContains(t, err, "expected text, got a mapping")
+}
+
+// A step with nothing to do has succeeded, so that a plan does the same when it is
+// run again; changed tells the difference.
+func TestStates(t *testing.T) {
+	p, err := plan.Parse("p.yaml", []byte(head+`
+steps:
+  - {name: a, wait: {resource: pod/x, for: create}}
+  - name: b
+    needs: [{step: a, on: always}]
+    description: ${{ steps.a.state }} ${{ steps.a.changed }} ${{ steps.a.state in ["succeeded", "failed"] }}
+    wait: {resource: pod/x, for: create}
+`), plan.Inputs{})
+	require.NoError(t, err)
+	for state, want := range map[string]string{
+		"succeeded": "succeeded true true", "unchanged": "succeeded false true", "skipped": "skipped false false",
+		"failed": "failed true true", "blocked": "blocked false false", "cancelled": "cancelled true false",
+	} {
+		got, err := p.Steps[1].Bind(plan.Known{{Step: "a"}: state})
+		require.NoError(t, err)
+		require.Equal(t, want, got.Description)
+	}
 }
 
 // Steps of one plan are bound at the same time.

@@ -50,7 +50,7 @@ func TestSelect(t *testing.T) {
 		"one":                 {plan.Selection{Only: []string{"webhook"}}, "webhook"},
 		"one of finally":      {plan.Selection{Only: []string{"report"}}, "report"},
 		"a group":             {plan.Selection{Only: []string{"secrets"}}, "secrets[a] secrets[b/c]"},
-		"an item":             {plan.Selection{Only: []string{"secrets[b/c]"}}, "secrets[b/c]"},
+		"both":                {plan.Selection{Only: []string{"secrets[b/c]"}}, "secrets[b/c]"},
 		"an include":          {plan.Selection{Only: []string{"monitoring"}}, "monitoring/prometheus monitoring/rules"},
 		"two":                 {plan.Selection{Only: []string{"operator", "webhook"}}, "operator webhook"},
 		"from":                {plan.Selection{From: []string{"webhook"}}, "webhook secrets[a] secrets[b/c] monitoring/rules report"},
@@ -115,6 +115,44 @@ func TestSelectRefuses(t *testing.T) {
 				require.Equal(t, c.hint, unknown.Hint())
 			}
 			require.Equal(t, example(), p, "the plan is as it was")
+		})
+	}
+}
+
+// Who reads an output needs the step that gives it, unless it asks whether it is there.
+func TestSelectLeavesOutputs(t *testing.T) {
+	for name, c := range map[string]struct {
+		selection plan.Selection
+		want      string
+	}{
+		"from":           {plan.Selection{From: []string{"b"}}, "b reads an output of a, which --from b leaves out"},
+		"only":           {plan.Selection{Only: []string{"b"}}, "b reads an output of a, which --only b leaves out"},
+		"tags":           {plan.Selection{Tags: []string{"late", "x"}}, "b reads an output of a, which --tags late, x leaves out"},
+		"tags to skip":   {plan.Selection{SkipTags: []string{"early"}}, "b reads an output of a, which --skip-tags early leaves out"},
+		"both":           {plan.Selection{Only: []string{"b", "a"}}, ""},
+		"asked with has": {plan.Selection{From: []string{"c"}}, ""},
+		"a when":         {plan.Selection{From: []string{"d"}}, ""},
+		"neither":        {plan.Selection{Only: []string{"g"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := plan.Parse("p.yaml", []byte(head+`
+steps:
+  - {name: a, tags: [early], wait: {resource: pod/x, for: create}, outputs: {o: {resource: pod/x, jsonpath: "{.a}"}}}
+  - {name: g, for_each: [x, y], tags: [x], wait: {resource: pod/x, for: create}}
+  - {name: b, needs: [a], tags: [late], description: "${{ steps.a.outputs.o }}", wait: {resource: pod/x, for: create}}
+  - {name: c, needs: [a], description: "${{ has(steps.a.outputs.o) ? steps.a.outputs.o : 'none' }}", wait: {resource: pod/x, for: create}}
+  - {name: d, needs: [a], when: "${{ steps.a.state == 'succeeded' }}", description: "${{ steps.a.outputs.o }}", wait: {resource: pod/x, for: create}}
+`), plan.Inputs{})
+			require.NoError(t, err)
+			err = p.Select(c.selection)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, c.want)
+			left := (*plan.LeftOutError)(nil)
+			require.ErrorAs(t, err, &left)
+			require.Equal(t, "pick a too, or ask for its output o with has(…)", left.Hint())
 		})
 	}
 }

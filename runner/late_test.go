@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +42,20 @@ finally:
     needs: [{step: dns, "on": always}]
     wait: {resource: "pod/dns-${{ steps.dns.state }}", for: create}
 `
+
+// Who reads an output of a step that was skipped is told so.
+func TestOutputOfSkippedStep(t *testing.T) {
+	p := parsePlan(t, strings.Replace(lateSteps, "  - name: gateway\n", "  - name: gateway\n    when: false\n", 1))
+	synctest.Test(t, func(t *testing.T) {
+		r := runner.Runner{Resolve: func(plan.Step) (runner.Action, error) {
+			return action(func(context.Context, runner.Reporter) error { return nil }), nil
+		}}
+		x, err := r.Run(t.Context(), p)
+		require.Error(t, err)
+		require.Contains(t, x.Step("dns").Error, `the step "gateway" was skipped, so it has no output "ip"`)
+		require.Contains(t, x.Step("dns").Error, "ask has(steps.gateway.outputs.ip)")
+	})
+}
 
 // A late step's action is made of what the run found out, when the step starts.
 func TestLateSteps(t *testing.T) {
