@@ -90,7 +90,7 @@ func (c *checker) sightOf(e *entry, it *item, known Known) *sight {
 			last := len(a.path) - 1
 			m := below(steps, a.path[1:last])
 			if ok {
-				m[a.path[last]] = answer
+				m[a.path[last]] = a.seen(answer)
 			}
 		}
 	}

@@ -257,7 +257,8 @@ func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 	if err != nil {
 		e := *asExprError(err)
 		e.Offset += s.Offset
-		x.addText(at, text, &e, "")
+		hint := x.explainOutput(p, &e)
+		x.addText(at, text, &e, hint)
 		return invalid{}
 	}
 	x.keepSecret(p, v, at)
@@ -288,7 +289,7 @@ func (x *expander) uses(p *expr.Program, s expr.Segment, at path, text string) a
 			x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: x.static + " must be known when the file is read, but " + u.what + " is known only when a step starts"}, u.hint)
 			answer = invalid{}
 		default:
-			if !x.sight.ask(u.what, u.asks) {
+			if !x.sight.ask(u.what, u.asks, !r.Tested) {
 				if x.sum.asks-len(u.asks) <= maxAsks {
 					x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: "the steps ask for too many values of others"}, "name a step of the group")
 				}

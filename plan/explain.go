@@ -11,6 +11,9 @@ import (
 // explain says of an expression that does not compile what may have been meant. It
 // finds better words for some faults.
 func (x *expander) explain(e *expr.Error) (hint string) {
+	if e.Word != "" {
+		return x.explainWord(e)
+	}
 	if e.Missing == "" {
 		return ""
 	}
@@ -33,7 +36,7 @@ func (x *expander) explain(e *expr.Error) (hint string) {
 		}
 		return x.nearHint(e, sortedKeys(step.outputs), "declare it under outputs of the step")
 	case len(e.Path) >= 2 && e.Path[0] == "steps":
-		return "a step has state and outputs"
+		return "a step has state, changed and outputs"
 	case within == "each":
 		return x.nearHint(e, []string{"key", "value"}, "")
 	case within == "plan":
@@ -70,6 +73,19 @@ func (x *expander) explainName(e *expr.Error) string {
 		return "declare a variable with env, secret or config_map, and read it as vars.NAME"
 	}
 	return x.nearHint(e, []string{"vars", "each", "steps", "clusters", "plan"}, literalHint)
+}
+
+// explainWord explains a comparison that never holds.
+func (x *expander) explainWord(e *expr.Error) string {
+	name := strings.Join(e.Path, ".")
+	e.Message = fmt.Sprintf("%s is never %q", name, e.Word)
+	if e.Word == unchanged {
+		return "a step with nothing to do has succeeded too: ask " + strings.TrimSuffix(name, "state") + "changed"
+	}
+	if near := x.nearest(e.Word, e.Words); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "it is " + orList(e.Words)
 }
 
 // nearHint offers the name that is most like the one that is missing.

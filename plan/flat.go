@@ -111,7 +111,7 @@ func (f *flattener) addStep(c *checker, o outer, needs []Need, e *entry, it *ite
 	asks := distinct(o.asked, it.asked)
 	if len(asks) > 0 && s.Skip == "" {
 		s.dropLate()
-		s.pending = &pending{asks: asks, bind: func(s Step, known Known) (Step, error) { return c.bind(s, e, it, o, known) }}
+		s.pending = &pending{asks: asks, must: it.musts(o), bind: func(s Step, known Known) (Step, error) { return c.bind(s, e, it, o, known) }}
 	}
 	if s.Last {
 		f.last = append(f.last, s)
@@ -189,6 +189,15 @@ func distinct(lists ...[]asked) []Ask {
 		}
 	}
 	return asks
+}
+
+// musts are the asks without whose answer the step cannot start. There are none for
+// one whose when may turn out to be false: nothing else is looked at then.
+func (it *item) musts(o outer) []Ask {
+	if len(o.whens) > 0 || isUnsaid(it.tree["when"]) {
+		return nil
+	}
+	return distinct(slices.DeleteFunc(slices.Clone(it.asked), func(a asked) bool { return !a.must }))
 }
 
 // flatNames are the names of the steps that an entry becomes; without those of an

@@ -8,7 +8,7 @@ type Ask struct {
 	// for a value from a cluster.
 	Step string
 	// Output is the name of an output of Step; "" asks for its state, which is
-	// answered by the name of one, such as succeeded.
+	// answered by the name of one, such as succeeded or unchanged.
 	Output string
 	// From says what object of a cluster is asked for, and Key which of it. The
 	// answer is the key's text.
@@ -51,7 +51,8 @@ func (k KeyRef) path() string {
 }
 
 // Known are answers. An output that its step did not give is left out: an
-// expression may look for it with has().
+// expression may look for it with has(). The states of steps that are not asked for
+// make the errors better.
 type Known map[Ask]any
 
 // Late gives what the step asks for before it can start, each once, in a stable
@@ -79,5 +80,7 @@ func (s Step) Bind(known Known) (Step, error) {
 // pending is what is kept of a step until its fields can be resolved.
 type pending struct {
 	asks []Ask
+	// must are those of the asks without whose answer the step cannot start.
+	must []Ask
 	bind func(Step, Known) (Step, error)
 }

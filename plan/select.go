@@ -46,10 +46,28 @@ type NothingPickedError struct{}
 
 func (*NothingPickedError) Error() string { return "no step of the plan is picked" }
 
+// LeftOutError says that a Selection leaves out a step whose output one reads that
+// it picks.
+type LeftOutError struct {
+	// Step reads Output of the step Of.
+	Step, Of, Output string
+	// By is what leaves Of out, such as --from b.
+	By string
+}
+
+func (e *LeftOutError) Error() string {
+	return fmt.Sprintf("%s reads an output of %s, which %s leaves out", e.Step, e.Of, e.By)
+}
+
+// Hint says how the step can do without.
+func (e *LeftOutError) Hint() string {
+	return fmt.Sprintf("pick %s too, or ask for its output %s with has(…)", e.Of, e.Output)
+}
+
 // Select sets Skip of the steps that s does not pick, and says why in it. The
 // plan's finally steps run whatever is picked; only SkipTags, and Only where it
-// does not name them, leave them out. The error is an *UnknownError or a
-// *NothingPickedError; the plan is unchanged then.
+// does not name them, leave them out. The error is an *UnknownError, a
+// *NothingPickedError or a *LeftOutError; the plan is unchanged then.
 func (p *Plan) Select(s Selection) error {
 	x := selector{plan: p}
 	for _, c := range []struct {
@@ -116,7 +134,7 @@ func (x *selector) steps(flag string, names []string, next func(*Graph, string) 
 			}
 		}
 	}
-	why := "not picked by " + flag + " " + strings.Join(names, ", ")
+	why := notPicked + flag + " " + strings.Join(names, ", ")
 	for i, s := range x.plan.Steps {
 		if !picked[s.Name] && (!s.Last || flag == "--only") {
 			x.leave(i, why)
@@ -141,10 +159,10 @@ func (x *selector) tags(tags, skip []string) error {
 	for i, s := range x.plan.Steps {
 		has := func(tag string) bool { return slices.Contains(s.Tags, tag) }
 		if j := slices.IndexFunc(skip, has); j >= 0 {
-			x.leave(i, "left out by --skip-tags "+skip[j])
+			x.leave(i, leftOut+"--skip-tags "+skip[j])
 		}
 		if len(tags) > 0 && !s.Last && !slices.ContainsFunc(tags, has) {
-			x.leave(i, "not picked by --tags "+strings.Join(tags, ", "))
+			x.leave(i, notPicked+"--tags "+strings.Join(tags, ", "))
 		}
 	}
 	return nil
@@ -164,6 +182,9 @@ func (x *selector) apply(only []string) error {
 	if !picked && len(x.skip) > 0 {
 		return &NothingPickedError{}
 	}
+	if err := x.checkReads(); err != nil {
+		return err
+	}
 	for i, why := range x.skip {
 		if x.plan.Steps[i].Skip == "" {
 			x.plan.Steps[i].Skip = why
@@ -171,6 +192,34 @@ func (x *selector) apply(only []string) error {
 	}
 	return nil
 }
+
+// checkReads looks whether the steps that are picked read outputs of those that are
+// left out.
+func (x *selector) checkReads() error {
+	out := map[string]string{} // what leaves a step out
+	for i, why := range x.skip {
+		if s := x.plan.Steps[i]; s.Skip == "" {
+			out[s.Name] = strings.TrimPrefix(strings.TrimPrefix(why, notPicked), leftOut)
+		}
+	}
+	for i, s := range x.plan.Steps {
+		if x.skip[i] != "" || s.Skip != "" || s.pending == nil {
+			continue
+		}
+		for _, a := range s.pending.must {
+			if by := out[a.Step]; by != "" {
+				return &LeftOutError{Step: s.Name, Of: a.Step, Output: a.Output, By: by}
+			}
+		}
+	}
+	return nil
+}
+
+// What the reasons of a selection start with.
+const (
+	notPicked = "not picked by "
+	leftOut   = "left out by "
+)
 
 // isPart tells whether a name means the step: its own, that of the group which it
 // is an item of, or that of an include which it came from.

@@ -20,6 +20,7 @@ type sight struct {
 	// known are the answers to what was asked; nil while the file is read.
 	known Known
 	// asked is what the expressions ask for, by the names that they use for it.
+	// Whether they must have an answer is the value of names.
 	asked []asked
 	names map[string]bool
 }
@@ -29,6 +30,8 @@ type asked struct {
 	path []string
 	// ask is zero for a group or an include as such, which may be empty.
 	ask Ask
+	// must says that an expression has no value without the answer.
+	must bool
 }
 
 // usage is what is to know of a name that an expression uses.
@@ -221,7 +224,7 @@ func (s *sight) use(path []string) (usage, *useError) {
 			return usage{bad: true}, nil
 		case late:
 			return usage{
-				asks: []asked{{path[:2], s.c.varAsk(path[1])}}, what: "vars." + path[1],
+				asks: []asked{{path: path[:2], ask: s.c.varAsk(path[1])}}, what: "vars." + path[1],
 				hint: "give it by --set, a --var-file or env",
 			}, nil
 		}
@@ -269,8 +272,8 @@ func (c *checker) mayRead(e, target *entry) bool {
 const maxAsks = 200_000
 
 // ask takes note of the late values of a name. It is not ok when they are too many.
-func (s *sight) ask(name string, asks []asked) (ok bool) {
-	if s.names[name] {
+func (s *sight) ask(name string, asks []asked, must bool) (ok bool) {
+	if did, seen := s.names[name]; seen && (did || !must) {
 		return true
 	}
 	if s.c.sum.asks += len(asks); s.c.sum.asks > maxAsks {
@@ -279,8 +282,11 @@ func (s *sight) ask(name string, asks []asked) (ok bool) {
 	if s.names == nil {
 		s.names = map[string]bool{}
 	}
-	s.names[name] = true
-	s.asked = append(s.asked, asks...)
+	s.names[name] = must
+	for _, a := range asks {
+		a.must = must && a.ask.Output != "" && strings.HasPrefix(name+".", strings.Join(a.path, ".")+".")
+		s.asked = append(s.asked, a)
+	}
 	return true
 }
 
@@ -314,11 +320,14 @@ func (e *entry) leafAsks(it *item, below, here []string) []asked {
 	name := e.flatName(it)
 	found := []asked{{path: append(slices.Clip(here), "outputs")}}
 	if len(below) == 0 || below[0] == "state" {
-		found = append(found, asked{append(slices.Clip(here), "state"), Ask{Step: name}})
+		found = append(found, asked{path: append(slices.Clip(here), "state"), ask: Ask{Step: name}})
+	}
+	if len(below) == 0 || below[0] == "changed" {
+		found = append(found, asked{path: append(slices.Clip(here), "changed"), ask: Ask{Step: name}})
 	}
 	for _, o := range sortedKeys(e.outputs) {
 		if len(below) == 0 || below[0] == "outputs" && (len(below) == 1 || below[1] == o) {
-			found = append(found, asked{append(slices.Clip(here), "outputs", o), Ask{Step: name, Output: o, Sensitive: e.outputs[o]}})
+			found = append(found, asked{path: append(slices.Clip(here), "outputs", o), ask: Ask{Step: name, Output: o, Sensitive: e.outputs[o]}})
 		}
 	}
 	return found
@@ -354,7 +363,7 @@ func (e *entry) makeType() expr.Type {
 			outputs[name] = expr.Any
 		}
 		t = expr.NewObject(id, expr.Fields(map[string]expr.Type{
-			"state": expr.String, "outputs": expr.NewObject(id+" outputs", expr.Fields(outputs)).Type(),
+			"state": expr.OneOf(endStates...), "changed": expr.Bool, "outputs": expr.NewObject(id+" outputs", expr.Fields(outputs)).Type(),
 		})).Type()
 	}
 	if e.grouped {

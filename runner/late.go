@@ -28,13 +28,13 @@ func (l *loop) lateAction(t *task) *late {
 		asked := l.byName[ask.Step]
 		switch {
 		case asked == nil: // from a cluster
-		case ask.Output == "":
-			a.known[ask] = string(l.state(asked))
-		case l.state(asked).Good():
+			continue
+		case l.state(asked).Good() && ask.Output != "":
 			if v, ok := asked.outputs[ask.Output]; ok {
 				a.known[ask] = v
 			}
 		}
+		a.known[plan.Ask{Step: ask.Step}] = string(l.state(asked))
 	}
 	return a
 }

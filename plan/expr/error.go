@@ -22,6 +22,10 @@ type Error struct {
 	// stands where Path leads, or is a name by itself when Path is empty.
 	Path    []string
 	Missing string
+	// Word and Words are set when the fault is that what Path leads to is compared
+	// with Word, and is always one of Words.
+	Word  string
+	Words []string
 }
 
 // Error implements error.

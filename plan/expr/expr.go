@@ -122,6 +122,9 @@ func (e *Env) compile(text string) (*Program, error) {
 	if err := e.checkUse(p); err != nil {
 		return nil, err
 	}
+	if err := e.checkWords(p, source, moved); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -149,11 +152,7 @@ func (p *Program) program() (cel.Program, error) {
 // for a value.
 func (e *Env) checkUse(p *Program) error {
 	for _, r := range p.refs {
-		parts := make([]part, len(r.Path))
-		for i, name := range r.Path {
-			parts[i] = part{name: name, index: -1}
-		}
-		if t, ok := e.typeOf(parts); ok && t.isObject() {
+		if t, ok := e.typeOf(partsOf(r.Path)); ok && t.isObject() {
 			return &Error{Offset: r.Offset, Message: strings.Join(r.Path, ".") + " is not a value: name one of its fields"}
 		}
 	}

@@ -14,6 +14,8 @@ type Type struct {
 	cel *cel.Type
 	// object is set for the type of an Object.
 	object *Object
+	// values are all that a value can be; see OneOf.
+	values []string
 }
 
 // The types of plain values. Map and List are of any values, maps with text as
