@@ -209,7 +209,7 @@ func (s Style) line(text string) string {
 // Summary says how many webhooks there are, and why some cannot answer.
 func (s Style) Summary(all []Webhook) string {
 	var reasons []string
-	because := map[string][]string{}
+	because, means := map[string][]string{}, map[string]string{}
 	failing := 0
 	for _, w := range all {
 		if !w.Failing() {
@@ -221,6 +221,7 @@ func (s Style) Summary(all []Webhook) string {
 			reasons = append(reasons, why)
 		}
 		because[why] = append(because[why], s.line(w.ID()))
+		means[why] = w.Explanation
 	}
 	total := fmt.Sprintf("%d webhooks", len(all))
 	if len(all) == 1 {
@@ -232,7 +233,11 @@ func (s Style) Summary(all []Webhook) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s\n", total, s.paint("31;1", fmt.Sprintf("%d cannot answer now:", failing)))
 	for _, why := range reasons {
-		b.WriteString(s.wrap("  ", why) + s.wrap("    ", some(because[why])))
+		b.WriteString(s.wrap("  ", why))
+		if means[why] != "" {
+			b.WriteString(s.wrap("    ", "in words: "+means[why]))
+		}
+		b.WriteString(s.wrap("    ", some(because[why])))
 	}
 	return b.String()
 }

@@ -43,7 +43,10 @@ type Webhook struct {
 	// Lowest is the lowest rung that was not reached, or else of which nothing
 	// is known.
 	Lowest webhook.Reading `json:"lowest,omitzero"`
-	Ladder webhook.Ladder  `json:"ladder"`
+	// Explanation says the reason of Lowest in words that take no knowledge of
+	// Kubernetes.
+	Explanation string         `json:"explanation,omitempty"`
+	Ladder      webhook.Ladder `json:"ladder"`
 }
 
 type service struct {
@@ -88,6 +91,7 @@ func of(s survey.Standing) Webhook {
 	if w.Lowest, found = s.Ladder.Missing(); !found {
 		w.Lowest, _ = s.Ladder.Unknown()
 	}
+	w.Explanation = w.Lowest.Explain()
 	return w
 }
 
