@@ -52,12 +52,16 @@ func browse(t testing.TB) *browser {
 		}
 		t.Skipf("skipped for want of Chromium, which make browser installs: %v", err)
 	}
+	// Children of Chromium may write to it for a moment after it has ended.
+	profile, err := os.MkdirTemp("", "kplan-browser-") //nolint:usetesting // it need not be gone at the end of the test
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(profile) })
 	theirIn, in, err := os.Pipe()
 	require.NoError(t, err)
 	out, theirOut, err := os.Pipe()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-		"--no-first-run", "--disable-extensions", "--disable-background-networking", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+		"--no-first-run", "--disable-extensions", "--disable-background-networking", "--remote-debugging-pipe", "--no-startup-window", "--user-data-dir="+profile)
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4, as Chromium expects
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -80,18 +84,11 @@ func browse(t testing.TB) *browser {
 		out.Close()
 		<-gone
 	})
-	var targets struct {
-		TargetInfos []struct{ TargetID, Type string }
-	}
-	b.call("Target.getTargets", nil, &targets)
-	for _, target := range targets.TargetInfos {
-		if target.Type == "page" {
-			var s struct{ SessionID string }
-			b.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &s)
-			b.session = s.SessionID
-		}
-	}
-	require.NotEmpty(t, b.session, "Chromium has a page")
+	var page struct{ TargetID string }
+	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &page)
+	var session struct{ SessionID string }
+	b.call("Target.attachToTarget", map[string]any{"targetId": page.TargetID, "flatten": true}, &session)
+	b.session = session.SessionID
 	b.call("Page.enable", nil, nil)
 	return b
 }
