@@ -37,7 +37,11 @@ func (c *checker) include(e *entry, it *item) *checker {
 		c.addValue(at, "", "plans include each other more than %d deep", maxDepth)
 		return nil
 	}
-	src, err := readPlain(abs)
+	src, given := c.in.Files[abs]
+	var err error
+	if !given {
+		src, err = readPlain(abs)
+	}
 	if err != nil {
 		hint := ""
 		if errors.Is(statError(err), errNoFile) {
@@ -56,7 +60,7 @@ func (c *checker) include(e *entry, it *item) *checker {
 		return nil
 	}
 	child := c.newChild(e, it, abs)
-	child.load(src, Inputs{Env: c.in.Env}, c.includeVars(e, it))
+	child.load(src, Inputs{Env: c.in.Env, Files: c.in.Files}, c.includeVars(e, it))
 	c.checkIncludeClusters(child, e, inc)
 	c.budget = child.budget
 	return child

@@ -29,19 +29,24 @@ type Inputs struct {
 	// Env looks up the environment variables that the plan's variables name; their
 	// values are read as those of Set (default os.LookupEnv).
 	Env func(name string) (value string, ok bool)
+	// Files are texts to be read in the place of the plan and of plans that it
+	// includes, by absolute path: what they would be after an edit.
+	Files map[string][]byte
 }
 
 // Load reads the plan file at path, with its variables resolved, and checks all
 // that can be known without a cluster, the files that it names included. The
 // error is a Diagnostics with every fault.
 func Load(path string, in Inputs) (*Plan, error) {
-	src, err := readFile(path)
-	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
-	}
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
+	}
+	src, given := in.Files[filepath.Join(dir, filepath.Base(path))]
+	if !given {
+		if src, err = readFile(path); err != nil {
+			return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
+		}
 	}
 	return parse(path, dir, src, in, true)
 }

@@ -39,11 +39,10 @@ func (l *linting) mend(input lint.Input, findings []lint.Finding) (bool, error) 
 		if err != nil {
 			return false, err
 		}
-		m := mended{e.File, old, lint.Edited(e.File, old, edits)}
-		if err := l.sound(m); err != nil {
-			return false, fmt.Errorf("the mended %s would not be read: %w", e.File, err)
-		}
-		files = append(files, m)
+		files = append(files, mended{e.File, old, lint.Edited(e.File, old, edits)})
+	}
+	if err := l.sound(files); err != nil {
+		return false, err
 	}
 	// Data on stdout stay data.
 	out := l.stdout
@@ -66,13 +65,32 @@ func (l *linting) mend(input lint.Input, findings []lint.Finding) (bool, error) 
 	return len(files) > 0, nil
 }
 
-// sound tells what is wrong with a mended file, before it is written.
-func (l *linting) sound(m mended) error {
-	if m.file == l.path {
-		_, err := plan.Parse(l.path, m.new, l.in)
-		return err
+// sound tells what is wrong with mended files, before any is written: the plan that
+// was read had no fault.
+func (l *linting) sound(files []mended) error {
+	in := l.in
+	in.Files = make(map[string][]byte, len(files))
+	for _, m := range files {
+		if err := isYAML(m.new); err != nil {
+			return fmt.Errorf("nothing is mended: the mended %s would not be read: %w", m.file, err)
+		}
+		abs, err := filepath.Abs(m.file)
+		if err != nil {
+			return err
+		}
+		in.Files[abs] = m.new
 	}
-	d := yaml.NewDecoder(bytes.NewReader(m.new))
+	if len(files) == 0 {
+		return nil
+	}
+	if _, err := plan.Load(l.path, in); err != nil {
+		return fmt.Errorf("nothing is mended: the mended plan would have faults: %w", err)
+	}
+	return nil
+}
+
+func isYAML(src []byte) error {
+	d := yaml.NewDecoder(bytes.NewReader(src))
 	for {
 		var n yaml.Node
 		switch err := d.Decode(&n); {

@@ -36,10 +36,12 @@ type Refusal struct {
 // Mend gives the edits that mend the findings which a remedy is for, and the
 // findings that it cannot mend. Findings of other rules are for people.
 func Mend(in Input, findings []Finding, how Remedy) ([]Edit, []Refusal) {
-	m := &mender{linter: newLinter(in), steps: map[*plan.Text]map[string]bool{}, waits: map[waitKey]string{}, needs: map[*yamlv3.Node]*needs{}}
+	m := &mender{linter: newLinter(in), names: map[string]map[string]bool{}, waits: map[waitKey]string{}, needs: map[string]*needs{}, made: map[string][]*plan.Step{}}
 	place := make(map[string]int, len(in.Plan.Steps))
-	for i, s := range in.Plan.Steps {
+	for i := range in.Plan.Steps {
+		s := &in.Plan.Steps[i]
 		place[s.Name] = i
+		m.made[written(s)] = append(m.made[written(s)], s)
 	}
 	findings = slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.wait == nil })
 	// In the plan's order, so that a wait stands before the first step that needs it.
@@ -60,25 +62,26 @@ func Mend(in Input, findings []Finding, how Remedy) ([]Edit, []Refusal) {
 	return m.edits, refused
 }
 
-// mender collects edits.
+// mender collects edits. A step that for_each or several includes make many of is
+// written once, and so edited once: edits are known by where a step is written.
 type mender struct {
 	*linter
 	edits []Edit
-	// steps are the names of each file's steps.
-	steps map[*plan.Text]map[string]bool
+	// made are the steps that are written in one place.
+	made map[string][]*plan.Step
+	// names are those of each file's steps.
+	names map[string]map[string]bool
 	// waits are the wait steps that were added.
 	waits map[waitKey]string
 	// needs are what steps will need besides, and order those in turn.
-	needs map[*yamlv3.Node]*needs
+	needs map[string]*needs
 	order []*needs
 	// optional are volumes that have been edited.
 	optional []*yamlv3.Node
 }
 
-type waitKey struct {
-	text        *plan.Text
-	certificate name
-}
+// waitKey is a Certificate as the plan writes it.
+type waitKey struct{ step, namespace, name string }
 
 // needs are names that come into a step's needs.
 type needs struct {
@@ -92,15 +95,24 @@ var (
 	errLater    = errors.New("the Certificate's step needs this one: turn their order around")
 	errFiles    = errors.New("the steps are in different files: add the wait step by hand")
 	errLayout   = errors.New("the file is laid out in a way that is not understood: add it by hand")
-	errForEach  = errors.New("the step's name or cluster is an expression: add the wait step by hand")
+	errForEach  = errors.New("each item of for_each has a Certificate of another name: add the wait step by hand")
 )
+
+// written says where a step is written.
+func written(s *plan.Step) string {
+	t, at := s.Origin()
+	if t == nil {
+		return s.Name
+	}
+	return fmt.Sprint(t.File(), at)
+}
 
 // addWait adds a step that waits for a Certificate, and the need of it.
 func (m *mender) addWait(w *missingWait) error {
 	text, at := w.step.Origin()
 	certText, certAt := w.certificate.step.Origin()
 	switch {
-	case w.step == w.certificate.step:
+	case written(w.step) == written(w.certificate.step):
 		return errSameStep
 	case !w.separable:
 		return errLater
@@ -108,31 +120,38 @@ func (m *mender) addWait(w *missingWait) error {
 		return errFiles
 	}
 	e := newEditor(text)
-	step, list := text.Node(at...), text.Node(at[:len(at)-1]...)
-	certName, cluster := raw(text, certAt, "name"), raw(text, certAt, "cluster")
-	switch {
-	case step == nil || list == nil || step.Kind != yamlv3.MappingNode || len(step.Content) < 4:
+	step, list, certStep := text.Node(at...), text.Node(at[:len(at)-1]...), text.Node(certAt...)
+	if step == nil || list == nil || certStep == nil || step.Kind != yamlv3.MappingNode || len(step.Content) < 4 {
 		return errLayout
-	case strings.Contains(certName+cluster, "${{"):
-		return errForEach
 	}
-	key := waitKey{text, name{m.cluster(w.certificate.step), m.namespace(w.certificate.step, w.certificate.object.namespace()), w.certificate.object.name()}}
-	added, known := m.waits[key]
-	if !known {
-		added = m.freeName(text, w.certificate.object.name())
-		edit, err := e.waitStep(step, flow(list), m.waitFields(w, added, certName, cluster))
-		if err != nil {
-			return err
-		}
-		m.edits, m.waits[key] = append(m.edits, edit), added
+	cert, err := m.asWritten(w.certificate)
+	if err != nil {
+		return err
 	}
-	n := m.needs[step]
+	n := m.needs[written(w.step)]
 	if n == nil {
 		n = &needs{editor: e, step: step}
 		if err := n.check(); err != nil {
 			return err
 		}
-		m.needs[step], m.order = n, append(m.order, n)
+	}
+	added, known := m.waits[cert]
+	if !known {
+		fields, err := waitFields(certStep, cert)
+		if err != nil {
+			return err
+		}
+		lead := ""
+		if !flow(list) {
+			if lead, known = e.isItem(step); !known {
+				return errLayout
+			}
+		}
+		added = m.freeName(text, cert.base(w.certificate))
+		m.edits, m.waits[cert] = append(m.edits, e.waitStep(step, lead, append([]string{"name: " + added}, fields...))), added
+	}
+	if m.needs[written(w.step)] == nil {
+		m.needs[written(w.step)], m.order = n, append(m.order, n)
 	}
 	if !slices.Contains(n.names, added) {
 		n.names = append(n.names, added)
@@ -140,43 +159,18 @@ func (m *mender) addWait(w *missingWait) error {
 	return nil
 }
 
-// raw is what the file has for a step's field.
-func raw(t *plan.Text, at []any, field string) string {
-	if n := t.Node(append(slices.Clone(at), field)...); n != nil {
-		return n.Value
+// waitStep inserts a step before another one, which has lead before it on its line,
+// or is in brackets.
+func (e editor) waitStep(step *yamlv3.Node, lead string, fields []string) Edit {
+	if lead == "" {
+		return e.before(step, "{"+strings.Join(fields, ", ")+"}, ")
 	}
-	return ""
-}
-
-// waitFields are the lines of the step that waits.
-func (m *mender) waitFields(w *missingWait, name, certStep, cluster string) []string {
-	lines := []string{"name: " + name, "needs: [" + certStep + "]"}
-	if cluster != "" {
-		lines = append(lines, "cluster: "+cluster)
-	}
-	namespace := ""
-	s := w.certificate.step
-	if ns := w.certificate.object.namespace(); ns != "" && (s.Helm == nil || s.Helm.Namespace != "" || ns != "default") {
-		namespace = "namespace: " + ns + ", "
-	}
-	return append(lines, "wait: {resource: "+w.resource()+", "+namespace+"for: condition=Ready}")
-}
-
-// waitStep inserts a step before another one.
-func (e editor) waitStep(step *yamlv3.Node, inFlow bool, fields []string) (Edit, error) {
-	if inFlow {
-		return e.before(step, "{"+strings.Join(fields, ", ")+"}, "), nil
-	}
-	lead, ok := e.isItem(step)
-	if !ok {
-		return Edit{}, errLayout
-	}
-	return e.above(step, item(lead, fields)), nil
+	return e.above(step, item(lead, fields))
 }
 
 // freeName makes the name of a step that waits for a Certificate.
-func (m *mender) freeName(t *plan.Text, certificate string) string {
-	taken := m.steps[t]
+func (m *mender) freeName(t *plan.Text, base string) string {
+	taken := m.names[t.File()]
 	if taken == nil {
 		taken = map[string]bool{}
 		for _, field := range []string{"steps", "finally"} {
@@ -186,9 +180,9 @@ func (m *mender) freeName(t *plan.Text, certificate string) string {
 				}
 			}
 		}
-		m.steps[t] = taken
+		m.names[t.File()] = taken
 	}
-	base := strings.ReplaceAll(certificate, ".", "-")
+	base = strings.ReplaceAll(base, ".", "-")
 	base = strings.Trim(base[:min(len(base), 50)], "-") + "-ready"
 	free := base
 	for i := 2; taken[free]; i++ {
