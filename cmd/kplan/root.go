@@ -40,6 +40,9 @@ func (a *app) load(path string, in plan.Inputs) (*plan.Plan, error) {
 		return nil, err
 	}
 	a.keep(p)
+	if err := p.CheckFiles(); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
