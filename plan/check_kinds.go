@@ -27,6 +27,9 @@ func (c *checker) checkHelm(s Step, at path) {
 		if strings.Trim(strings.TrimPrefix(h.Chart, "oci://"), "/") == "" || !strings.Contains(strings.TrimPrefix(h.Chart, "oci://"), "/") {
 			c.addValue(chart, "write oci://HOST/PATH/CHART", "the address %q names no chart", cut(h.Chart, 80))
 		}
+		if _, tag := h.OCITag(); tag != "" && h.Version != "" && tag != strings.ReplaceAll(h.Version, "+", "_") {
+			c.addValue(at.key("version"), "write the version once", "the chart has the tag %q, but the version is %q", cut(tag, 80), cut(h.Version, 80))
+		}
 	case strings.Contains(h.Chart, "://"):
 		c.addValue(chart, "give oci://HOST/PATH, a path such as ./chart, or the chart's name together with repo", "charts cannot be read from %q", cut(h.Chart, 80))
 	case !c.has(repo):

@@ -18,6 +18,20 @@ func (h Helm) IsLocal() bool {
 // IsOCI tells whether the chart is in an OCI registry.
 func (h Helm) IsOCI() bool { return strings.HasPrefix(h.Chart, "oci://") }
 
+// OCITag takes the tag off the chart's reference, as in oci://host/chart:1.2.3; ""
+// when there is none, or a digest.
+func (h Helm) OCITag() (chart, tag string) {
+	last := strings.LastIndexByte(h.Chart, '/')
+	if !h.IsOCI() || strings.Contains(h.Chart, "@") {
+		return h.Chart, ""
+	}
+	i := strings.IndexByte(h.Chart[last+1:], ':')
+	if i < 0 || last < len("oci://") { // what follows a colon of the host is a port
+		return h.Chart, ""
+	}
+	return h.Chart[:last+1+i], h.Chart[last+2+i:]
+}
+
 // Abs gives the absolute path of a file that the plan names.
 func (p *Plan) Abs(name string) string {
 	if filepath.IsAbs(name) {

@@ -51,7 +51,7 @@ A comment "# kplan:ignore RULE reason" silences a rule on its line, or alone on 
 --fix adds a wait step wherever pods use the Secret of a Certificate that nothing waits for; --fix=init-container lets the pods
 wait, in the files of apply steps. Both print what they change as a diff, and change nothing else in the files.
 
-Exit codes: 0 nothing found but warnings, 2 errors, or warnings with --strict.`,
+Exit codes: 0 nothing found but warnings and notes, 2 errors, or warnings with --strict.`,
 		Example: `  kplan lint plan.yaml
   kplan lint plan.yaml --strict --disable unpinned-chart,yaml-1.1
   kplan lint --explain secret-before-certificate
@@ -263,7 +263,11 @@ func (l *linting) writeText(r verdict.Report, count map[lint.Severity]int) error
 	if len(r.Findings) == 0 {
 		b.WriteString("nothing found\n")
 	} else {
-		fmt.Fprintf(&b, "%s, %s\n", graph.Count(count[lint.Error], "error"), graph.Count(count[lint.Warning], "warning"))
+		fmt.Fprintf(&b, "%s, %s", graph.Count(count[lint.Error], "error"), graph.Count(count[lint.Warning], "warning"))
+		if n := count[lint.Note]; n > 0 {
+			fmt.Fprintf(&b, ", %s", graph.Count(n, "note"))
+		}
+		b.WriteByte('\n')
 	}
 	_, err := io.WriteString(l.stdout, ui.Clean(b.String()))
 	return err

@@ -24,6 +24,8 @@ const (
 	Error Severity = "error"
 	// Warning is for what may fail, or is worse than it has to be.
 	Warning Severity = "warning"
+	// Note is for what is good to know, and needs nothing done.
+	Note Severity = "note"
 )
 
 // Finding is a place where a plan breaks a rule.

@@ -1,7 +1,11 @@
 package lint
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
 )
@@ -27,25 +31,34 @@ var clusterScoped = map[string]bool{
 }
 
 func checkOwners(l *linter) {
-	releases := map[identity]*plan.Step{}
-	objects := map[identity]sent{}
+	releases, objects := map[identity][]sent{}, map[identity][]sent{}
+	var order []identity // as the plan has them
 	l.each(func(s *plan.Step) {
 		if s.Helm != nil && !given(s, "helm", "release") {
-			l.checkRelease(s, releases)
+			id := identity{cluster: l.cluster(s), kind: "release", namespace: l.namespace(s, s.Helm.Namespace), name: s.ReleaseName()}
+			releases[id] = append(releases[id], sent{step: s})
+			if len(releases[id]) == 2 {
+				order = append(order, id)
+			}
 		}
 		for _, o := range l.Objects[s.Name] {
 			if o.name() == "" {
 				continue
 			}
 			id := l.identity(s, o)
-			first, known := objects[id]
-			if !known {
-				objects[id] = sent{s, o}
-				continue
+			objects[id] = append(objects[id], sent{s, o})
+			if len(objects[id]) == 2 {
+				order = append(order, id)
 			}
-			l.checkTwice(first, sent{s, o}, id)
 		}
 	})
+	for _, id := range order {
+		if id.kind == "release" && id.group == "" {
+			l.checkRelease(releases[id], id)
+		} else {
+			l.checkTwice(objects[id], id)
+		}
+	}
 }
 
 // sent is an object with the step that sends it.
@@ -54,41 +67,101 @@ type sent struct {
 	object Object
 }
 
-func (l *linter) checkRelease(s *plan.Step, releases map[identity]*plan.Step) {
-	id := identity{cluster: l.cluster(s), kind: "release", namespace: l.namespace(s, s.Helm.Namespace), name: s.ReleaseName()}
-	first, known := releases[id]
-	if !known {
-		releases[id] = s
-		return
+// fallback tells whether one of the steps runs only when the other one fails: it
+// does again what was not done.
+func fallback(a, b *plan.Step) bool {
+	after := func(s, of *plan.Step) bool {
+		return slices.ContainsFunc(s.Needs, func(n plan.Need) bool { return n.On == plan.NeedFailure && n.Step == of.Name })
 	}
-	if conditional(s) || conditional(first) {
-		return // one or the other
-	}
-	at := spotOf(s, "name")
-	if s.Helm.Release != "" {
-		at = spotOf(s, "helm", "release")
-	}
-	l.add(Error, s, at, "give one of them another release or namespace, or make one step of both",
-		"the step %q installs the release %q in the namespace %s too", first.Name, id.name, id.namespace)
+	return after(a, b) || after(b, a)
 }
 
-func (l *linter) checkTwice(first, second sent, id identity) {
-	a, b := first.step, second.step
-	if a == b || conditional(a) || conditional(b) || sameRelease(l, a, b) {
-		return // a step's own duplicates are its own matter
-	}
-	severity := Error
-	switch {
-	case isHook(first.object) || isHook(second.object):
-		if l.order.isAfter(b.Name, a.Name) || l.order.isAfter(a.Name, b.Name) {
-			return
+// exclusive tells whether one of two steps runs, or that cannot be told.
+func exclusive(a, b *plan.Step) bool { return a == b || conditional(a) || conditional(b) || fallback(a, b) }
+
+// apart tells whether two steps never run side by side.
+func (l *linter) apart(a, b *plan.Step) bool {
+	return l.order.isAfter(b.Name, a.Name) || l.order.isAfter(a.Name, b.Name) || a.Group != "" && a.Group == b.Group && a.Parallel == 1
+}
+
+func (l *linter) checkRelease(all []sent, id identity) {
+	first := all[0].step
+	var others []*plan.Step
+	for _, x := range all[1:] {
+		if !exclusive(first, x.step) {
+			others = append(others, x.step)
 		}
-		severity = Warning
-	case a.Apply != nil && b.Apply != nil && reflect.DeepEqual(first.object.Fields, second.object.Fields):
-		severity = Warning
 	}
-	l.add(severity, b, second.object.spot(b, "metadata", "name"), "leave it to one of the steps",
-		"the step %q sends the %s%s too", a.Name, second.object.is(), inNamespace(id))
+	l.eachSpot(others, func(s *plan.Step) spot {
+		if s.Helm.Release != "" {
+			return spotOf(s, "helm", "release")
+		}
+		return spotOf(s, "name")
+	}, func(at spot, steps []*plan.Step) {
+		l.add(Error, steps[0], at, "give each step another release or namespace, or make one step of them",
+			"%s install the release %q in the namespace %s", together(first, steps), id.name, id.namespace)
+	})
+}
+
+func (l *linter) checkTwice(all []sent, id identity) {
+	first := all[0]
+	steps, objects := map[Severity][]*plan.Step{}, map[*plan.Step]Object{}
+	for _, x := range all[1:] {
+		a, b := first.step, x.step
+		if exclusive(a, b) || sameRelease(l, a, b) {
+			continue // a step's own duplicates are its own matter
+		}
+		severity := Error
+		switch {
+		case isHook(first.object) || isHook(x.object):
+			if l.apart(a, b) {
+				continue
+			}
+			severity = Warning
+		case a.Apply != nil && b.Apply != nil && reflect.DeepEqual(first.object.Fields, x.object.Fields):
+			severity = Warning
+		}
+		steps[severity], objects[b] = append(steps[severity], b), x.object
+	}
+	for _, severity := range []Severity{Error, Warning} {
+		l.eachSpot(steps[severity], func(s *plan.Step) spot { return objects[s].spot(s, "metadata", "name") }, func(at spot, steps []*plan.Step) {
+			l.add(severity, steps[0], at, "leave it to one of the steps", "%s send the %s%s", together(first.step, steps), objects[steps[0]].is(), inNamespace(id))
+		})
+	}
+}
+
+// eachSpot calls f for each place that steps have in a file, with those that share
+// it, in their order.
+func (l *linter) eachSpot(steps []*plan.Step, at func(*plan.Step) spot, f func(spot, []*plan.Step)) {
+	by, order := map[plan.Pos][]*plan.Step{}, []spot{}
+	for _, s := range steps {
+		place := at(s)
+		if by[place.Pos] == nil {
+			order = append(order, place)
+		}
+		if !slices.Contains(by[place.Pos], s) {
+			by[place.Pos] = append(by[place.Pos], s)
+		}
+	}
+	for _, place := range order {
+		f(place, by[place.Pos])
+	}
+}
+
+// together names steps as the subject of a sentence, up to five of them.
+func together(first *plan.Step, others []*plan.Step) string {
+	names := []string{strconv.Quote(first.Name)}
+	for i, s := range others {
+		if i == 4 && len(others) > 5 {
+			return fmt.Sprintf("the steps %s and %d more", strings.Join(names, ", "), len(others)-i)
+		}
+		names = append(names, strconv.Quote(s.Name))
+	}
+	last := len(names) - 1
+	if last == 1 {
+		return fmt.Sprintf("the steps %s and %s both", names[0], names[1])
+	}
+	return fmt.Sprintf("the steps %s and %s all", strings.Join(names[:last], ", "), names[last])
 }
 
 func sameRelease(l *linter, a, b *plan.Step) bool {

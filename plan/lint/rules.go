@@ -49,6 +49,13 @@ func fieldRules() []Rule {
 				`silences nothing, and whoever reads it believes the opposite. Mend the ID: kplan lint --list shows all.`,
 		},
 		{
+			ID: "expression-in-file", Severity: Error, check: checkFiled,
+			Summary: "an expression in a file that is sent as it is",
+			Explanation: `Expressions are evaluated in the plan only. A file of an apply step or of values_files is sent as it is, so that ` +
+				`"${{ vars.name }}" arrives in the cluster as this very text. Write the object under apply.objects of the plan, or the value under values of the ` +
+				`step: there they are evaluated. Expressions that read nothing of a plan, such as those of other tools' workflows, are left alone.`,
+		},
+		{
 			ID: "retry-uninstalls", Severity: Warning, check: checkRetryUninstalls,
 			Summary: "what an attempt achieved is undone before the next one",
 			Explanation: `With install_retries above 1 and on_failure uninstall, every attempt removes what it made before the next one begins. If the ` +
@@ -69,7 +76,7 @@ func fieldRules() []Rule {
 			Summary: "a chart from afar has no exact version",
 			Explanation: `Without a version, or with a constraint such as ^1.2 or 1.x, a run takes whatever is newest at that moment. The plan that was tested is ` +
 				`not the plan that runs next week, and a retry may install another chart than the first attempt. Write the exact version (1.2.3), or let the ` +
-				`reference end in @sha256:…; bots such as Renovate keep it fresh.`,
+				`reference end in such a tag or in @sha256:…; bots such as Renovate keep it fresh.`,
 		},
 		{
 			ID: "unused-var", Severity: Warning, check: checkUnusedVars,
@@ -83,7 +90,8 @@ func fieldRules() []Rule {
 			Explanation: `Kubernetes and Helm read YAML 1.1: no, off and n are false, the country NO among them; 010 is 8, 0x10 is 16, 1_000 is 1000, 1e3 and ` +
 				`1.10 are numbers, so that a version 1.10 arrives as 1.1, and a commit 12e3 as 12000. 12:30 is text here, and the number 750 to readers ` +
 				`that know base 60. Quote what is meant as text; write true, false and decimal numbers otherwise. Octal file modes such as 0644 under a key that ` +
-				`ends in mode are left alone.`,
+				`ends in mode are left alone. Labels, annotations, the data of ConfigMaps and the environment of containers take text only: there any ` +
+				`number or boolean is an error, for the API server refuses the object.`,
 		},
 	}
 }
@@ -99,17 +107,17 @@ func stepRules() []Rule {
 				`Let the step with the objects need the one with the CRD.`,
 		},
 		{
-			ID: "guarded-in-own-chart", Severity: Warning, check: checkOwnChart,
+			ID: "guarded-in-own-chart", Severity: Note, check: checkOwnChart,
 			Summary: "a chart brings a webhook that fails closed together with objects that it judges",
 			Explanation: `A chart has an operator, the operator's webhook with failurePolicy Fail, and objects that the webhook judges. Helm sends the objects ` +
 				`seconds after the operator's Deployment, when nobody listens yet: "failed calling webhook … connection refused", on a first install or, where Helm ` +
 				`sends the webhook last, on the run after a failed one. kplan holds such requests until the webhook answers; Helm alone, Argo or Flux do not. Better ` +
-				`is a chart of its own for the objects, or a value that leaves them out and an apply step behind a webhook step. It is an error where hold is false.`,
+				`is a chart of its own for the objects, or a value that leaves them out and an apply step behind a webhook step. So it is a note, which --strict does not count, and an error where hold is false.`,
 		},
 		{
 			ID: "secret-before-certificate", Severity: Warning, check: checkSecrets,
 			Summary: "pods use the Secret of a Certificate, and nothing waits for it",
-			Explanation: `A Deployment, StatefulSet, DaemonSet, Job, ReplicaSet or Pod reads a Secret that cert-manager makes for a Certificate of the same plan. ` +
+			Explanation: `A Deployment, StatefulSet, DaemonSet, Job, CronJob, ReplicaSet or Pod reads a Secret that cert-manager makes for a Certificate of the same plan. ` +
 				`Until the issuer has answered there is no Secret: pods hang with "MountVolume.SetUp failed … secret not found" or CreateContainerConfigError. The ` +
 				`kubelet never gives up, but tries again only every two minutes in the end, so the step's wait or the rollout's progress deadline runs out while ` +
 				`all is well. Put a wait step on the Certificate (condition=Ready) in between, which kplan lint --fix does. "wait: ready" of the step with the ` +
@@ -123,7 +131,7 @@ func stepRules() []Rule {
 			Explanation: `Two steps install a release of the same name in one namespace, or send the same object. Each run undoes with one what it did with the ` +
 				`other; side by side, Helm says "another operation is in progress" or "cannot be imported into the current release", and server-side apply removes ` +
 				`the fields that only the other one sets. Give the object to one of the steps. Hooks of charts are a warning, and only if the steps may run side by ` +
-				`side; so are objects that are the same in both steps.`,
+				`side; so are objects that are the same in both steps. A step that needs the other one on failure stands in for it, and is left alone.`,
 		},
 		{
 			ID: "unguarded", Severity: Error, check: checkUnguarded,
@@ -136,7 +144,7 @@ func stepRules() []Rule {
 			ID: "wait-never-true", Severity: Error, check: checkWaits,
 			Summary: "a wait for a condition that the kind never has",
 			Explanation: `A wait step names a condition that no controller sets on objects of this kind, such as Ready on a Deployment (it has Available), or any ` +
-				`on a ConfigMap. It waits until its timeout, every time, whatever the cluster does. Conditions of kinds that are not known here are left alone. ` +
+				`on a ConfigMap. It waits until its timeout, every time, whatever the cluster does. So does one for a status that is not True, False or Unknown. Conditions of kinds that are not known here are left alone. ` +
 				`Name a condition that there is, or look at a field with jsonpath={.status…}.`,
 		},
 	}

@@ -202,6 +202,7 @@ func selects(selector string, o Object) bool {
 var podSpecs = map[string][]string{
 	"Pod": {"spec"}, "Deployment": {"spec", "template", "spec"}, "StatefulSet": {"spec", "template", "spec"}, "DaemonSet": {"spec", "template", "spec"},
 	"ReplicaSet": {"spec", "template", "spec"}, "Job": {"spec", "template", "spec"},
+	"CronJob": {"spec", "jobTemplate", "spec", "template", "spec"},
 }
 
 // podSpec gives the spec of an object's pods, and the path to it.

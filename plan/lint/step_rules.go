@@ -21,8 +21,11 @@ func checkPins(l *linter) {
 		}
 		const hint = "write the version that was tested, such as 1.2.3"
 		version, given := s.Helm.Version, given(s, "helm", "version")
-		switch {
+		switch _, tag := s.Helm.OCITag(); {
+		case version == "" && !given && exact.MatchString(strings.ReplaceAll(tag, "_", "+")):
 		case exact.MatchString(version), version == "" && given:
+		case version == "" && tag != "":
+			l.add(Warning, s, spotOf(s, "helm", "chart"), hint, "the tag %q is no exact version: each run installs what it means then", tag)
 		case version == "":
 			l.add(Warning, s, spotOf(s, "helm", "chart"), hint, "the chart has no version: each run installs the newest one")
 		default:
@@ -88,8 +91,8 @@ func checkUnguarded(l *linter) {
 			at = spotOf(s, "webhooks", "hold")
 		}
 		l.add(severity, s, at, fmt.Sprintf("remove hold: false, or put a step {webhook: {release: %s}} in between", cmp.Or(by.ReleaseName(), "NAME")),
-			"%s that this step sends %s be judged by the webhook %s of the step %q, and nothing waits until it answers",
-			count(g.Objects, "object"), will, some(names), by.Name)
+			"%s that this step sends %s be judged by the %s of the step %q, and nothing waits until %s",
+			count(g.Objects, "object"), will, webhooks(names), by.Name, either(names, "it answers", "they answer"))
 	}
 }
 
@@ -103,15 +106,15 @@ func checkOwnChart(l *linter) {
 		if len(names) == 0 {
 			continue
 		}
-		severity, held, when := Warning, "kplan holds their requests; other tools fail", "on a first install"
+		severity, held, when := Note, "nothing needs doing: kplan holds their requests; other tools fail", "on a first install"
 		if !l.Plan.StepWebhooks(*s).Hold {
 			severity, held = Error, "nothing holds their requests: remove hold: false"
 		}
 		if g.Maybe {
 			when = "on the run after a failed one"
 		}
-		l.add(severity, s, spotOf(s, "helm", "chart"), held, "the chart brings the webhook %s, which fails closed, and %s that it judges %s",
-			some(names), count(g.Objects, "object"), when)
+		l.add(severity, s, spotOf(s, "helm", "chart"), held, "the chart brings the %s, which %s closed, and %s that %s %s",
+			webhooks(names), either(names, "fails", "fail"), count(g.Objects, "object"), either(names, "it judges", "they judge"), when)
 	}
 }
 
@@ -183,10 +186,24 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// webhooks names them as part of a sentence.
+func webhooks(names []string) string { return either(names, "webhook ", "webhooks ") + some(names) }
+
+// either gives the word for one name or for several.
+func either(names []string, one, several string) string {
+	if len(names) == 1 {
+		return one
+	}
+	return several
+}
+
 // some names up to three.
 func some(names []string) string {
 	if len(names) > 3 {
 		return strings.Join(names[:3], ", ") + fmt.Sprintf(" and %d more", len(names)-3)
 	}
-	return strings.Join(names, ", ")
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " and " + names[last]
+	}
+	return strings.Join(names, "")
 }

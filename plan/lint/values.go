@@ -39,6 +39,56 @@ func (l *linter) values() []root {
 	return l.roots
 }
 
+// manifests are the objects in files of apply steps, each once.
+func (l *linter) manifests() []root {
+	var roots []root
+	seen := map[*yamlv3.Node]bool{}
+	l.each(func(s *plan.Step) {
+		t, _ := s.Origin()
+		for _, o := range l.Objects[s.Name] {
+			if o.Text == nil || o.Text == t {
+				continue
+			}
+			if n := o.Text.Node(o.At...); n != nil && !seen[n] {
+				seen[n] = true
+				roots = append(roots, root{text: o.Text, node: n, at: o.At, object: true})
+			}
+		}
+	})
+	return roots
+}
+
+// ours is an expression that reads something of a plan: files have those of other
+// tools, too.
+var ours = regexp.MustCompile(`\$\{\{[^}]*?\b(vars|each|clusters|plan|steps)\s*[.\[]`)
+
+// filed calls f for each text with an expression in files that are sent as they are.
+func (l *linter) filed(f func(r root, n *yamlv3.Node, at []any)) {
+	roots := l.manifests()
+	for _, t := range l.Values {
+		if n := t.Root(); n != nil {
+			roots = append(roots, root{text: t, node: n})
+		}
+	}
+	for _, r := range roots {
+		visit(r.node, "", r.at, func(n *yamlv3.Node, _ string, at []any, _ bool) {
+			if ours.MatchString(n.Value) {
+				f(r, n, at)
+			}
+		})
+	}
+}
+
+func checkFiled(l *linter) {
+	l.filed(func(r root, n *yamlv3.Node, at []any) {
+		hint := "put the object under apply.objects of the plan, where expressions are evaluated"
+		if !r.object {
+			hint = "put the value under values of the step, where expressions are evaluated"
+		}
+		l.add(Error, nil, spot{Place: r.text.PlaceOf(n, at...), text: r.text}, hint, "files are sent as they are: the expression is not evaluated")
+	})
+}
+
 func (l *linter) rootsOf(t *plan.Text) {
 	put := func(r root) { r.text = t; l.roots = append(l.roots, r) }
 	pairs(t.Root(), func(key, value *yamlv3.Node) {
@@ -125,6 +175,17 @@ func visit(n *yamlv3.Node, name string, at []any, f func(n *yamlv3.Node, name st
 }
 
 func checkUnusedVars(l *linter) {
+	// literal are variables that files would read, if expressions were evaluated there.
+	literal := map[string]plan.Pos{}
+	l.filed(func(r root, n *yamlv3.Node, at []any) {
+		used := map[string]bool{}
+		reads(n.Value, used)
+		for name := range used {
+			if _, known := literal[name]; !known {
+				literal[name] = r.text.PlaceOf(n, at...).Pos
+			}
+		}
+	})
 	for _, t := range l.Plan.Texts() {
 		declared := get(t.Root(), "vars")
 		if declared == nil {
@@ -136,7 +197,11 @@ func checkUnusedVars(l *linter) {
 		})
 		pairs(declared, func(key, _ *yamlv3.Node) {
 			if !all && !used[key.Value] {
-				l.add(Warning, nil, spot{Place: t.PlaceOf(key, "vars", key.Value), text: t}, "use ${{ vars."+key.Value+" }}, or remove it",
+				hint := "use ${{ vars." + key.Value + " }}, or remove it"
+				if pos, ok := literal[key.Value]; ok {
+					hint = "the expression at " + pos.String() + " is not evaluated: files are sent as they are"
+				}
+				l.add(Warning, nil, spot{Place: t.PlaceOf(key, "vars", key.Value), text: t}, hint,
 					"nothing reads the variable %q", key.Value)
 			}
 		})

@@ -92,6 +92,9 @@ func kindOf(resource string) *conditions {
 	return c
 }
 
+// statuses are those of a condition of Kubernetes.
+var statuses = []string{"True", "False", "Unknown"}
+
 func checkWaits(l *linter) {
 	l.each(func(s *plan.Step) {
 		if s.Wait == nil {
@@ -99,7 +102,13 @@ func checkWaits(l *linter) {
 		}
 		cond, err := s.Wait.Condition()
 		kind := kindOf(s.Wait.Resource)
-		if err != nil || kind == nil || cond.Type != plan.ConditionStatus || kind.has(cond.Name) {
+		if err != nil || kind == nil || cond.Type != plan.ConditionStatus {
+			return
+		}
+		if kind.has(cond.Name) {
+			if !slices.ContainsFunc(statuses, func(s string) bool { return strings.EqualFold(s, cond.Value) }) {
+				l.add(Error, s, spotOf(s, "wait", "for"), "write condition="+cond.Name+", or =False", "a condition is True, False or Unknown, never %q, so the step waits until its time is over", cond.Value)
+			}
 			return
 		}
 		// Resources of another group may have the same short name.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,9 +29,13 @@ var (
 
 // checkYAML looks for plain scalars that mean something else than they seem to.
 func checkYAML(l *linter) {
-	for _, r := range l.values() {
+	seen := map[*yamlv3.Node]bool{}
+	for _, r := range append(slices.Clip(l.values()), l.manifests()...) {
+		if r.object {
+			l.checkTexts(r, seen)
+		}
 		visit(r.node, r.name, r.at, func(n *yamlv3.Node, name string, at []any, isKey bool) {
-			if n.Kind != yamlv3.ScalarNode || n.Style != 0 || n.Value == "" || len(n.Value) > 40 {
+			if seen[n] || n.Kind != yamlv3.ScalarNode || n.Style != 0 || n.Value == "" || len(n.Value) > 40 {
 				return
 			}
 			means := oddity(n.Value, name, isKey)
@@ -54,6 +59,92 @@ func checkYAML(l *linter) {
 			l.add(Warning, nil, place, hint, "the %s %s is %s", what, n.Value, means)
 		})
 	}
+}
+
+// checkTexts looks for values that are not text in fields that take text only, and
+// notes them.
+func (l *linter) checkTexts(r root, seen map[*yamlv3.Node]bool) {
+	check := func(what string, n *yamlv3.Node, name string, at []any) {
+		if n.Kind != yamlv3.ScalarNode || n.Style != 0 || n.Value == "" || len(n.Value) > 40 || seen[n] || n.ShortTag() == "!!null" {
+			return
+		}
+		means := reading(n.Value)
+		if means == "" {
+			return
+		}
+		seen[n] = true
+		place := spot{Place: r.text.PlaceOf(n, at...), text: r.text}
+		if isSecretName(name) {
+			place.secret = true
+			l.add(Error, nil, place, "quote it", "%s takes text, and this is %s", what, strings.TrimSuffix(kindOfMeaning(means), ", not text"))
+			return
+		}
+		l.add(Error, nil, place, fmt.Sprintf("quote it to mean the text: %q", n.Value), "%s takes text, and %s is %s", what, n.Value, means)
+	}
+	kind := get(r.node, "kind")
+	if kind != nil && kind.Value == "ConfigMap" {
+		pairs(get(r.node, "data"), func(key, v *yamlv3.Node) {
+			check("the data of a ConfigMap", v, key.Value, append(slices.Clip(r.at), "data", key.Value))
+		})
+	}
+	textFields(r.node, r.at, check)
+}
+
+// textFields calls f for the labels, annotations and environment below a node.
+func textFields(n *yamlv3.Node, at []any, f func(what string, n *yamlv3.Node, name string, at []any)) {
+	each := func(what string, of *yamlv3.Node, at ...any) {
+		pairs(of, func(key, v *yamlv3.Node) { f(what, v, key.Value, append(slices.Clip(at), key.Value)) })
+	}
+	pairs(n, func(key, v *yamlv3.Node) {
+		at := append(slices.Clip(at), key.Value)
+		switch key.Value {
+		case "metadata":
+			each("a label", get(v, "labels"), append(slices.Clip(at), "labels")...)
+			each("an annotation", get(v, "annotations"), append(slices.Clip(at), "annotations")...)
+			return
+		case "matchLabels":
+			each("a label", v, at...)
+			return
+		case "env":
+			for i, e := range items(v) {
+				if name, value := get(e, "name"), get(e, "value"); name != nil && value != nil {
+					f("an environment variable", value, name.Value, append(slices.Clip(at), i, "value"))
+				}
+			}
+			return
+		}
+		textFields(v, at, f)
+	})
+	for i, item := range items(n) {
+		textFields(item, append(slices.Clip(at), i), f)
+	}
+}
+
+// reading says what a plain scalar is if it is no text; else "".
+func reading(value string) string {
+	doc, err := yaml.YAMLToJSON([]byte("v: " + value))
+	if err != nil {
+		return ""
+	}
+	var read struct {
+		V any `json:"v"`
+	}
+	if json.Unmarshal(doc, &read) != nil {
+		return ""
+	}
+	switch v := read.V.(type) {
+	case bool:
+		if value == "true" || value == "false" {
+			return "a boolean"
+		}
+		return strconv.FormatBool(v)
+	case float64:
+		if n := number(value); n != "" {
+			return n
+		}
+		return "a number"
+	}
+	return ""
 }
 
 // kindOfMeaning says what a value is without the value.
