@@ -251,6 +251,18 @@ func TestTerminals(t *testing.T) {
 			require.NotContains(t, screen, "[1 steps]")
 		})
 	}
+	t.Run("mouse", func(t *testing.T) {
+		s := show(t, "kplan replay --speed 0")
+		s.shows("unchanged web", "✘ failed    stale")
+		s.press("-l", "\x1b[<65;5;5M") // the wheel turns towards the user
+		s.until("the first step has gone up", func(screen string) bool { return !strings.Contains(screen, "unchanged web") })
+		s.press("-l", "\x1b[<64;5;5M")
+		s.shows("unchanged web")
+		s.press("-l", "\x1b[<0;5;5M\x1b[<0;5;5m") // on the second step, which has the cursor
+		s.until("it is closed", func(screen string) bool { return !strings.Contains(screen, "check the chart's address") })
+		s.press("q")
+		s.restored(0)
+	})
 	t.Run("not asked", func(t *testing.T) { // for its colours: see package noquery
 		out := filepath.Join(t.TempDir(), "out")
 		s := newTerminal(t, 80, 24, "read line\n"+fmt.Sprintf(guardedScript, "TERM=xterm kplan version"))

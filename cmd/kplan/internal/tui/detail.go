@@ -24,11 +24,11 @@ const (
 )
 
 // wide is how many cells texts beside labels may take.
-func (b *block) wide() int { return max(b.m.width-indent-labels-1, 10) }
+func (b *block) wide() int { return max(b.m.cols()-indent-labels-1, 10) }
 
 // begin is a line up to where its text begins.
 func (b *block) begin(label string) *pen.Line {
-	l := b.m.pen.Line(b.m.width).To(2).Put(pen.Dim, b.m.pen.Sign("│", "|")).To(indent)
+	l := b.m.pen.Line(b.m.cols()).To(2).Put(pen.Dim, b.m.pen.Sign("│", "|")).To(indent)
 	return l.Cell(pen.Dim, label, labels-1)
 }
 
@@ -77,7 +77,7 @@ func (m *Model) detail(s *timeline.Step) []string {
 // facts are what the plan says of a step.
 func (b *block) facts(s *timeline.Step) {
 	var parts []string
-	if b.m.width < 72 {
+	if b.m.cols() < 72 {
 		parts = append(parts, s.Kind)
 	}
 	if s.Cluster != "" {

@@ -51,7 +51,41 @@ func (m *Model) body(height int) []string {
 	if len(items) == 0 {
 		return []string{"", m.pen.Line(m.width).Put(pen.Dim, "  "+m.nothing()).String()}
 	}
-	return m.lists[m.view].place(items, height, m.focus()).draw(items, height)
+	lines := m.lists[m.view].place(items, height, m.focus()).draw(items, height)
+	if m.cols() == m.width {
+		return lines
+	}
+	return m.beside(lines, m.pane(m.width-m.cols()-1, height), height)
+}
+
+// wide is the width from which the list of steps leaves room for a log beside it.
+const wide = 150
+
+// cols is the width of the list that is shown.
+func (m *Model) cols() int {
+	if m.view == viewSteps && m.width >= wide {
+		return m.width * 3 / 5
+	}
+	return m.width
+}
+
+// beside puts two columns beside each other.
+func (m *Model) beside(left, right []string, height int) []string {
+	lines := make([]string, height)
+	for i := range lines {
+		var b strings.Builder
+		used := 0
+		if i < len(left) {
+			b.WriteString(left[i])
+			used = pen.Width(left[i])
+		}
+		b.WriteString(strings.Repeat(" ", max(m.cols()-used, 0)) + m.pen.Paint(pen.Dim, m.pen.Sign("│", "|")))
+		if i < len(right) {
+			b.WriteString(right[i])
+		}
+		lines[i] = b.String()
+	}
+	return lines
 }
 
 // nothing says why there is nothing to show.

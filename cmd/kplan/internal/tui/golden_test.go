@@ -89,22 +89,23 @@ func at(o Options, events []runner.Event, now time.Time) *Model {
 	return m
 }
 
-// frame writes a frame into a golden: empty lines in a row are only counted.
+// frame writes a frame into a golden: lines that come several times in a row are
+// only counted.
 func frame(b *strings.Builder, title, view string) {
 	fmt.Fprintf(b, "== %s\n", title)
-	blank := 0
-	for line := range strings.SplitSeq(view+"\n=", "\n") {
-		if line == "" {
-			blank++
-			continue
+	lines := strings.Split(view, "\n")
+	for i := 0; i < len(lines); {
+		n := 1
+		for i+n < len(lines) && lines[i+n] == lines[i] {
+			n++
 		}
-		if blank > 0 {
-			fmt.Fprintf(b, "(%s)\n", ui.Count(blank, "empty line"))
-			blank = 0
+		if lines[i] != "" {
+			b.WriteString(lines[i] + "\n")
 		}
-		if line != "=" {
-			b.WriteString(line + "\n")
+		if n > 1 || lines[i] == "" {
+			fmt.Fprintf(b, "(%s)\n", ui.Count(n, "such line"))
 		}
+		i += n
 	}
 	b.WriteByte('\n')
 }

@@ -73,28 +73,28 @@ func (m *Model) logs(height int) []string {
 	all := m.entries(s)
 	l := m.lists[viewLog]
 	if l.follow {
-		return append(lines, m.tail(all, rows)...)
+		return append(lines, m.tail(all, rows, m.width)...)
 	}
 	first := min(max(l.top, 0), max(len(all)-1, 0))
 	var body []string
 	for i := first; i < len(all) && len(body) < rows; i++ {
-		body = append(body, m.entry(all, i, i == first)...)
+		body = append(body, m.entry(all, i, i == first, m.width)...)
 	}
 	return append(lines, body[:min(len(body), rows)]...)
 }
 
 // tail gives the last lines of a log.
-func (m *Model) tail(all []entry, rows int) []string {
+func (m *Model) tail(all []entry, rows, width int) []string {
 	var body []string
 	for i := len(all) - 1; i >= 0 && len(body) < rows; i-- {
-		body = append(m.entry(all, i, false), body...)
+		body = append(m.entry(all, i, false, width), body...)
 	}
 	return body[max(len(body)-rows, 0):]
 }
 
 // entry draws one entry: what wrote it on a line of its own, where that changes,
 // and its text wrapped.
-func (m *Model) entry(all []entry, i int, first bool) []string {
+func (m *Model) entry(all []entry, i int, first bool, width int) []string {
 	e, at := all[i], ""
 	var lines []string
 	if before := i == 0 || all[i-1].who != e.who; (before || first) && (e.who != "" || i > 0) {
@@ -103,20 +103,30 @@ func (m *Model) entry(all []entry, i int, first bool) []string {
 			who = flat(e.who)
 		}
 		dash := m.pen.Sign("┄┄ ", "-- ")
-		lines = append(lines, m.pen.Line(m.width).To(2).Put(pen.Dim, dash).Put(pen.Accent, who).String())
+		lines = append(lines, m.pen.Line(width).To(2).Put(pen.Dim, dash).Put(pen.Accent, who).String())
 	}
 	begin := 2
-	if m.width >= 60 {
+	if width >= 60 {
 		begin = 12
 		if !e.at.IsZero() {
 			at = e.at.Local().Format(time.TimeOnly)
 		}
 	}
-	for _, text := range pen.Wrap(strings.TrimRight(ui.Clean(e.text), "\n"), m.width-begin-1) {
-		lines = append(lines, m.pen.Line(m.width).To(2).Put(pen.Dim, at).To(begin).Put(e.ink, text).String())
+	for _, text := range pen.Wrap(strings.TrimRight(ui.Clean(e.text), "\n"), width-begin-1) {
+		lines = append(lines, m.pen.Line(width).To(2).Put(pen.Dim, at).To(begin).Put(e.ink, text).String())
 		at = ""
 	}
 	return lines
+}
+
+// pane shows the end of the log of the step under the cursor, beside the list.
+func (m *Model) pane(width, height int) []string {
+	s := m.selected()
+	if s == nil {
+		return nil
+	}
+	head := m.pen.Line(width).To(2).Put(pen.Dim, "log of ").Put(pen.Strong, flat(s.Name))
+	return append([]string{head.String()}, m.tail(m.entries(s), max(height-1, 1), width)...)
 }
 
 // scrollLog moves the log by entries; at its end it follows.
@@ -130,7 +140,7 @@ func (m *Model) scrollLog(by int) {
 	top := l.top
 	last := len(all) // the first entry of the last page
 	for n := 0; last > 0; last-- {
-		if n += len(m.entry(all, last-1, false)); n > rows {
+		if n += len(m.entry(all, last-1, false, m.width)); n > rows {
 			break
 		}
 	}

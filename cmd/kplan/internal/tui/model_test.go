@@ -291,3 +291,35 @@ func BenchmarkFrame(b *testing.B) {
 		}
 	}
 }
+
+// TestOpenStep checks what is told below a step: the Helm hook that runs, what
+// keeps a webhook from answering, also in words, and the requests that it holds.
+func TestOpenStep(t *testing.T) {
+	start := time.Unix(0, 0)
+	m := NewModel(Options{})
+	m.Resize(90, 20)
+	m.Beat(start, runner.Event{Time: start, Type: runner.TypePlan, Steps: []runner.StepInfo{{Name: "chart", Kind: "helm"}}},
+		runner.Event{Time: start, Type: runner.TypeState, Step: "chart", State: runner.StateRunning, Attempt: 1, Attempts: 1},
+		runner.Event{Time: start, Type: runner.TypeProgress, Step: "chart", Message: "hook Job/demo/migrate"})
+	require.Contains(t, m.View(), "| Helm hook Job/demo/migrate\n")
+
+	hook := func(state, cause, words string) *runner.Webhook {
+		return &runner.Webhook{Name: "w.example.com", Service: "demo/w", Configuration: "w", Rung: "backed", State: state, Cause: cause, Explanation: words}
+	}
+	m.Beat(start.Add(4*time.Second),
+		runner.Event{Time: start.Add(time.Second), Type: runner.TypeHeld, Step: "chart", Object: "Widget/demo/a", Webhook: &runner.Webhook{Name: "w.example.com", Service: "demo/w", Cause: "connection refused"}},
+		runner.Event{Time: start.Add(time.Second), Type: runner.TypeHeld, Step: "chart", Object: "Widget/demo/b", Webhook: &runner.Webhook{Name: "w.example.com", Service: "demo/w", Cause: "connection refused"}},
+		runner.Event{Time: start.Add(time.Second), Type: runner.TypeState, Step: "chart", State: runner.StateHolding, Attempt: 1, Attempts: 1},
+		runner.Event{Time: start.Add(2 * time.Second), Type: runner.TypeWebhook, Step: "chart", Webhook: hook("failed", "pod w-1 cannot be pulled", "the image is not there")})
+	view := m.View()
+	for _, line := range []string{
+		"2 requests held by w.example.com",
+		"| ladder   + configured  + trusted  + routed  x backed  . serving  . admitting\n",
+		"| backed   failed for 2.0s: pod w-1 cannot be pulled\n",
+		"| means    the image is not there\n",
+		"| holds    2 requests for 3.0s: Widget/demo/a and 1 more\n",
+		"|          last answer: connection refused\n",
+	} {
+		require.Contains(t, view, line)
+	}
+}

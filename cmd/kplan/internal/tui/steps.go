@@ -119,7 +119,7 @@ func (m *Model) selected() *timeline.Step {
 
 // nameWidth is the width of the column of names.
 func (m *Model) nameWidth() int {
-	return min(max(m.names, 6), max(m.width/3, 12), 48)
+	return min(max(m.names, 6), max(m.cols()/3, 12), 48)
 }
 
 // cursor is the sign of the item that keys work on.
@@ -133,7 +133,7 @@ func (m *Model) cursor(l *pen.Line, selected bool) *pen.Line {
 // stepLine is the line of a step: sign and word of its state, its name, kind,
 // attempt and time, and what there is to say.
 func (m *Model) stepLine(s *timeline.Step, selected bool) string {
-	l := m.cursor(m.pen.Line(m.width), selected)
+	l := m.cursor(m.pen.Line(m.cols()), selected)
 	ink, g := m.sign(s.State)
 	l.Put(ink, g+" ").Cell(ink, string(s.State), 9)
 	name := pen.Plain
@@ -143,15 +143,15 @@ func (m *Model) stepLine(s *timeline.Step, selected bool) string {
 	case s.State == runner.StatePending || s.State == runner.StateSkipped:
 		name = pen.Dim
 	}
-	if m.width < 60 {
-		l.Cell(name, flat(s.Name), min(m.nameWidth()+6, m.width-21)).Number(pen.Plain, m.took(s), 6)
+	if m.cols() < 60 {
+		l.Cell(name, flat(s.Name), min(m.nameWidth()+6, m.cols()-21)).Number(pen.Plain, m.took(s), 6)
 		return l.String()
 	}
 	l.Cell(name, flat(s.Name), m.nameWidth()+1)
-	if m.many && m.width >= 100 {
+	if m.many && m.cols() >= 100 {
 		l.Cell(pen.Dim, flat(s.Cluster), 12)
 	}
-	if m.width >= 72 {
+	if m.cols() >= 72 {
 		l.Cell(pen.Dim, s.Kind, 7)
 	}
 	attempt := ""
