@@ -20,7 +20,7 @@ type block struct {
 
 const (
 	indent = 4
-	labels = 9
+	labels = 11 // the longest is the rung configured
 )
 
 // wide is how many cells texts beside labels may take.

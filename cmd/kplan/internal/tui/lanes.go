@@ -88,16 +88,20 @@ func (b *block) ladder(ladder []timeline.Rung) {
 	l := b.begin("ladder")
 	room := l.Room()
 	for _, r := range ladder {
-		room -= len(r.Name) + 4
+		room -= len(r.Name) + 3 // with its sign and a space on both sides
+	}
+	gap := " "
+	if room >= len(ladder) {
+		gap = "  "
 	}
 	for i, r := range ladder {
 		ink, g := b.m.rungSign(r.State)
 		if i > 0 {
-			l.Put(pen.Plain, " ")
+			l.Put(pen.Plain, gap)
 		}
 		l.Put(ink, g)
-		if room >= -2 {
-			l.Put(ink, " "+r.Name).Put(pen.Plain, " ")
+		if room >= -1 {
+			l.Put(ink, " "+r.Name)
 		}
 	}
 	b.add(l)

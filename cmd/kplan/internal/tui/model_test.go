@@ -301,7 +301,7 @@ func TestOpenStep(t *testing.T) {
 	m.Beat(start, runner.Event{Time: start, Type: runner.TypePlan, Steps: []runner.StepInfo{{Name: "chart", Kind: "helm"}}},
 		runner.Event{Time: start, Type: runner.TypeState, Step: "chart", State: runner.StateRunning, Attempt: 1, Attempts: 1},
 		runner.Event{Time: start, Type: runner.TypeProgress, Step: "chart", Message: "hook Job/demo/migrate"})
-	require.Contains(t, m.View(), "| Helm hook Job/demo/migrate\n")
+	require.Contains(t, m.View(), "| Helm hook  Job/demo/migrate\n")
 
 	hook := func(state, cause, words string) *runner.Webhook {
 		return &runner.Webhook{Name: "w.example.com", Service: "demo/w", Configuration: "w", Rung: "backed", State: state, Cause: cause, Explanation: words}
@@ -314,11 +314,11 @@ func TestOpenStep(t *testing.T) {
 	view := m.View()
 	for _, line := range []string{
 		"2 requests held by w.example.com",
-		"| ladder   + configured  + trusted  + routed  x backed  . serving  . admitting\n",
-		"| backed   failed for 2.0s: pod w-1 cannot be pulled\n",
-		"| means    the image is not there\n",
-		"| holds    2 requests for 3.0s: Widget/demo/a and 1 more\n",
-		"|          last answer: connection refused\n",
+		"| ladder     + configured  + trusted  + routed  x backed  . serving  . admitting\n",
+		"| backed     failed for 2.0s: pod w-1 cannot be pulled\n",
+		"| means      the image is not there\n",
+		"| holds      2 requests for 3.0s: Widget/demo/a and 1 more\n",
+		"|            last answer: connection refused\n",
 	} {
 		require.Contains(t, view, line)
 	}

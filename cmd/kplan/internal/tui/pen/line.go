@@ -93,7 +93,9 @@ func Wrap(s string, width int) []string {
 			lines = append(lines, text)
 			continue
 		}
-		lines = append(lines, strings.Split(ansi.Wrap(text, width, "/,"), "\n")...)
+		for line := range strings.SplitSeq(ansi.Wrap(text, width, "/,"), "\n") {
+			lines = append(lines, strings.TrimRight(line, " "))
+		}
 	}
 	return lines
 }
