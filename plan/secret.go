@@ -50,7 +50,7 @@ func shownField(at path) bool {
 		}
 		return false
 	}
-	return len(at) > 1 && (at[0] == "metadata" && at[1] == "name" || at[0] == "defaults" && at[1] == "cluster")
+	return len(at) > 1 && at[0] == "defaults" && at[1] == "cluster"
 }
 
 // mayShow refuses a sensitive value where it would be shown.
