@@ -166,7 +166,7 @@ func TestCompileError(t *testing.T) {
 		"vars.n.x":                             "6: type 'int' does not support field selection",
 		"vars.on ? 1 : 'a'":                    "8: ? : cannot be used on (bool, int, string)",
 		"vars.":                                "5: the expression cannot be read: no viable alternative at input '.'",
-		"1 +":                                  "3: the expression cannot be read: mismatched input the end of the expression",
+		"1 +":                                  "3: the expression ends too early",
 		"vars":                                 "0: vars is not a value: name one of its fields",
 		"[steps.eso]":                          "1: steps.eso is not a value: name one of its fields",
 		"dyn(steps.eso).state":                 "4: steps.eso is not a value: name one of its fields",
