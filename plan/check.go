@@ -184,6 +184,7 @@ func (c *checker) checkNeeds() {
 			target := c.target(n.Step)
 			switch {
 			case n.Step == "" && !c.isEmptyText(at):
+			case n.Step != "" && n.Step == e.name && c.byName[e.name] != e: // the name is that of two
 			case n.Step != "" && n.Step == e.name:
 				c.as(CodeCycle).addValue(at, "remove it", "the step %q needs itself", n.Step)
 			case seen[n.Step]:

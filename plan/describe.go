@@ -21,6 +21,8 @@ func (c *checker) wrongType(t reflect.Type, v any, at path) {
 	n, _ := c.src.node(at)
 	plain := n != nil && n.Kind == yamlv3.ScalarNode && n.Style == 0 && !strings.Contains(n.Value, "${{")
 	switch {
+	case enums[t] != nil:
+		hint = "it takes " + orList(enums[t])
 	case t.Kind() == reflect.String && plain && v != nil:
 		hint = "quote it to mean the text: " + strconv.Quote(cut(n.Value, 60))
 	case t.Kind() == reflect.Slice && (t.Elem().Kind() == reflect.String || t.Elem() == needType) && isText && plain:

@@ -215,10 +215,18 @@ func (x *expander) writeScalar(b *strings.Builder, v any, at path, text string, 
 	case json.Number:
 		b.WriteString(v.String())
 	default:
-		x.addText(at, text, &expr.Error{Offset: offset, Message: describe(v) + " cannot be put inside of a text"}, "let the expression be the whole value")
+		x.addText(at, text, &expr.Error{Offset: offset, Message: noText(v) + " cannot be put inside of a text"}, "let the expression be the whole value")
 		return false
 	}
 	return true
+}
+
+// noText says what a value is that is no scalar.
+func noText(v any) string {
+	if v == nil {
+		return "null"
+	}
+	return describe(v)
 }
 
 // eval gives the value of one expression of a text: invalid when it has a fault,
@@ -244,7 +252,11 @@ func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 		return invalid{}
 	}
 	if !alone && !p.Type().IsScalar() {
-		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: p.Type().About() + " cannot be put inside of a text"}, "let the expression be the whole value")
+		about := p.Type().About()
+		if about == describe(nil) {
+			about = noText(nil)
+		}
+		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: about + " cannot be put inside of a text"}, "let the expression be the whole value")
 		return invalid{}
 	}
 	if answer := x.uses(p, s, at, text); answer != nil {

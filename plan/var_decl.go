@@ -251,7 +251,7 @@ func (c *checker) giveHint(d *declaration) string {
 	switch {
 	case d.env != "":
 		return "set the environment variable " + d.env + ", or give " + hint
-	case d.required:
+	case d.required, d.sensitive: // a plan is no place for secrets
 		return "give " + hint
 	}
 	return "give it a default, " + or + hint

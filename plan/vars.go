@@ -154,6 +154,11 @@ func (c *checker) settle(d *declaration) {
 		return
 	case d.from.source == "":
 		d.broken = true
+		if p := c.parent; p != nil && d.env == "" {
+			p.as(CodeVariable).addKey(c.parentEntry.at.key("include"), fmt.Sprintf("give it in vars of the include: %s: VALUE", d.name),
+				"the step %q includes %s, whose %s %q has no value", c.parentEntry.name, c.parentItem.step.Include.Plan, d.noun(), d.name)
+			return
+		}
 		c.as(CodeVariable).addKey(d.at, c.giveHint(d), "the %s %q has no value", d.noun(), d.name)
 		return
 	case d.from.value == late{}:

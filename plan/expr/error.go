@@ -136,7 +136,12 @@ func plain(message string) string {
 	}
 	if rest, ok := strings.CutPrefix(message, "Syntax error: "); ok {
 		rest = expecting.ReplaceAllString(rest, "")
-		rest = strings.ReplaceAll(rest, "'<EOF>'", "the end of the expression")
+		if what, atEnd := strings.CutSuffix(rest, " at '<EOF>'"); atEnd {
+			return "the expression ends too early: " + what
+		}
+		if strings.Contains(rest, "'<EOF>'") {
+			return "the expression ends too early"
+		}
 		return "the expression cannot be read: " + rest
 	}
 	return message
