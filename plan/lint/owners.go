@@ -77,7 +77,9 @@ func fallback(a, b *plan.Step) bool {
 }
 
 // exclusive tells whether one of two steps runs, or that cannot be told.
-func exclusive(a, b *plan.Step) bool { return a == b || conditional(a) || conditional(b) || fallback(a, b) }
+func exclusive(a, b *plan.Step) bool {
+	return a == b || conditional(a) || conditional(b) || fallback(a, b)
+}
 
 // apart tells whether two steps never run side by side.
 func (l *linter) apart(a, b *plan.Step) bool {

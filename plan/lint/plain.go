@@ -8,34 +8,14 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/lint/secret"
 )
-
-// secretNames are the ends of names of values that nobody else should know.
-var secretNames = []string{
-	"password", "passwd", "passphrase", "pwd", "token", "apikey", "secretkey", "accesskey", "secretaccesskey", "privatekey", "clientsecret", "sharedsecret",
-	"encryptionkey", "signingkey", "credential",
-}
-
-// publicNames are names that end like a secret's and are of none.
-var publicNames = []string{"automountserviceaccounttoken", "publickey"}
 
 // objectNames are fields of objects that hold the name of something, not a secret:
 // a key of an ExternalSecret, a Credential of k0rdent's ClusterDeployment.
 var objectNames = []string{"secretKey", "credential"}
 
-// isSecretName tells whether a value of that name is likely a secret.
-func isSecretName(name string) bool {
-	flat := strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(name))
-	return !slices.Contains(publicNames, flat) && slices.ContainsFunc(secretNames, func(end string) bool { return strings.HasSuffix(flat, end) })
-}
-
-var (
-	privateKey = regexp.MustCompile(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY-----`)
-	// reference is a text that stands for another one: of a shell, of a template, or
-	// a file's path.
-	reference = regexp.MustCompile(`^(\$[({A-Z]|/|\./|file:|vault:|secretref:|\*+$|<.*>$)|\{\{`)
-	expressed = regexp.MustCompile(`\$\{\{(.*?)\}\}`)
-)
+var expressed = regexp.MustCompile(`\$\{\{(.*?)\}\}`)
 
 const plainHint = "take it from a variable with sensitive: true and env: or secret:, or let the chart use a Secret that exists"
 
@@ -98,9 +78,9 @@ func (l *linter) plainSecrets(r root, s *plan.Step) {
 	visit(r.node, r.name, r.at, func(n *yamlv3.Node, name string, at []any, isKey bool) {
 		switch {
 		case isKey || n.Kind != yamlv3.ScalarNode:
-		case privateKey.MatchString(n.Value):
-			found(n, at, "a private key is written down here")
-		case !isSecretName(name) || r.object && slices.Contains(objectNames, name):
+		case holds(n.Value) != "":
+			found(n, at, "%s is written down here", holds(n.Value))
+		case !secret.Named(name) || r.object && slices.Contains(objectNames, name):
 		case strings.Contains(n.Value, "${{"):
 			if !l.isSensitive(n.Value) {
 				l.add(Warning, s, spot{Place: r.text.PlaceOf(n, at...), text: r.text}, "declare the variable with sensitive: true",
@@ -111,15 +91,23 @@ func (l *linter) plainSecrets(r root, s *plan.Step) {
 		}
 	})
 	environment(r.node, r.at, func(name string, n *yamlv3.Node, at []any) {
-		if isSecretName(name) && isPlain(n) {
+		if secret.Named(name) && isPlain(n) {
 			found(n, at, "the environment variable %s is written down here in plain text", name)
 		}
 	})
 }
 
+// holds says what kind of secret a text has in it besides its expressions.
+func holds(text string) string {
+	if strings.Contains(text, "${{") {
+		text = expressed.ReplaceAllString(text, "$$(EXPRESSION)")
+	}
+	return secret.In(text)
+}
+
 // isPlain tells whether a value is a secret itself: text that is no reference.
 func isPlain(n *yamlv3.Node) bool {
-	return n.Kind == yamlv3.ScalarNode && n.Value != "" && n.ShortTag() == "!!str" && !reference.MatchString(n.Value)
+	return n.Kind == yamlv3.ScalarNode && n.Value != "" && n.ShortTag() == "!!str" && !secret.IsReference(n.Value)
 }
 
 // isSensitive tells whether a text is made of expressions whose values are known

@@ -66,7 +66,7 @@ func fieldRules() []Rule {
 		{
 			ID: "secret-in-values", Severity: Error, check: checkPlainSecrets,
 			Summary: "a password, token or key is written down in plain text",
-			Explanation: `A value whose name says that it is a password, token or key, or that is a private key, is plain text in the plan, its values files or ` +
+			Explanation: `A value whose name says that it is a password, token or key, or that is a private key, a token of a well-known service, an address or an option with a password, is plain text in the plan, its values files or ` +
 				`objects. It is in version control for ever, in every fork and backup, and shows in the release's values. Take it from a variable with sensitive: true ` +
 				`and env: or secret:, or let the chart use a Secret that exists. A Secret object with its data in a file is a warning: it is at least what ` +
 				`Kubernetes expects; External Secrets or SOPS keep the data elsewhere. The line is not shown.`,

@@ -10,6 +10,8 @@ import (
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kplan-dev/kplan/plan/lint/secret"
 )
 
 var (
@@ -47,7 +49,7 @@ func checkYAML(l *linter) {
 				what = "key"
 			}
 			place := spot{Place: r.text.PlaceOf(n, at...), text: r.text}
-			if !isKey && isSecretName(name) {
+			if !isKey && secret.Named(name) {
 				place.secret = true
 				l.add(Warning, nil, place, "quote it", "the %s is %s", what, kindOfMeaning(means))
 				return
@@ -74,7 +76,7 @@ func (l *linter) checkTexts(r root, seen map[*yamlv3.Node]bool) {
 		}
 		seen[n] = true
 		place := spot{Place: r.text.PlaceOf(n, at...), text: r.text}
-		if isSecretName(name) {
+		if secret.Named(name) {
 			place.secret = true
 			l.add(Error, nil, place, "quote it", "%s takes text, and this is %s", what, strings.TrimSuffix(kindOfMeaning(means), ", not text"))
 			return

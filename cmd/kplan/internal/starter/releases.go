@@ -13,6 +13,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/lint/secret"
 	"github.com/kplan-dev/kplan/steps"
 )
 
@@ -148,7 +149,7 @@ func (w *writer) values(v any, step string, path []string) any {
 		}
 		return out
 	case float64:
-		if len(path) > 0 && secretNumber.MatchString(path[len(path)-1]) {
+		if len(path) > 0 && secret.IsLikelyNumber(path[len(path)-1]) {
 			return w.expression(step, path)
 		}
 		// JSON has one kind of number, and YAML would write 1e+06 for a million.
@@ -157,7 +158,7 @@ func (w *writer) values(v any, step string, path []string) any {
 		}
 		return v
 	case string:
-		if isSecret(path, v) {
+		if secret.IsLikely(path, v) {
 			return w.expression(step, path)
 		}
 		return strings.ReplaceAll(v, "${{", "$${{")
