@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -42,7 +41,6 @@ func BenchmarkValidate(b *testing.B) {
 				b.Skip("there is no helm on the PATH to compare with")
 			}
 			var took []time.Duration
-			var most int64 // resident memory, KiB
 			for b.Loop() {
 				cmd := exec.CommandContext(b.Context(), lines[name][0], lines[name][1:]...)
 				cmd.Env = append(os.Environ(), "REGISTRY_TOKEN=token")
@@ -50,14 +48,10 @@ func BenchmarkValidate(b *testing.B) {
 				out, err := cmd.CombinedOutput()
 				took = append(took, time.Since(start))
 				require.NoError(b, err, string(out))
-				if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-					most = max(most, usage.Maxrss)
-				}
 			}
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
 			b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "max-ms")
-			b.ReportMetric(float64(most)/1024, "peak-MiB")
 		})
 	}
 }

@@ -262,6 +262,7 @@ func nodeKind(n *yamlv3.Node) string {
 		return "a list"
 	case yamlv3.MappingNode:
 		return "a mapping"
+	default:
+		return "a scalar"
 	}
-	return "a scalar"
 }

@@ -9,9 +9,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/startup"
 )
 
 func main() {
+	startup.Done()
 	// A reader of stdout or stderr that went away must not kill a run that is
 	// half way: writing fails instead. Notify rather than Ignore, for the latter
 	// would be inherited by credential plugins.

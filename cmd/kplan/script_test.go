@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/startup"
 	"github.com/kplan-dev/kplan/internal/labtest"
 )
 
@@ -25,6 +26,7 @@ var update = flag.Bool("update", false, "write the goldens in scripts anew")
 
 // TestMain lets scripts run this test binary as kplan, and as a plugin of kubectl.
 func TestMain(m *testing.M) {
+	startup.Done()
 	testscript.Main(m, map[string]func(){"kplan": main, "kubectl-kplan": main})
 }
 
