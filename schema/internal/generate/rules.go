@@ -27,7 +27,9 @@ var shortForms = map[reflect.Type]func(long *node) *node{
 	},
 	// The items themselves, or a mapping of in and parallel.
 	reflect.TypeFor[plan.ForEach](): func(long *node) *node {
-		items := &node{Type: "object", Not: &node{Required: []string{"in"}, PropertyNames: &node{Enum: []string{"in", "parallel"}}}}
+		items := &node{Type: "object", Not: &node{Required: []string{"in"}, AnyOf: []*node{
+			{PropertyNames: &node{Enum: []string{"in", "parallel"}}}, {Properties: properties{{"in", &node{Type: "array"}}}},
+		}}}
 		return &node{AnyOf: []*node{{Type: "array"}, long, items}}
 	},
 }
