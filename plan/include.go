@@ -60,7 +60,7 @@ func (c *checker) include(e *entry, it *item) *checker {
 		return nil
 	}
 	child := c.newChild(e, it, abs)
-	child.load(src, Inputs{Env: c.in.Env, Files: c.in.Files}, c.includeVars(e, it))
+	child.load(src, Inputs{Env: c.in.Env, Files: c.in.Files, Unknown: c.in.Unknown}, c.includeVars(e, it))
 	c.checkIncludeClusters(child, e, inc)
 	c.budget = child.budget
 	return child

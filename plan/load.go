@@ -29,6 +29,9 @@ type Inputs struct {
 	// Env looks up the environment variables that the plan's variables name; their
 	// values are read as those of Set (default os.LookupEnv).
 	Env func(name string) (value string, ok bool)
+	// Unknown takes a sensitive variable that has no value for one that only the run
+	// knows: a plan is looked at where its secrets are not at hand.
+	Unknown bool
 	// Files are texts to be read in the place of the plan and of plans that it
 	// includes, by absolute path: what they would be after an edit.
 	Files map[string][]byte

@@ -152,6 +152,9 @@ func (c *checker) settle(d *declaration) {
 	case bad, d.from.source == SourceDefault && d.badDefault, d.from.source == "" && d.quiet:
 		d.broken = true
 		return
+	case d.from.source == "" && d.sensitive && c.in.Unknown:
+		d.value = late{}
+		return
 	case d.from.source == "":
 		d.broken = true
 		if p := c.parent; p != nil && d.env == "" {

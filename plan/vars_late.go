@@ -23,6 +23,9 @@ func typeOfVar(d *declaration) expr.Type {
 // varAsk is what a late variable asks for.
 func (c *checker) varAsk(name string) Ask {
 	d := c.vars[name]
+	if d.ref == nil { // it has no value, and nothing is run: see Inputs.Unknown
+		return Ask{From: FromSecret, Sensitive: true}
+	}
 	a := Ask{From: FromSecret, Key: *d.ref, Sensitive: d.sensitive}
 	if d.from.source == SourceConfigMap {
 		a.From = FromConfigMap

@@ -45,7 +45,7 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 			if !slices.Contains(graph.Formats, f) {
 				return usagef("there is no output format %q, only text, dot, mermaid and json", output)
 			}
-			p, err := a.load(args[0], *in)
+			p, err := a.read(args[0], *in)
 			if err != nil {
 				return err
 			}

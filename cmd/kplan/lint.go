@@ -62,6 +62,11 @@ Exit codes: 0 nothing found but warnings and notes, 2 errors, or warnings with -
 			if len(args) == 0 && (l.list || l.explain != "") {
 				return nil
 			}
+			if len(args) == 2 && cmd.Flags().Changed("fix") {
+				if i := slices.IndexFunc(args, func(arg string) bool { return slices.Contains(lint.Remedies, lint.Remedy(arg)) }); i >= 0 {
+					return fmt.Errorf("one plan only: the remedy is part of the flag, --fix=%s", args[i])
+				}
+			}
 			return onePlan(cmd, args)
 		},
 		ValidArgsFunction: planFiles,
@@ -190,7 +195,7 @@ func (l *linting) run(ctx context.Context) error {
 
 // look reads the plan and what its steps bring, and applies the rules.
 func (l *linting) look(ctx context.Context) (*plan.Plan, lint.Input, []lint.Finding, error) {
-	p, err := l.load(l.path, l.in)
+	p, err := l.read(l.path, l.in)
 	if err != nil {
 		return nil, lint.Input{}, nil, err
 	}

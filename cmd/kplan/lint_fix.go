@@ -69,6 +69,7 @@ func (l *linting) mend(input lint.Input, findings []lint.Finding) (bool, error) 
 // was read had no fault.
 func (l *linting) sound(files []mended) error {
 	in := l.in
+	in.Unknown = true
 	in.Files = make(map[string][]byte, len(files))
 	for _, m := range files {
 		if err := isYAML(m.new); err != nil {

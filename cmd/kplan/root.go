@@ -46,6 +46,22 @@ func (a *app) load(path string, in plan.Inputs) (*plan.Plan, error) {
 	return p, nil
 }
 
+// read is load for commands that run nothing: they do without the values of
+// sensitive variables, and say so.
+func (a *app) read(path string, in plan.Inputs) (*plan.Plan, error) {
+	in.Unknown = true
+	p, err := a.load(path, in)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range p.Variables() {
+		if v.Late && v.Source == "" {
+			fmt.Fprintf(a.stderr, "note: the sensitive variable %q has no value: kplan run needs one\n", v.Name)
+		}
+	}
+	return p, nil
+}
+
 // keep notes what must not be shown of a plan.
 func (a *app) keep(p *plan.Plan) { a.hidden.Store(p.Sensitive()) }
 

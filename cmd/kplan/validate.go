@@ -73,7 +73,7 @@ func addVerdictFormat(cmd *cobra.Command, output *string) {
 // validate reads a plan and tells what is wrong with it; ask, unless nil, finds
 // more in one that can be read.
 func (a *app) validate(path string, in plan.Inputs, output verdict.Format, ask func(*plan.Plan) ([]verdict.Finding, error)) error {
-	p, err := a.load(path, in)
+	p, err := a.read(path, in)
 	var found []verdict.Finding
 	if err == nil && ask != nil {
 		if found, err = ask(p); err != nil {
