@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kplan-dev/kplan/internal/usage"
 	"github.com/kplan-dev/kplan/plan"
 )
 
@@ -71,19 +72,16 @@ var hostile = map[string]string{
 }
 
 // Whatever a file of the largest size has in it, the answer comes soon and can
-// be shown. The bound is far above what is usual, for the machine may be busy.
+// be shown. Most take less than a second.
 func TestHostile(t *testing.T) {
 	for name, src := range hostile {
 		t.Run(name, func(t *testing.T) {
 			require.LessOrEqual(t, len(src), 1<<20)
-			start := time.Now()
-			_, err := plan.Parse("p.yaml", []byte(src), plan.Inputs{})
+			var err error
+			usage.Bound(t, 15*time.Second, 1<<30, func() { _, err = plan.Parse("p.yaml", []byte(src), plan.Inputs{}) })
 			if err != nil {
 				require.Less(t, len(err.Error()), 1<<20)
 			}
-			took := time.Since(start)
-			t.Logf("%v", took.Round(time.Millisecond))
-			require.Less(t, took, 20*time.Second)
 		})
 	}
 }
