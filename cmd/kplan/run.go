@@ -52,7 +52,7 @@ need them may run. The name of a for_each or an include means all of its steps. 
 them out, or --only does not name them.
 
 Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting for a webhook or a condition,
-130 and 143 stopped by SIGINT and SIGTERM.`,
+129, 130 and 143 stopped by SIGHUP, SIGINT and SIGTERM.`,
 		Example: `  kplan run plan.yaml
   kplan run plan.yaml --context staging --var-file staging.yaml --set eso_version=0.11.0
   kplan run plan.yaml --tags operators --skip-tags slow

@@ -9,8 +9,9 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// stoppable makes a context that the first ^C or SIGTERM ends, with a
-// *runner.Interrupted as its cause. The next one, or the first if parent has
+// stoppable makes a context that the first ^C, SIGTERM or SIGHUP (the terminal is
+// gone) ends, with a *runner.Interrupted as its cause. Under nohup SIGHUP stays
+// ignored. The next one, or the first if parent has
 // ended, closes abort; from then on signals do what they do by default, so that
 // one more kills. interrupt does what ^C does, where that is no signal but a key.
 // The caller calls release when there is nothing left to stop; it ends the goroutine.
@@ -18,6 +19,9 @@ func stoppable(parent context.Context) (ctx context.Context, abort <-chan struct
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	aborted, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer signal.Stop(signals)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -70,7 +71,11 @@ func TestInterrupted(t *testing.T) {
 	lab := labtest.ControlPlane(t)
 	file := filepath.Join(t.TempDir(), "plan.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(neverEnds), 0o600))
-	for sig, code := range map[os.Signal]int{os.Interrupt: 130, syscall.SIGTERM: 143} {
+	codes := map[os.Signal]int{os.Interrupt: 130, syscall.SIGTERM: 143}
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		codes[syscall.SIGHUP] = 129
+	}
+	for sig, code := range codes {
 		report := filepath.Join(t.TempDir(), "r.json")
 		cmd := command(t, "run", file, "--kubeconfig", lab.Kubeconfig, "--report", "json="+report)
 		stderr, err := cmd.StderrPipe()

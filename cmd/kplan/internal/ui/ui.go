@@ -94,7 +94,7 @@ func (s *sink) write(b []byte) {
 
 // fault is the error worth telling: that a reader went away is not.
 func (s *sink) fault() error {
-	if errors.Is(s.err, syscall.EPIPE) || errors.Is(s.err, io.ErrClosedPipe) {
+	if errors.Is(s.err, syscall.EPIPE) || errors.Is(s.err, syscall.EIO) || errors.Is(s.err, io.ErrClosedPipe) { // EIO: the terminal is gone
 		return nil
 	}
 	return s.err
