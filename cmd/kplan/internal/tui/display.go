@@ -61,6 +61,7 @@ type Display struct {
 	Config
 	screen  *screen
 	program *tea.Program
+	before  *term.State // of the terminal
 
 	mu     sync.Mutex
 	queue  []runner.Event
@@ -76,6 +77,7 @@ var _ ui.Renderer = (*Display)(nil)
 // Open takes over the terminal.
 func Open(c Config) *Display {
 	d := &Display{Config: c, wake: make(chan struct{}, 1), gone: make(chan struct{}), sent: make(chan struct{})}
+	d.before, _ = term.GetState(int(c.In.Fd())) // nil for what is no terminal
 	d.screen = &screen{Config: c, m: NewModel(c.Options), mouse: true}
 	d.program = start(d.screen)
 	go d.draw()
@@ -144,7 +146,10 @@ func (d *Display) Close() error {
 	d.closed = true
 	d.mu.Unlock()
 	d.nudge()
-	<-d.sent
+	select {
+	case <-d.sent:
+	case <-d.Aborted: // the terminal may not read
+	}
 	if d.Stay {
 		select {
 		case <-d.gone:
@@ -152,9 +157,28 @@ func (d *Display) Close() error {
 		case <-d.Aborted:
 		}
 	}
-	d.program.Quit()
-	<-d.gone
+	d.quit()
 	return d.Aside.Close()
+}
+
+// quit ends the program. After an abort it waits a moment only: the program hangs
+// while the terminal does not read.
+func (d *Display) quit() {
+	go d.program.Quit() // ends with the program
+	select {
+	case <-d.gone:
+		return
+	case <-d.Aborted:
+	}
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-d.gone:
+	case <-timer.C:
+		if d.before != nil {
+			_ = term.Restore(int(d.In.Fd()), d.before)
+		}
+	}
 }
 
 // Release gives the terminal back at once, whatever is left to be shown. After
