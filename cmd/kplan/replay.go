@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -130,6 +131,9 @@ func readRecord(path string) ([]runner.Event, error) {
 			bad = fmt.Errorf("%s:%d is not an event of a run: %w", path, n, err)
 			continue
 		}
+		if bad = dated(path, n, e, events); bad != nil {
+			return nil, bad
+		}
 		events = append(events, e)
 	}
 	switch {
@@ -143,4 +147,22 @@ func readRecord(path string) ([]runner.Event, error) {
 		return nil, fmt.Errorf("%s has events of version %d, and this kplan knows them up to %d", path, events[0].Version, runner.EventVersion)
 	}
 	return events, nil
+}
+
+// longestGap is how long a run may say nothing: a step's timeout is far below.
+const longestGap = 7 * 24 * time.Hour
+
+// dated tells what is wrong with the time of an event that comes after others: what
+// shows a run counts the seconds between them.
+func dated(path string, line int, e runner.Event, before []runner.Event) error {
+	if e.Time.IsZero() {
+		return fmt.Errorf("%s:%d has no time", path, line)
+	}
+	if len(before) == 0 {
+		return nil
+	}
+	if last := before[len(before)-1].Time; e.Time.Sub(last).Abs() > longestGap {
+		return fmt.Errorf("%s:%d is of %s, and the line before of %s", path, line, e.Time.Format(time.RFC3339), last.Format(time.RFC3339))
+	}
+	return nil
 }
