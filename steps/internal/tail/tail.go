@@ -79,6 +79,7 @@ type Tail struct {
 	mu       sync.Mutex // also of its spaces and concerns
 	closed   bool
 	concerns map[target]*concern
+	current  target            // of the latest progress
 	spaces   map[string]*space // the namespaces that are watched
 	said     map[string]bool   // what is told once
 	streams  map[string]bool   // the logs that were read, see stream.key
@@ -111,7 +112,9 @@ func New(ctx context.Context, s *Source, r runner.Reporter) *Tail {
 func (t *Tail) Report(r runner.Report) {
 	switch {
 	case r.Type == runner.TypeProgress && r.Object != "":
-		if to, ok := parse(r.Object); ok {
+		to, ok := parse(r.Object)
+		t.turn(to)
+		if ok {
 			r.Message = t.worry(to, &r)
 		}
 	case r.Webhook == nil || r.Webhook.Service == "":
@@ -121,6 +124,14 @@ func (t *Tail) Report(r runner.Report) {
 		t.forget(serviceOf(r.Webhook))
 	}
 	t.reporter.Report(r)
+}
+
+// turn notes what the step's progress is about now: what it was about before is not
+// told again, for it would seem to go backwards.
+func (t *Tail) turn(to target) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.current = to
 }
 
 func lacks(w *runner.Webhook) bool {
