@@ -49,6 +49,13 @@ func TestExplanationStyle(t *testing.T) {
 	}
 }
 
+// No entry hides another one.
+func TestEachExplanationIsReached(t *testing.T) {
+	for _, e := range explanations {
+		require.Equal(t, e.words, Explain(e.text), e.text)
+	}
+}
+
 // What is nearest to the fault explains most.
 func TestExplain(t *testing.T) {
 	for cause, want := range map[string]string{
