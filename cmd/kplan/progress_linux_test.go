@@ -32,7 +32,7 @@ const (
 // mode in turn, and compares the run's wall time with that of quiet. The bar is one
 // percent. CPU time is the whole process's.
 func BenchmarkProgress(b *testing.B) {
-	modes := []ui.Mode{ui.Quiet, ui.Plain, ui.JSON, ui.TTY}
+	modes := []ui.Mode{ui.Quiet, ui.Plain, ui.JSON, ui.GitHub, ui.TTY}
 	wall, cpu := map[ui.Mode]time.Duration{}, map[ui.Mode]time.Duration{}
 	for b.Loop() {
 		for _, m := range modes {
