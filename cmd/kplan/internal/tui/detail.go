@@ -143,12 +143,26 @@ func (b *block) next(s *timeline.Step) {
 		b.text("next", pen.Strong, "r begins the next attempt now")
 	case s.State != runner.StateFailed:
 	case b.m.run.Ended() || !b.m.Orders:
-		b.text("next", pen.Strong, "mend the cause, then go on: kplan run PLAN --from "+s.Name)
+		b.text("next", pen.Strong, "mend the cause, then go on: kplan run PLAN"+from(x))
 	case x.Paused():
 		b.text("next", pen.Strong, "mend the cause, then press r for another attempt; e ends the run")
 	default:
 		b.text("next", pen.Strong, "mend the cause, then press r for another attempt while the run goes on")
 	}
+}
+
+// from are the flags that run what failed anew, all of it: each leaves out what does
+// not need its step.
+func from(x *runner.Execution) string {
+	var flags strings.Builder
+	for _, s := range x.Failed() {
+		name := s.Name
+		if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-/") != "" {
+			name = "'" + name + "'" // [ means something to shells
+		}
+		flags.WriteString(" --from " + name)
+	}
+	return flags.String()
 }
 
 // attempts tells of those that failed.
