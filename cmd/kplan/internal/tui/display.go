@@ -157,28 +157,32 @@ func (d *Display) Close() error {
 		case <-d.Aborted:
 		}
 	}
-	d.quit()
+	if !d.quit() {
+		return nil // the summary would hang as well
+	}
 	return d.Aside.Close()
 }
 
-// quit ends the program. After an abort it waits a moment only: the program hangs
-// while the terminal does not read.
-func (d *Display) quit() {
+// quit ends the program, and tells whether it has ended. After an abort it waits a
+// moment only: the program hangs while the terminal does not read.
+func (d *Display) quit() bool {
 	go d.program.Quit() // ends with the program
 	select {
 	case <-d.gone:
-		return
+		return true
 	case <-d.Aborted:
 	}
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
 	select {
 	case <-d.gone:
+		return true
 	case <-timer.C:
-		if d.before != nil {
-			_ = term.Restore(int(d.In.Fd()), d.before)
-		}
 	}
+	if d.before != nil {
+		_ = term.Restore(int(d.In.Fd()), d.before)
+	}
+	return false
 }
 
 // Release gives the terminal back at once, whatever is left to be shown. After
@@ -187,8 +191,7 @@ func (d *Display) Release() {
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
-	d.program.Quit()
-	<-d.gone
+	d.quit()
 }
 
 func (d *Display) take() ([]runner.Event, bool) {
