@@ -89,6 +89,42 @@ func TestConcerns(t *testing.T) {
 	require.False(t, c.concerns(about("Pod", "web")))
 }
 
+// What a step has left behind is not told again when its pods change: its counts are
+// those of then.
+func TestNoWayBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &reports{}
+		tail := New(t.Context(), NewSource(fake.NewClientset()), out)
+		defer func() { require.NoError(t, tail.Close(t.Context(), nil)) }()
+		report := func(name string, done int) {
+			tail.Report(runner.Report{Type: runner.TypeProgress, Object: "Deployment/ns/" + name, Done: done, Total: 19})
+		}
+		s := &space{tail: tail, namespace: "ns", pods: map[string]*corev1.Pod{}, warnings: map[string]*corev1.Event{}}
+		trouble := func(name string) {
+			s.pods[name+"-6d7f-x2x4z"] = &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "ns", Name: name + "-6d7f-x2x4z", Labels: map[string]string{"pod-template-hash": "6d7f"},
+					OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: name + "-6d7f", Controller: new(true)}},
+				},
+				Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+					Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+				}}},
+			}
+			s.look(tail.concerns[target{deployment, "ns", name}])
+		}
+		report("web", 4)
+		trouble("web")
+		require.Len(t, out.list, 2)
+		require.Contains(t, out.list[1].Message, "ImagePullBackOff")
+
+		report("db", 12)
+		s.pods = map[string]*corev1.Pod{}
+		s.look(tail.concerns[target{deployment, "ns", "web"}])
+		require.Len(t, out.list, 3)
+		require.Equal(t, 12, out.list[2].Done)
+	})
+}
+
 // What goes on costs no request, and neither does what is there in time.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
