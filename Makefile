@@ -36,7 +36,7 @@ endif
 demo-env = KUBECONFIG=$(if $(OWN),$(OWN),$$($(LAB) kubeconfig --name demo --path))
 
 .PHONY: test
-test: $(LAB) tmux browser ## Run all tests: unit tests, and end-to-end tests on labs
+test: $(LAB) tmux browser npm ## Run all tests: unit tests, and end-to-end tests on labs
 ifeq ($(OWN),)
 	@$(say) 'starting two Kubernetes clusters for the tests; the first time builds them, some minutes'
 	trap 'for n in test test-cp test-match test-restart test-region; do $(LAB) down --name $$n; done' EXIT; \
@@ -52,18 +52,23 @@ go-test:
 	@$(say) 'testing the lab'
 	cd lab && go test -timeout 15m ./...
 
+# $(call install,COMMAND,PACKAGES,TESTS): Debian's packages for a command that is not there.
+define install
+@command -v $(1) >/dev/null || { $(say) 'installing $(1)'; apt='apt-get install -qy --no-install-recommends $(2)'; $$apt || { apt-get update -q && $$apt; }; } || \
+$(say) 'without $(1) $(3) are left out'
+endef
+
 .PHONY: tmux
 tmux: ## Install tmux, in which tests drive the display (Debian or Ubuntu as root)
-	@command -v tmux >/dev/null || { $(say) 'installing tmux'; \
-	apt-get install -qy --no-install-recommends tmux || { apt-get update -q && apt-get install -qy --no-install-recommends tmux; }; } || \
-	$(say) 'without tmux the tests of the display are left out'
+	$(call install,tmux,tmux,the tests of the display)
 
 .PHONY: browser
 browser: ## Install Chromium, in which tests open the HTML report (Debian or Ubuntu as root)
-	@command -v chromium >/dev/null || { $(say) 'installing chromium'; \
-	apt-get install -qy --no-install-recommends chromium fonts-dejavu-core || \
-	{ apt-get update -q && apt-get install -qy --no-install-recommends chromium fonts-dejavu-core; }; } || \
-	$(say) 'without chromium the tests of the HTML report in a browser are left out'
+	$(call install,chromium,chromium fonts-dejavu-core,the tests of the HTML report in a browser)
+
+.PHONY: npm
+npm: ## Install npm, which fetches an editor's language server and a validator for tests (Debian or Ubuntu as root)
+	$(call install,npm,nodejs npm,the tests of the schema in an editor and of the JUnit report)
 
 .PHONY: build
 build: $(KPLAN) $(LAB) ## Build kplan and the lab's command
