@@ -393,11 +393,3 @@ func (ls *links) checkFlags() error {
 	}
 	return nil
 }
-
-// inputError is a fault of the plan or the command line.
-type inputError struct{ error }
-
-func (e inputError) Unwrap() error { return e.error }
-
-// Usage tells the command line that the user's input is at fault.
-func (e inputError) Usage() bool { return true }

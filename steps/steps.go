@@ -149,3 +149,11 @@ func (s *Steps) chart(step plan.Step, namespace string) (*helm.Chart, error) {
 func (s *Steps) owners(step plan.Step, namespace string) standing.Owners {
 	return standing.Owners{Plan: s.plan, Cluster: s.plan.StepCluster(step), Namespace: namespace}
 }
+
+// inputError is a fault of the plan or the command line.
+type inputError struct{ error }
+
+func (e inputError) Unwrap() error { return e.error }
+
+// Usage tells the command line that the user's input is at fault.
+func (e inputError) Usage() bool { return true }
