@@ -14,7 +14,6 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/starter"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/schema"
 	"github.com/kplan-dev/kplan/steps"
@@ -136,7 +135,7 @@ func (o *initOptions) releases(ctx context.Context, file, reference string) (tex
 		return nil, nil, err
 	}
 	if n := len(secrets); n > 0 {
-		told = append(told, "not copied, as they look like secrets: "+graph.Count(n, "value")+"; look through the others before you commit the plan")
+		told = append(told, "not copied, as they look like secrets: "+ui.Count(n, "value")+"; look through the others before you commit the plan")
 	}
 	return text, told, nil
 }
@@ -193,7 +192,7 @@ func (o *initOptions) todo(file string, text []byte) {
 	if !ok {
 		return
 	}
-	fmt.Fprintf(o.stderr, "%s to fill in:\n", graph.Count(len(faults), "place"))
+	fmt.Fprintf(o.stderr, "%s to fill in:\n", ui.Count(len(faults), "place"))
 	for _, d := range faults {
 		fmt.Fprintf(o.stderr, "  %s: %s\n", ui.Clean(d.Pos.String()), d.Message)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/lint"
@@ -268,9 +267,9 @@ func (l *linting) writeText(r verdict.Report, count map[lint.Severity]int) error
 	if len(r.Findings) == 0 {
 		b.WriteString("nothing found\n")
 	} else {
-		fmt.Fprintf(&b, "%s, %s", graph.Count(count[lint.Error], "error"), graph.Count(count[lint.Warning], "warning"))
+		fmt.Fprintf(&b, "%s, %s", ui.Count(count[lint.Error], "error"), ui.Count(count[lint.Warning], "warning"))
 		if n := count[lint.Note]; n > 0 {
-			fmt.Fprintf(&b, ", %s", graph.Count(n, "note"))
+			fmt.Fprintf(&b, ", %s", ui.Count(n, "note"))
 		}
 		b.WriteByte('\n')
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
 	"github.com/kplan-dev/kplan/plan"
 )
@@ -90,7 +89,7 @@ func (a *app) validate(path string, in plan.Inputs, output verdict.Format, ask f
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.stdout, "%s: valid, %s\n", ui.Clean(path), graph.Count(len(p.Steps), "step"))
+		_, err = fmt.Fprintf(a.stdout, "%s: valid, %s\n", ui.Clean(path), ui.Count(len(p.Steps), "step"))
 		return err
 	}
 	r := verdict.Report{

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 )
 
 // Sizes of the drawn graph, in pixels of the page.
@@ -166,7 +168,7 @@ func (r *run) arrows(steps []*htmlStep, levels []int) *htmlGraph {
 		y := int(v.y)
 		g.Nodes = append(g.Nodes, graphNode{
 			htmlStep: steps[i], X: v.level*(nodeWidth+columnGap) + 2, Y: y,
-			Label: shorten(steps[i].Name, nodeLetters), Text: shorten(joined(" · ", string(steps[i].State), steps[i].Took), nodeLetters+6),
+			Label: shorten(steps[i].Name, nodeLetters), Text: shorten(ui.Joined(" · ", string(steps[i].State), steps[i].Took), nodeLetters+6),
 		})
 		g.Height = max(g.Height, y+nodeHeight+4)
 	}

@@ -85,7 +85,7 @@ type htmlRow struct {
 
 // row draws the spans in which a step was at work or waited for an attempt.
 func (r *run) row(h *htmlStep, s *timeline.Step) htmlRow {
-	row := htmlRow{htmlStep: h, Title: joined(", ", h.Name+": "+string(h.State), prefixed("took ", h.Took), prefixed("held ", h.Held), prefixed("attempt ", h.Attempt))}
+	row := htmlRow{htmlStep: h, Title: ui.Joined(", ", h.Name+": "+string(h.State), prefixed("took ", h.Took), prefixed("held ", h.Held), prefixed("attempt ", h.Attempt))}
 	if !s.Ended.IsZero() && !s.Started.IsZero() {
 		row.End = r.left(s.Ended)
 	}
@@ -260,7 +260,7 @@ func (r *run) rungRows(l *timeline.Lane) []laneRow {
 				break
 			}
 			b := r.bar(x.From, x.To, "r-"+rungClass(x.State))
-			b.Title = joined(": ", fmt.Sprintf("%s %s, from %s", row.Name, word(x.State), r.offset(x.From)), line(x.Cause))
+			b.Title = ui.Joined(": ", fmt.Sprintf("%s %s, from %s", row.Name, word(x.State), r.offset(x.From)), line(x.Cause))
 			row.Bars = append(row.Bars, b)
 		}
 		rows = append(rows, row)
@@ -283,8 +283,8 @@ func (r *run) holdRows(l *timeline.Lane) []laneRow {
 	for _, x := range l.Holds {
 		b := r.bar(x.From, x.To, "b-holding")
 		took := ui.Brief(r.until(x.To).Sub(x.From))
-		b.Title = joined(": ", fmt.Sprintf("held %s from %s", took, r.offset(x.From)), line(x.Cause))
-		rows = append(rows, laneRow{Name: line(joined(" ", or(x.Object, "a request"), "of step "+x.Step)), Text: took, Bars: []bar{b}})
+		b.Title = ui.Joined(": ", fmt.Sprintf("held %s from %s", took, r.offset(x.From)), line(x.Cause))
+		rows = append(rows, laneRow{Name: line(ui.Joined(" ", or(x.Object, "a request"), "of step "+x.Step)), Text: took, Bars: []bar{b}})
 		if x.Error != "" {
 			rows[len(rows)-1].Text += " ✗"
 		}

@@ -83,7 +83,7 @@ func (r *run) junit(w io.Writer) error {
 		case runner.StateSucceeded, runner.StateUnchanged:
 		default:
 			suite.Skipped++
-			why := xmlText(joined(": ", string(stateOf(s)), line(r.note(s)), line(s.Error)))
+			why := xmlText(ui.Joined(": ", string(stateOf(s)), line(r.note(s)), line(s.Error)))
 			c.Skipped = &why
 		}
 		suite.Cases = append(suite.Cases, c)
@@ -153,7 +153,7 @@ func (r *run) junitFailure(s *timeline.Step) string {
 	for _, w := range s.Webhooks {
 		fmt.Fprintf(&b, "\nwebhook %s stood so at last:\n", line(w.Name))
 		for _, rung := range ladder(w) {
-			fmt.Fprintf(&b, "  %s %s\n", stands[rung.State], joined(": ", line(rung.Name), line(inWords(rung.Cause, rung.Explanation))))
+			fmt.Fprintf(&b, "  %s %s\n", stands[rung.State], ui.Joined(": ", line(rung.Name), line(inWords(rung.Cause, rung.Explanation))))
 		}
 	}
 	for _, h := range s.Holds {

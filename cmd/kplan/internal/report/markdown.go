@@ -217,7 +217,7 @@ func (p *page) webhookRows() [][]string {
 		}
 		stood := ""
 		if now, ok := l.Now(); ok {
-			stood = stands[now.State] + " " + joined(": ", now.Name, inWords(now.Cause, now.Explanation))
+			stood = stands[now.State] + " " + ui.Joined(": ", now.Name, inWords(now.Cause, now.Explanation))
 		}
 		longest := l.Longest
 		if l.Held > 0 {

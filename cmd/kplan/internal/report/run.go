@@ -113,7 +113,7 @@ func inWords(cause, explanation string) string {
 	if explanation == "" {
 		return cause
 	}
-	return joined(" ", cause, "(in words: "+explanation+")")
+	return ui.Joined(" ", cause, "(in words: "+explanation+")")
 }
 
 // notice says what was told of the run as a whole.
@@ -122,13 +122,13 @@ func notice(n timeline.Notice) string {
 	case runner.TypePaused:
 		return "nothing is left to do but what failed: the run waits for orders"
 	case runner.TypeOrder:
-		text := "somebody ordered: " + joined(" ", n.Text, n.Step)
+		text := "somebody ordered: " + ui.Joined(" ", n.Text, n.Step)
 		if n.Error != "" {
 			text += " (refused: " + n.Error + ")"
 		}
 		return text
 	default:
-		return joined(": ", n.Error, n.Text)
+		return ui.Joined(": ", n.Error, n.Text)
 	}
 }
 

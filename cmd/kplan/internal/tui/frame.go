@@ -118,7 +118,7 @@ func (m *Model) header() []string {
 		return []string{m.status(flat(x.Plan())), m.tabs()}
 	}
 	title := m.pen.Line(m.width).Put(pen.Plain, " ").Put(pen.Strong, flat(x.Plan()))
-	right := joined("  ", flat(m.about), "kplan "+m.Version)
+	right := ui.Joined("  ", flat(m.about), "kplan "+m.Version)
 	if room := title.Room() - 3; room >= 8 {
 		if pen.Width(right) > room {
 			right = m.pen.Cut(flat(m.about), room)

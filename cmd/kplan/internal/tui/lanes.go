@@ -60,7 +60,7 @@ func (b *block) lane(l *timeline.Lane, s *timeline.Step) {
 		text := fmt.Sprintf("%s for %s", r.State, ui.Brief(b.m.now.Sub(r.From)))
 		known := s != nil && r.Cause != "" && strings.Contains(s.Error, r.Cause)
 		if !known {
-			text = joined(": ", text, r.Cause)
+			text = ui.Joined(": ", text, r.Cause)
 		}
 		b.text(r.Name, ink, text)
 		if !known {

@@ -45,7 +45,7 @@ func (m *Model) entries(s *timeline.Step) []entry {
 	}
 	for _, a := range s.Attempts {
 		if a.Error != "" {
-			add(a.To, pen.Bad, "", joined("\nhint: ", fmt.Sprintf("attempt %d failed: %s", a.N, a.Error), a.Hint))
+			add(a.To, pen.Bad, "", ui.Joined("\nhint: ", fmt.Sprintf("attempt %d failed: %s", a.N, a.Error), a.Hint))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b entry) int { return a.at.Compare(b.at) })

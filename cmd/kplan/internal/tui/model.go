@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"strings"
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
@@ -125,9 +124,9 @@ func (m *Model) apply(e runner.Event) {
 			m.many = m.many || s.Cluster != e.Steps[0].Cluster
 		}
 	case runner.TypeOrder:
-		f := flash{pen.Good, "ordered: " + joined(" ", e.Message, e.Step), e.Time.Add(flashFor)}
+		f := flash{pen.Good, "ordered: " + ui.Joined(" ", e.Message, e.Step), e.Time.Add(flashFor)}
 		if e.Error != "" {
-			f.ink, f.text = pen.Bad, joined(" ", e.Message, e.Step)+" refused: "+e.Error
+			f.ink, f.text = pen.Bad, ui.Joined(" ", e.Message, e.Step)+" refused: "+e.Error
 		}
 		m.flash = f
 	case runner.TypeDone: // what was said before depends on when that was
@@ -162,14 +161,3 @@ func (m *Model) Live() bool {
 
 // flat cleans a text of others and puts it on one line.
 func flat(s string) string { return pen.Flat(ui.Clean(s)) }
-
-// joined joins the parts that are not empty.
-func joined(sep string, parts ...string) string {
-	var all []string
-	for _, p := range parts {
-		if p != "" {
-			all = append(all, p)
-		}
-	}
-	return strings.Join(all, sep)
-}

@@ -199,10 +199,10 @@ func (m *Model) note(s *timeline.Step) (pen.Ink, string) {
 		if held := s.HoldTime(m.now); held > 0 {
 			parts = append(parts, "held "+ui.Brief(held))
 		}
-		return pen.Dim, flat(joined(": ", strings.Join(parts, ", "), s.Message))
+		return pen.Dim, flat(ui.Joined(": ", strings.Join(parts, ", "), s.Message))
 	case runner.StateSkipped, runner.StateCancelled:
 	}
-	return pen.Dim, flat(joined(": ", s.Message, s.Error))
+	return pen.Dim, flat(ui.Joined(": ", s.Message, s.Error))
 }
 
 // waitsFor says what a pending step waits for.
@@ -226,10 +226,10 @@ func (m *Model) waitsFor(s *timeline.Step) string {
 func progress(s *timeline.Step) string {
 	text := s.Message
 	if s.Object != "" && !strings.Contains(text, path.Base(s.Object)) {
-		text = joined(": ", s.Object, text)
+		text = ui.Joined(": ", s.Object, text)
 	}
 	if n := fmt.Sprintf("%d/%d", s.Done, s.Total); s.Total > 0 && !strings.Contains(text, n) {
-		text = joined(" ", n, text)
+		text = ui.Joined(" ", n, text)
 	}
 	return text
 }

@@ -97,7 +97,7 @@ func (g *gitHub) write(step string) {
 	fmt.Fprintln(&g.buf, actions.Group(title))
 	g.buf.Write(from.lines.Bytes())
 	if n := from.count - mostLines; n > 0 {
-		fmt.Fprintf(&g.buf, "… %s left out\n", count(n, "line"))
+		fmt.Fprintf(&g.buf, "… %s left out\n", Count(n, "line"))
 	}
 	fmt.Fprintln(&g.buf, actions.EndGroup)
 }
@@ -130,7 +130,7 @@ func (g *gitHub) annotate() {
 		title := fmt.Sprintf("step %q %s", s.Name, s.State)
 		switch {
 		case s.State == runner.StateFailed:
-			add(actions.Error, s, title, joined("\nhint: ", s.Error, s.Hint))
+			add(actions.Error, s, title, Joined("\nhint: ", s.Error, s.Hint))
 		case s.State.Good() && s.Attempt > 1:
 			add(actions.Warning, s, title, fmt.Sprintf("it took %d attempts of %d", s.Attempt, s.Attempts))
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -109,7 +108,7 @@ func (p *plain) draw(e runner.Event) {
 			p.line(line{at: e.Time, step: g.Step, word: "guarded", colour: "2", text: g.String()})
 		}
 	case runner.TypeOrder:
-		p.line(line{at: e.Time, step: e.Step, word: string(e.Type), colour: "33", text: joined(": ", e.Message, e.Error), news: true})
+		p.line(line{at: e.Time, step: e.Step, word: string(e.Type), colour: "33", text: Joined(": ", e.Message, e.Error), news: true})
 	case runner.TypePaused:
 		p.line(line{at: e.Time, word: string(e.Type), colour: "33;1", text: e.Message, news: true})
 	case runner.TypeCancel:
@@ -152,7 +151,7 @@ func (p *plain) begin(e runner.Event) {
 		p.said[s.Name] = &said{holds: map[string]*episode{}, stands: map[string]stand{}, words: map[string]bool{}}
 	}
 	p.many = manyClusters(&p.x)
-	text := joined(" on ", fmt.Sprintf("%s: %s", e.Plan, count(len(e.Steps), "step")), e.Message)
+	text := Joined(" on ", fmt.Sprintf("%s: %s", e.Plan, Count(len(e.Steps), "step")), e.Message)
 	p.line(line{at: e.Time, word: "plan", colour: "1", text: text, news: true})
 }
 
@@ -175,16 +174,16 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 			text += " on " + s.Cluster
 		}
 	case runner.StateRetrying:
-		text = fmt.Sprintf("attempt %d/%d failed: %s\nnext attempt within %s", e.Attempt, e.Attempts, e.Error, brief(s.Delay))
+		text = fmt.Sprintf("attempt %d/%d failed: %s\nnext attempt within %s", e.Attempt, e.Attempts, e.Error, Brief(s.Delay))
 	case runner.StateSucceeded, runner.StateUnchanged:
 		text = success(s, e.Time)
 	case runner.StateFailed:
 		if text = e.Error; e.Attempt > 0 {
-			text = fmt.Sprintf("after %s, attempt %d/%d: %s", brief(s.Elapsed(e.Time)), e.Attempt, e.Attempts, e.Error)
+			text = fmt.Sprintf("after %s, attempt %d/%d: %s", Brief(s.Elapsed(e.Time)), e.Attempt, e.Attempts, e.Error)
 		}
-		text = joined("\n", text, e.Message)
+		text = Joined("\n", text, e.Message)
 	case runner.StateBlocked, runner.StateSkipped, runner.StateCancelled:
-		text = joined(": ", e.Message, e.Error)
+		text = Joined(": ", e.Message, e.Error)
 	}
 	if e.Hint != "" {
 		text += "\nhint: " + e.Hint
@@ -198,14 +197,14 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 
 // success says what a step achieved, and what it took.
 func success(s *runner.Step, now time.Time) string {
-	parts := []string{brief(s.Elapsed(now))}
+	parts := []string{Brief(s.Elapsed(now))}
 	if s.Revision > 0 {
 		parts = append(parts, fmt.Sprintf("revision %d", s.Revision))
 	}
 	if held := s.HoldTime(now); held > 0 {
-		parts = append(parts, "held "+brief(held))
+		parts = append(parts, "held "+Brief(held))
 	}
-	return joined(": ", strings.Join(parts, ", "), s.Message)
+	return Joined(": ", strings.Join(parts, ", "), s.Message)
 }
 
 // progress tells how far s is, unless that was just told.
@@ -221,10 +220,10 @@ func (p *plain) progress(now time.Time, s *runner.Step) {
 func progressText(s *runner.Step) string {
 	text := s.Message
 	if s.Object != "" && !strings.Contains(text, path.Base(s.Object)) {
-		text = joined(": ", s.Object, text)
+		text = Joined(": ", s.Object, text)
 	}
 	if n := fmt.Sprintf("%d/%d", s.Done, s.Total); s.Total > 0 && !strings.Contains(text, n) {
-		text = joined(" ", n, text)
+		text = Joined(" ", n, text)
 	}
 	return text
 }
@@ -256,9 +255,4 @@ var colours = map[runner.State]string{
 	runner.StatePending: "2", runner.StateRunning: "36", runner.StateHolding: "33", runner.StateRetrying: "33",
 	runner.StateSucceeded: "32", runner.StateUnchanged: "32", runner.StateSkipped: "2",
 	runner.StateFailed: "31;1", runner.StateBlocked: "35", runner.StateCancelled: "35",
-}
-
-// joined joins the parts that are not empty.
-func joined(sep string, parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), sep)
 }

@@ -74,7 +74,7 @@ func (p *plain) unfold(now time.Time, s *runner.Step) {
 	if l.repeats == 0 {
 		return
 	}
-	text := fmt.Sprintf("(repeated %s)", count(l.repeats, "time"))
+	text := fmt.Sprintf("(repeated %s)", Count(l.repeats, "time"))
 	l.repeats = 0
 	l.keep(logLine{p.Clean(l.object), text})
 	p.tell(now, s, string(runner.TypeLog), "2", text)

@@ -34,7 +34,7 @@ func (p *plain) tick(now time.Time) {
 			p.unfold(now, s)
 			p.news(now, s, still(now, s))
 		case s.State == runner.StateRetrying && now.Sub(said.at) >= silence:
-			p.news(now, s, "next attempt within "+brief(s.Delay-now.Sub(s.Since)))
+			p.news(now, s, "next attempt within "+Brief(s.Delay-now.Sub(s.Since)))
 		}
 	}
 }
@@ -46,7 +46,7 @@ func still(now time.Time, s *runner.Step) string {
 	if s.State == runner.StateRunning && waits != "" {
 		doing = "waiting"
 	}
-	return joined(": ", fmt.Sprintf("still %s %s", doing, brief(s.Elapsed(now))), joined("; ", cut(progressText(s), longProgress), waits))
+	return Joined(": ", fmt.Sprintf("still %s %s", doing, Brief(s.Elapsed(now))), Joined("; ", cut(progressText(s), longProgress), waits))
 }
 
 // wait is what a step waits for, and why it is not there.
@@ -74,7 +74,7 @@ func waitsFor(s *runner.Step) string {
 			if i := standing(s, h.Webhook); i >= 0 {
 				why = stands(s.Webhooks[i])
 			}
-			add(fmt.Sprintf("%s held by %s", count(h.Waiting, "request"), webhookText(h.Webhook, "")), why)
+			add(fmt.Sprintf("%s held by %s", Count(h.Waiting, "request"), webhookText(h.Webhook, "")), why)
 		}
 	}
 	if s.Kind == "webhook" { // others wait for a webhook only while it holds a request
@@ -94,7 +94,7 @@ func waitsFor(s *runner.Step) string {
 		if n := len(w.who) - 1; n > 0 {
 			who += fmt.Sprintf(" and %d more", n)
 		}
-		parts = append(parts, joined(": ", who, cut(w.why, longCause)))
+		parts = append(parts, Joined(": ", who, cut(w.why, longCause)))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -106,7 +106,7 @@ func standing(s *runner.Step, name string) int {
 	})
 }
 
-func stands(w *runner.Standing) string { return joined(": ", w.Rung, w.Cause) }
+func stands(w *runner.Standing) string { return Joined(": ", w.Rung, w.Cause) }
 
 // cut shortens a text for a line.
 func cut(s string, most int) string {

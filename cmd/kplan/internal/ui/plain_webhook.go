@@ -40,7 +40,7 @@ func (p *plain) held(e runner.Event, s *runner.Step) {
 		return
 	}
 	h.cause, h.causeAt = e.Webhook.Cause, e.Time
-	text := joined(": ", e.Object, webhookText(e.Webhook.Name, e.Webhook.Service), e.Webhook.Cause)
+	text := Joined(": ", e.Object, webhookText(e.Webhook.Name, e.Webhook.Service), e.Webhook.Cause)
 	p.line(line{
 		at: e.Time, step: s.Name, word: string(runner.StateHolding), colour: colours[runner.StateHolding],
 		text: text + p.inWords(s, e.Webhook), news: true,
@@ -74,7 +74,7 @@ func (p *plain) stands(e runner.Event, s *runner.Step) {
 	if cause == "" {
 		cause = w.State
 	}
-	text := joined(": ", w.Name, w.Rung, cause)
+	text := Joined(": ", w.Name, w.Rung, cause)
 	if w.Owner != "" && !told {
 		text += " (of " + w.Owner + ")"
 	}
@@ -133,15 +133,15 @@ func (p *plain) released(e runner.Event, s *runner.Step) {
 
 // end says how an episode ended with the event e.
 func (h *episode) end(e runner.Event) string {
-	sends := count(h.sends, "send")
+	sends := Count(h.sends, "send")
 	switch {
 	case h.requests == 1 && h.failed == 0:
-		return joined(": ", e.Object, fmt.Sprintf("held %s (%s)", brief(h.longest), sends))
+		return Joined(": ", e.Object, fmt.Sprintf("held %s (%s)", Brief(h.longest), sends))
 	case h.requests == 1:
-		return joined(": ", e.Object, fmt.Sprintf("given up after %s (%s)", brief(h.longest), sends), h.err)
+		return Joined(": ", e.Object, fmt.Sprintf("given up after %s (%s)", Brief(h.longest), sends), h.err)
 	case h.failed == 0:
-		return fmt.Sprintf("%s held up to %s (%s) by %s", count(h.requests, "request"), brief(h.longest), sends, webhookText(e.Webhook.Name, ""))
+		return fmt.Sprintf("%s held up to %s (%s) by %s", Count(h.requests, "request"), Brief(h.longest), sends, webhookText(e.Webhook.Name, ""))
 	}
 	return fmt.Sprintf("%d of %s held by %s given up after up to %s (%s): %s",
-		h.failed, count(h.requests, "request"), webhookText(e.Webhook.Name, ""), brief(h.longest), sends, h.err)
+		h.failed, Count(h.requests, "request"), webhookText(e.Webhook.Name, ""), Brief(h.longest), sends, h.err)
 }

@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -35,8 +36,8 @@ func indent(s, prefix string) string {
 	return strings.ReplaceAll(strings.TrimRightFunc(s, unicode.IsSpace), "\n", "\n"+prefix)
 }
 
-// brief writes a duration for people: 40ms, 6.2s, 42s, 3m05s, 1h02m.
-func brief(d time.Duration) string {
+// Brief writes a duration for people: 40ms, 6.2s, 42s, 3m05s, 1h02m.
+func Brief(d time.Duration) string {
 	d = max(d, 0)
 	switch s := int(d.Round(time.Second).Seconds()); {
 	case d < 100*time.Millisecond:
@@ -52,10 +53,15 @@ func brief(d time.Duration) string {
 	}
 }
 
-// count writes a number with its noun.
-func count(n int, noun string) string {
+// Count writes a number with its noun: 1 step, 2 steps.
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Joined joins the parts that are not empty.
+func Joined(sep string, parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), sep)
 }

@@ -44,7 +44,7 @@ func TestBrief(t *testing.T) {
 		time.Hour + 2*time.Minute:             "1h02m",
 		30 * time.Hour:                        "30h00m",
 	} {
-		require.Equal(t, want, brief(d), d.String())
+		require.Equal(t, want, Brief(d), d.String())
 	}
 }
 

@@ -77,7 +77,7 @@ func (q *quiet) Close() error { return nil }
 
 // stopNotice says what being stopped means, and what a signal does now.
 func stopNotice(e runner.Event) string {
-	return e.Error + ": " + joined(", ", "nothing new starts", "requests in flight may end", e.Message) + "; ^C now aborts at once"
+	return e.Error + ": " + Joined(", ", "nothing new starts", "requests in flight may end", e.Message) + "; ^C now aborts at once"
 }
 
 // sink is an output that is given up at its first error.

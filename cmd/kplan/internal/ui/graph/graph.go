@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -165,7 +166,7 @@ func (d *drawing) text(w io.Writer) {
 		name, kind = max(name, len(s.Name)), max(kind, len(s.Kind))
 	}
 	number := len(fmt.Sprint(d.Levels))
-	fmt.Fprintf(w, "%s: %s on %s\n", d.Plan, Count(len(d.Steps), "step"), Count(d.Levels, "level"))
+	fmt.Fprintf(w, "%s: %s on %s\n", d.Plan, ui.Count(len(d.Steps), "step"), ui.Count(d.Levels, "level"))
 	for i, level := range d.levels {
 		for j, n := range level {
 			s := d.byName[n]
@@ -192,14 +193,6 @@ func (d *drawing) text(w io.Writer) {
 			}
 		}
 	}
-}
-
-// Count says how many there are: 1 step, 2 steps.
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // dot draws for Graphviz; an arrow leads from a step to those that need it.
@@ -229,7 +222,7 @@ func (d *drawing) dot(w io.Writer) {
 
 // label is what stands at the arrow from a webhook to what it guards.
 func label(g runner.Guard) string {
-	text := Count(len(g.Webhooks), "webhook")
+	text := ui.Count(len(g.Webhooks), "webhook")
 	if g.Maybe {
 		text += "?"
 	}
