@@ -112,6 +112,27 @@ func TestUntilSeesAbsentBecomePresentAndChanged(t *testing.T) {
 	}, readings)
 }
 
+// An object that became ready is not what is waited for: that is told again after it.
+func TestUntilTellsWhatIsStillWaitedFor(t *testing.T) {
+	b := onLab(t, nil)
+	b.configMap(t, "web", nil)
+	b.configMap(t, "settings", map[string]string{"go": ""})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var told []string
+	err := b.Until(ctx, Wait{
+		Targets: []Target{b.target("web"), b.target("settings")}, Judge: hasData,
+		Changed: func(c Change) {
+			told = append(told, c.Target.Name+": "+c.Reading.Reason)
+			if len(told) == 3 {
+				cancel()
+			}
+		},
+	})
+	require.Error(t, err)
+	require.Equal(t, []string{"web: no go", "settings: go", "web: no go"}, told)
+}
+
 // The reaction of a watch is a few milliseconds; any poll of a second or a
 // wait for caches would show.
 func TestUntilIsPrompt(t *testing.T) {
