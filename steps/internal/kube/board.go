@@ -19,6 +19,9 @@ const (
 	recovery = 30 * time.Second
 	// mostNamed is how many objects an error names.
 	mostNamed = 5
+	// pause is how long after an object became ready it is told what else is waited
+	// for: objects become ready in rows.
+	pause = time.Second
 )
 
 // board is what is known of all targets. Until's goroutine alone uses it.
@@ -27,6 +30,7 @@ type board struct {
 	entries []*entry
 	groups  map[flock]*group
 	next    *time.Timer // fires when the first recovery ends; nil without any
+	again   *time.Timer // fires when what is still waited for has to be told; nil without need
 }
 
 // entry is what is known of one target.
@@ -247,7 +251,33 @@ func (b *board) set(e *entry, r Reading) {
 	if b.wait.Changed == nil {
 		return
 	}
-	b.wait.Changed(Change{Target: e.target, Reading: r, Ready: len(b.entries) - len(b.pending()), Total: len(b.entries)})
+	open := b.pending()
+	b.again = nil
+	if r.State == Reached && len(open) > 0 {
+		b.again = time.NewTimer(pause)
+	}
+	b.tell(e, len(open))
+}
+
+func (b *board) tell(e *entry, open int) {
+	b.wait.Changed(Change{Target: e.target, Reading: e.reading, Ready: len(b.entries) - open, Total: len(b.entries)})
+}
+
+// reminder fires when what was told last has become ready and others have not; it
+// never does while there is nothing to be told.
+func (b *board) reminder() <-chan time.Time {
+	if b.again == nil {
+		return nil
+	}
+	return b.again.C
+}
+
+// remind tells again what is still waited for: people take what was told last for that.
+func (b *board) remind() {
+	b.again = nil
+	if open := b.pending(); len(open) > 0 {
+		b.tell(open[0], len(open))
+	}
 }
 
 // recoveryOver fires when an endured failure has to be judged again; it never

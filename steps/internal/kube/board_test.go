@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,6 +125,35 @@ func TestBoardTellsOfTrouble(t *testing.T) {
 	require.Equal(t, []string{
 		"widget/a: ready", "widget/b: not found", "widget/b: cannot be read: conversion webhook", "widget/b: waiting",
 	}, told)
+}
+
+// What became ready last is not what is waited for: that is told again.
+func TestBoardTellsWhatIsStillWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		b, f := boardOf(Wait{Targets: named("settings", "web", "db"), Changed: func(c Change) {
+			told = append(told, fmt.Sprintf("%s: %s %d/%d", c.Target, c.Reading.Reason, c.Ready, c.Total))
+		}})
+		next := func(states ...ReadingState) []string {
+			told = nil
+			b.take(update{flock: f, list: []*unstructured.Unstructured{
+				widget("settings", states[0]), widget("web", states[1]), widget("db", states[2]),
+			}})
+			synctest.Wait()
+			select {
+			case <-b.reminder():
+				b.remind()
+			case <-time.After(time.Minute):
+			}
+			return told
+		}
+		require.Equal(t, []string{"widget/settings: waiting 0/3", "widget/web: waiting 0/3", "widget/db: waiting 0/3"},
+			next(Waiting, Waiting, Waiting), "all are waited for")
+		require.Equal(t, []string{"widget/settings: ready 1/3", "widget/web: waiting 1/3"}, next(Reached, Waiting, Waiting))
+		require.Empty(t, next(Reached, Waiting, Waiting), "once")
+		require.Equal(t, []string{"widget/web: ready 2/3", "widget/db: waiting 2/3"}, next(Reached, Reached, Waiting))
+		require.Equal(t, []string{"widget/db: ready 3/3"}, next(Reached, Reached, Reached), "nothing is waited for")
+	})
 }
 
 func TestBoardSelector(t *testing.T) {

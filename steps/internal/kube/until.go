@@ -24,7 +24,8 @@ type Wait struct {
 	// absent. With a selector it is called for each object that is there, and
 	// with nil when there is none. It is called from Until's goroutine only.
 	Judge func(Target, *unstructured.Unstructured) Reading
-	// Changed is called from Until's goroutine whenever a reading changes; it may be nil.
+	// Changed is called from Until's goroutine whenever a reading changes, and again
+	// for one that is waited for when another became ready after it; it may be nil.
 	Changed func(Change)
 	// Notice takes remarks on how objects are watched, from many goroutines; it may be nil.
 	Notice func(string)
@@ -34,7 +35,7 @@ type Wait struct {
 	Deletion bool
 }
 
-// Change is a new reading of a target, and how many targets there are.
+// Change is the reading of a target, and how many targets there are.
 type Change struct {
 	Target       Target
 	Reading      Reading
@@ -94,6 +95,8 @@ func (s *Session) Until(ctx context.Context, w Wait) error {
 			b.take(u)
 		case <-b.recoveryOver():
 			b.judgeAll()
+		case <-b.reminder():
+			b.remind()
 		}
 		if done, err := b.verdict(); done {
 			return err
