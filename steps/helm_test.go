@@ -251,16 +251,16 @@ kind: Job
 metadata: {name: hook, annotations: {helm.sh/hook: post-install}}
 spec: {template: {spec: {restartPolicy: Never, containers: [{name: x, image: x}]}}}
 `}
-	step := func(ns, wait string) error {
-		return runPlan(t, lab, ns, "\n- name: s\n  timeout: 4s\n  helm: {chart: "+chartOf(t, hook)+", release: NS, namespace: NS, wait: "+wait+"}\n").err
+	step := func(ns, wait, timeout string) error {
+		return runPlan(t, lab, ns, "\n- name: s\n  timeout: "+timeout+"\n  helm: {chart: "+chartOf(t, hook)+", release: NS, namespace: NS, wait: "+wait+"}\n").err
 	}
 
 	none := lab.Namespace(t)
-	require.NoError(t, step(none, "none"))
+	require.NoError(t, step(none, "none", "1m"))
 	_, err := lab.Clientset(t).BatchV1().Jobs(none).Get(t.Context(), "hook", metav1.GetOptions{})
 	require.NoError(t, err)
 
 	var timeout *runner.TimeoutError
-	require.ErrorAs(t, step(lab.Namespace(t), "hooks"), &timeout)
+	require.ErrorAs(t, step(lab.Namespace(t), "hooks", "4s"), &timeout)
 	require.ErrorContains(t, timeout, "hook")
 }

@@ -146,7 +146,7 @@ func TestClassifyAdmission(t *testing.T) {
 					&corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}}, metav1.CreateOptions{DryRun: dryRun})
 				return err
 			}
-			require.Eventually(t, func() bool { return create(metav1.DryRunAll) != nil }, 10*time.Second, 50*time.Millisecond,
+			require.Eventually(t, func() bool { return create(metav1.DryRunAll) != nil }, time.Minute, 50*time.Millisecond,
 				"the API server learns of a configuration by a watch")
 
 			err = create()
@@ -248,7 +248,7 @@ func TestClassifyConversion(t *testing.T) {
 			t.Errorf("a CRD that is not established says: %v", err)
 		}
 		return err == nil
-	}, 10*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 
 	gone.Store("/v2")
 	_, err = widgets("v1").Create(t.Context(), widget("before"), metav1.CreateOptions{})

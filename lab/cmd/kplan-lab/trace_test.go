@@ -121,8 +121,11 @@ func requireNoTrace(t *testing.T, f trace) {
 // the lab must have asked for it.
 func (f trace) leftGroups() []string {
 	var left []string
-	deadline := time.Now().Add(time.Second)
+	deadline := time.Now().Add(10 * time.Second)
 	for first := true; first || len(left) > 0 && time.Now().Before(deadline); first = false {
+		if !first {
+			time.Sleep(20 * time.Millisecond)
+		}
 		left = nil
 		_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 			for _, id := range f.groups {
