@@ -117,19 +117,18 @@ func TestUntilTellsWhatIsStillWaitedFor(t *testing.T) {
 	b := onLab(t, nil)
 	b.configMap(t, "web", nil)
 	b.configMap(t, "settings", map[string]string{"go": ""})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(bounded(t))
 	var told []string
 	err := b.Until(ctx, Wait{
 		Targets: []Target{b.target("web"), b.target("settings")}, Judge: hasData,
 		Changed: func(c Change) {
 			told = append(told, c.Target.Name+": "+c.Reading.Reason)
 			if len(told) == 3 {
-				cancel()
+				cancel(errors.New("enough"))
 			}
 		},
 	})
-	require.Error(t, err)
+	require.EqualError(t, err, "enough")
 	require.Equal(t, []string{"web: no go", "settings: go", "web: no go"}, told)
 }
 
