@@ -3,6 +3,8 @@ package probe
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -129,6 +131,33 @@ func TestAskWithoutRights(t *testing.T) {
 			require.Contains(t, o.Reason, tt.reason)
 		})
 	}
+}
+
+// Rights may have been granted a moment ago. Who has none in a while gets none by
+// waiting.
+func TestAskWithACanaryThatMayNotBeCreated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		status := func(message string) error {
+			return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: message}}
+		}
+		rights := status(`configmaps is forbidden: User "me" cannot create resource "configmaps" in API group "" in the namespace "ns"`)
+		quota := status(`configmaps "c" is forbidden: exceeded quota: q`)
+		c := Canary{Want: Accept, Object: configMap(nil), Source: "c.yaml"}
+		p := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}, Canaries: []Canary{c}}, hook(webhook.Validating, "x", "a", admissionv1.Fail))
+		client := answers(t, rights, quota, rights)
+
+		o, err := p.Ask(t.Context(), client)
+		require.NoError(t, err)
+		require.Equal(t, Missing, o.State)
+		time.Sleep(time.Minute)
+		o, err = p.Ask(t.Context(), client)
+		require.NoError(t, err, "objects go, and quotas are raised")
+		require.Equal(t, Missing, o.State)
+		_, err = p.Ask(t.Context(), client)
+		require.ErrorAs(t, err, new(*RefusedError))
+		require.EqualError(t, err, `the user may not create the accept canary c.yaml (ConfigMap/ns/c): `+
+			`configmaps is forbidden: User "me" cannot create resource "configmaps" in API group "" in the namespace "ns"`)
+	})
 }
 
 // Without its CRD nobody knows what a custom object needs: it is made up empty.
