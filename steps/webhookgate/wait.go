@@ -234,6 +234,8 @@ func (g *gate) explain(ctx context.Context, err error, last probe.Outcome) error
 	switch {
 	case errors.As(err, &held):
 		return err // package steps explains it
+	case errors.As(err, &refused) && refused.Forbidden:
+		return runner.WithHint(runner.Permanent(err), "a dry run needs the right to create the object: have it granted, or choose a canary that the user may create")
 	case errors.As(err, &refused) && refused.Webhook != "":
 		return runner.WithHint(runner.Permanent(err), "the webhook works and refuses this object: change the canary, or the policy")
 	case errors.As(err, &refused):

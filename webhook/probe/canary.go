@@ -45,12 +45,17 @@ type RefusedError struct {
 	// Webhook denied the canary; it is empty when the API server refused it by
 	// itself.
 	Webhook string
+	// Forbidden says that it is the authorizer who refused it.
+	Forbidden bool
 	// Message is what was said.
 	Message string
 }
 
 func (e *RefusedError) Error() string {
-	if e.Webhook == "" {
+	switch {
+	case e.Forbidden:
+		return fmt.Sprintf("the user may not create the %s: %s", e.Canary, e.Message)
+	case e.Webhook == "":
 		return fmt.Sprintf("the API server refuses the %s by itself, so that it shows nothing of webhooks: %s", e.Canary, e.Message)
 	}
 	return fmt.Sprintf("webhook %q denies the %s: %s", e.Webhook, e.Canary, e.Message)

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"fmt"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,8 @@ func (p *Probe) judgeCanary(ctx context.Context, c Canary, d dryRun, a answer) (
 		return Outcome{}, &RefusedError{Canary: c, Webhook: a.fault.Webhook, Message: a.fault.Cause}
 	case a.fault.Kind != "":
 		return p.failed(a.fault), nil
+	case a.rights && time.Since(p.began) > ungranted:
+		return Outcome{}, &RefusedError{Canary: c, Forbidden: true, Message: a.forbidden}
 	case a.absent != "" || a.forbidden != "":
 		return missing(fmt.Sprintf("%s: %s", c, a.absent+a.forbidden)), nil
 	case a.refusal != "" && p.mutable(ctx, d): // a change that is still to come may make it valid

@@ -91,9 +91,14 @@ type Means struct {
 	Unlabelled bool
 }
 
-// unserved is how long the kinds that a webhook is called for may be unknown to
-// the API server: an operator may bring them a moment after its webhooks.
-const unserved = 10 * time.Second
+const (
+	// unserved is how long the kinds that a webhook is called for may be unknown to
+	// the API server: an operator may bring them a moment after its webhooks.
+	unserved = 10 * time.Second
+	// ungranted is how long the user may lack the right to create a canary: the API
+	// server learns of new rights by watches.
+	ungranted = 10 * time.Second
+)
 
 // Probe asks one webhook. It is not safe for concurrent use.
 type Probe struct {
