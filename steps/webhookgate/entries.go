@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,7 +58,7 @@ func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]web
 // waiting brings no rights. Errors that may pass are none.
 func (a *Action) readable(ctx context.Context) error {
 	for _, gvr := range []schema.GroupVersionResource{mutating, validating} {
-		if !strings.HasPrefix(a.unread(gvr), forbidding) {
+		if _, denied := a.survey.Hidden(gvr); !denied {
 			continue
 		}
 		_, err := a.session.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1})
@@ -71,29 +69,20 @@ func (a *Action) readable(ctx context.Context) error {
 	return nil
 }
 
-// forbidding is how the survey says that something may not be listed at all.
-const forbidding = "may not list "
-
 // unread is why objects of a resource that configures webhooks cannot be read; ""
 // when they can, when the step does not want them, and before that was tried.
 func (a *Action) unread(gvr schema.GroupVersionResource) string {
 	if gvr == definitions && !a.target.conversions {
 		return "" // another step may want them
 	}
-	texts := a.survey.Unread()
-	i := slices.IndexFunc(texts, func(text string) bool {
-		return text == forbidding+gvr.Resource || strings.HasPrefix(text, "cannot list "+gvr.Resource+": ")
-	})
-	if i < 0 {
-		return ""
-	}
-	return texts[i]
+	why, _ := a.survey.Hidden(gvr)
+	return why
 }
 
 // failed is as unread, without what may not be read: waiting does not mend that.
 func (a *Action) failed(gvr schema.GroupVersionResource) string {
-	if why := a.unread(gvr); !strings.HasPrefix(why, forbidding) {
-		return why
+	if _, denied := a.survey.Hidden(gvr); denied {
+		return ""
 	}
-	return ""
+	return a.unread(gvr)
 }

@@ -57,6 +57,47 @@ func TestWatchForbidden(t *testing.T) {
 	})
 }
 
+// Configurations that may not be listed are told from those that cannot be, now.
+func TestHidden(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err    error
+		why    string
+		denied bool
+	}{
+		"forbidden": {forbidden(), "may not list validatingwebhookconfigurations", true},
+		"away":      {errors.New("connection refused"), "cannot list validatingwebhookconfigurations: connection refused", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				configurations := resources["ValidatingWebhookConfiguration"]
+				b := newBench(t, configuration)
+				var readable atomic.Bool
+				b.on("list", configurations.Resource, func() error {
+					if readable.Load() {
+						return nil
+					}
+					return tt.err
+				})
+				why, denied := b.survey.Hidden(configurations)
+				require.Empty(t, why, "nobody wants them")
+				require.False(t, denied)
+				b.follow()
+				synctest.Wait()
+				why, denied = b.survey.Hidden(configurations)
+				require.Equal(t, tt.why, why)
+				require.Equal(t, tt.denied, denied)
+
+				readable.Store(true)
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				why, denied = b.survey.Hidden(configurations)
+				require.Empty(t, why)
+				require.False(t, denied)
+			})
+		})
+	}
+}
+
 func TestListForbidden(t *testing.T) {
 	for resource, want := range map[string]struct {
 		rung   webhook.Rung

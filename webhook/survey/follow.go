@@ -69,6 +69,8 @@ type status struct {
 	synced bool
 	// unread says why it cannot be read; what is known is as last read then.
 	unread string
+	// denied says that unread is for want of rights.
+	denied bool
 	// polled says that it is listed from time to time instead of watched.
 	polled bool
 }
@@ -116,11 +118,13 @@ func (f *follower[T]) run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case forbidden(err):
-			f.set(func(s *status) { s.unread = "may not list " + f.what })
+			f.set(func(s *status) { s.unread, s.denied = "may not list "+f.what, true })
 			pause(ctx, denied)
 			continue
 		case err != nil:
-			f.set(func(s *status) { s.unread = "cannot list " + f.what + ": " + strings.TrimSpace(err.Error()) })
+			f.set(func(s *status) {
+				s.unread, s.denied = "cannot list "+f.what+": "+strings.TrimSpace(err.Error()), false
+			})
 			pause(ctx, patience.Step())
 			continue
 		}
@@ -173,7 +177,7 @@ func (f *follower[T]) list(ctx context.Context) (version string, err error) {
 	f.mu.Lock()
 	news := !f.at.synced || f.at.unread != "" ||
 		!maps.EqualFunc(f.items, items, func(a, b item[T]) bool { return a.version == b.version })
-	f.items, f.at.synced, f.at.unread = items, true, ""
+	f.items, f.at.synced, f.at.unread, f.at.denied = items, true, "", false
 	f.mu.Unlock()
 	if news {
 		f.changed()

@@ -147,6 +147,20 @@ func (s *Survey) Unread() []string {
 	return s.texts(func(c collection) string { return c.status().unread })
 }
 
+// Hidden says why the webhooks cannot be read that objects of one resource configure,
+// and whether the user may not. It gives "" when they can be, before that was tried,
+// and while nobody wants them.
+func (s *Survey) Hidden(configurations schema.GroupVersionResource) (why string, denied bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.configurations[configurations]
+	if c == nil {
+		return "", false
+	}
+	at := c.status()
+	return at.unread, at.denied
+}
+
 // Polled says what may not be watched and is listed from time to time instead,
 // one text each.
 func (s *Survey) Polled() []string {
