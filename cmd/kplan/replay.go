@@ -85,6 +85,9 @@ func (o *replayOptions) replay(ctx context.Context, path string) error {
 	if err != nil {
 		return &usageError{err: err, hint: "kplan run --record FILE writes such a file"}
 	}
+	if events[len(events)-1].Type != runner.TypeDone && mode != ui.JSON { // whose readers miss that event
+		defer fmt.Fprintf(o.stderr, "warning: %s ends before its run did: kplan was killed, or is still at work\n", ui.Clean(path))
+	}
 	if len(reports) > 0 {
 		r := &reporter{files: reports, meta: report.Meta{Version: readBuild().Version, Record: path}}
 		if err := r.again(events); err != nil || !o.shows {

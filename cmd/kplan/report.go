@@ -51,7 +51,8 @@ func reportKinds(_ *cobra.Command, _ []string, typed string) ([]string, cobra.Sh
 }
 
 // parseReports reads the values of --report. Every report needs a file of its
-// own, in a folder that exists.
+// own, in a folder that exists and may be written to: to find that out once the run
+// is over would be too late.
 func parseReports(flags []string) ([]reportFile, error) {
 	var all []reportFile
 	for _, flag := range flags {
@@ -74,6 +75,9 @@ func parseReports(flags []string) ([]reportFile, error) {
 			if sameFile(path, other.path) {
 				return nil, &usageError{err: fmt.Errorf("%s and %s are the same file", other, next), hint: "name another file"}
 			}
+		}
+		if err := writable(path); err != nil {
+			return nil, &usageError{err: fmt.Errorf("%s: %w", next, err), hint: "name a file in another folder"}
 		}
 		all = append(all, next)
 	}
@@ -161,34 +165,63 @@ func (r *reporter) again(events []runner.Event) error {
 // writeWhole writes a file so that nobody sees half of it: whoever stops kplan
 // meanwhile leaves the file as it was. It is for the user alone, for it tells what
 // is in the cluster. What is no regular file, such as a pipe, is written to.
-func writeWhole(path string, b []byte) (err error) {
-	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays one
-		path = target
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+func writeWhole(path string, b []byte) error {
+	path, regular := target(path)
+	if !regular {
 		return os.WriteFile(path, b, 0)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // its mode is 0600
+	tmp, err := beside(path)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, ignoreGone(os.Remove(tmp.Name())))
-		}
-	}()
 	if _, err := tmp.Write(b); err != nil {
-		return errors.Join(err, tmp.Close())
+		return errors.Join(err, discard(tmp))
 	}
 	if err := tmp.Close(); err != nil {
-		return err
+		return errors.Join(err, discard(tmp))
 	}
-	return os.Rename(tmp.Name(), path)
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return errors.Join(err, discard(tmp))
+	}
+	return nil
 }
 
-func ignoreGone(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+// writable is an error if writeWhole would fail now.
+func writable(path string) error {
+	path, regular := target(path)
+	if !regular { // to open a pipe would wait for its reader
 		return nil
 	}
-	return err
+	tmp, err := beside(path)
+	if at := (*fs.PathError)(nil); errors.As(err, &at) { // nobody knows the file that it names
+		err = at.Err
+	}
+	if err != nil {
+		return fmt.Errorf("folder %s cannot be written to: %w", filepath.Dir(path), err)
+	}
+	return discard(tmp)
+}
+
+// target is where a path leads, for a link stays one, and whether that is a regular
+// file, or none yet.
+func target(path string) (string, bool) {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
+	}
+	info, err := os.Stat(path)
+	return path, err != nil || info.Mode().IsRegular()
+}
+
+// beside makes a file next to one that it is to replace. Its mode is 0600.
+func beside(path string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+}
+
+// discard closes a file, if it is open, and removes it.
+func discard(f *os.File) error {
+	err := f.Close()
+	if errors.Is(err, fs.ErrClosed) {
+		err = nil
+	}
+	return errors.Join(err, os.Remove(f.Name()))
 }
