@@ -70,7 +70,8 @@ type Hold struct {
 	Requests, Waiting, Failed int
 	// Sends counts how often requests that are over were sent, in all.
 	Sends int
-	// Total is the sum of all hold times, Longest the longest one.
+	// Total is the sum of all hold times that are over, Longest the longest one; see
+	// Step.HoldsAt for those that last.
 	Total, Longest time.Duration
 }
 
@@ -278,6 +279,22 @@ func (s *Step) holdOf(webhook string) *Hold {
 
 // Held is how many requests of the step are held now.
 func (s *Step) Held() int { return len(s.open) }
+
+// HoldsAt are the step's Holds with what is still held counted up to now.
+func (s *Step) HoldsAt(now time.Time) []*Hold {
+	all := make([]*Hold, len(s.Holds))
+	for i, h := range s.Holds {
+		sum := *h
+		for _, o := range s.open {
+			if held := now.Sub(o.since); o.hold == h && held > 0 {
+				sum.Total += held
+				sum.Longest = max(sum.Longest, held)
+			}
+		}
+		all[i] = &sum
+	}
+	return all
+}
 
 // HoldTime is how long the step had at least one held request, up to now.
 // Requests that were held side by side count once.

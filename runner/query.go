@@ -158,7 +158,7 @@ func (x *Execution) summarize(s *Step) stepSummary {
 	if s.State == StateBlocked {
 		out.BlockedBy = x.WhyBlocked(s.Name)
 	}
-	for _, h := range s.Holds {
+	for _, h := range s.HoldsAt(x.last) {
 		out.Holds = append(out.Holds, holdSummary{
 			Webhook: h.Webhook, Service: h.Service, Cause: h.Cause, Explanation: h.Explanation,
 			Requests: h.Requests, Failed: h.Failed, Sends: h.Sends,

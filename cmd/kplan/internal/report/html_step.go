@@ -117,7 +117,7 @@ func (r *run) history(h *htmlStep, s *timeline.Step) {
 	for _, n := range s.Notes {
 		h.Notes = append(h.Notes, htmlNotice{At: r.offset(n.Time), Text: clean(n.Text)})
 	}
-	for _, x := range s.Holds {
+	for _, x := range s.HoldsAt(r.end) {
 		h.Holds = append(h.Holds, htmlSum{line(holder(x)), ui.Count(x.Requests, "request"), ui.Brief(x.Longest), ui.Brief(x.Total), clean(x.Cause), line(x.Explanation)})
 	}
 	for _, o := range outputs(s) {

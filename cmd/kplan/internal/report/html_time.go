@@ -188,7 +188,7 @@ func (r *run) lane(l *timeline.Lane, links map[string]htmlLink) htmlLane {
 	}
 	if l.Requests > 0 {
 		h.Held, h.Total = ui.Count(l.Requests, "request"), ui.Brief(l.HoldTime(r.end))
-		h.Longest = ui.Brief(r.longest(l))
+		h.Longest = ui.Brief(l.LongestAt(r.end))
 	}
 	h.Rungs = r.rungs(l)
 	h.Rows = r.rungRows(l)
@@ -205,15 +205,6 @@ func (r *run) lane(l *timeline.Lane, links map[string]htmlLink) htmlLane {
 	}
 	h.More = l.Requests - len(h.Holds)
 	return h
-}
-
-// longest is the longest time that a request was held, or is by now.
-func (r *run) longest(l *timeline.Lane) time.Duration {
-	longest := l.Longest
-	for _, h := range l.Holds {
-		longest = max(longest, r.until(h.To).Sub(h.From))
-	}
-	return longest
 }
 
 // rungs says when each rung of a webhook's ladder was reached.

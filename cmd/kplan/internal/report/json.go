@@ -201,7 +201,7 @@ func (r *run) jsonStep(s *timeline.Step) jsonStep {
 	if s.State == runner.StateBlocked {
 		out.BlockedBy = r.x.WhyBlocked(s.Name)
 	}
-	for _, h := range s.Holds {
+	for _, h := range s.HoldsAt(r.end) {
 		out.Holds = append(out.Holds, jsonSum{
 			Webhook: h.Webhook, Service: h.Service, Cause: h.Cause, Explanation: h.Explanation, Requests: h.Requests, Failed: h.Failed, Sends: h.Sends,
 			TotalSeconds: h.Total.Seconds(), LongestSeconds: h.Longest.Seconds(),
@@ -229,7 +229,7 @@ func (r *run) jsonWebhook(l *timeline.Lane) jsonWebhook {
 	out := jsonWebhook{
 		Cluster: l.Cluster, Configuration: l.Configuration, Name: l.Name, Service: l.Service, Owner: l.Owner,
 		Requests: l.Requests, Waiting: l.Held, Failed: l.Failed, Sends: l.Sends,
-		TotalSeconds: l.HoldTime(r.end).Seconds(), LongestSeconds: l.Longest.Seconds(),
+		TotalSeconds: l.HoldTime(r.end).Seconds(), LongestSeconds: l.LongestAt(r.end).Seconds(),
 	}
 	for _, rung := range l.Ladder() {
 		out.Ladder = append(out.Ladder, jsonRung(rung))

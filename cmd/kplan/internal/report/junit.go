@@ -127,7 +127,7 @@ func (r *run) junitProperties() []junitProperty {
 			continue
 		}
 		add(step+"held_seconds", decimal(s.HoldTime(r.end)))
-		for _, h := range s.Holds {
+		for _, h := range s.HoldsAt(r.end) {
 			add(step+"held_by."+holder(h), fmt.Sprintf("%s, longest %s", ui.Count(h.Requests, "request"), ui.Brief(h.Longest)))
 		}
 	}
@@ -156,7 +156,7 @@ func (r *run) junitFailure(s *timeline.Step) string {
 			fmt.Fprintf(&b, "  %s %s\n", stands[rung.State], ui.Joined(": ", line(rung.Name), line(inWords(rung.Cause, rung.Explanation))))
 		}
 	}
-	for _, h := range s.Holds {
+	for _, h := range s.HoldsAt(r.end) {
 		fmt.Fprintf(&b, "\n%s held by %s, longest %s: %s\n", ui.Count(h.Requests, "request"), line(holder(h)), ui.Brief(h.Longest), line(inWords(h.Cause, h.Explanation)))
 	}
 	if blocks := r.blocks[s.Name]; len(blocks) > 0 {

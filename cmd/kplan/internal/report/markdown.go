@@ -219,11 +219,7 @@ func (p *page) webhookRows() [][]string {
 		if now, ok := l.Now(); ok {
 			stood = stands[now.State] + " " + ui.Joined(": ", now.Name, inWords(now.Cause, now.Explanation))
 		}
-		longest := l.Longest
-		if l.Held > 0 {
-			longest = max(longest, l.HoldTime(p.end))
-		}
-		rows = append(rows, []string{title(l), l.Service, held, brief(longest), brief(l.HoldTime(p.end)), stood})
+		rows = append(rows, []string{title(l), l.Service, held, brief(l.LongestAt(p.end)), brief(l.HoldTime(p.end)), stood})
 	}
 	return rows
 }

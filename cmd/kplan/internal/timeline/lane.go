@@ -42,7 +42,7 @@ type Lane struct {
 	// Requests counts all that it held, Held those that it holds now, Failed
 	// those that were given up. Sends counts how often they were sent.
 	Requests, Held, Failed, Sends int
-	// Longest is the longest time that a request was held.
+	// Longest is the longest time that a request was held which is over.
 	Longest time.Duration
 
 	holding   time.Duration // complete times with at least one held request
@@ -294,6 +294,17 @@ func (l *Lane) since() time.Time {
 		i--
 	}
 	return l.Rungs[i].From
+}
+
+// LongestAt is the longest time that a request was held, or is by now.
+func (l *Lane) LongestAt(now time.Time) time.Duration {
+	longest := l.Longest
+	for _, h := range l.Holds {
+		if h.To.IsZero() {
+			longest = max(longest, now.Sub(h.From))
+		}
+	}
+	return longest
 }
 
 // HoldTime is how long the webhook held at least one request, up to now.

@@ -97,7 +97,7 @@ func note(x *runner.Execution, s *runner.Step) string {
 		return ""
 	}
 	by := make([]string, len(s.Holds))
-	for i, h := range s.Holds {
+	for i, h := range s.HoldsAt(x.Last()) {
 		by[i] = fmt.Sprintf("%s (%s, longest %s)", holder(h.Webhook, h.Webhook), Count(h.Requests, "request"), Brief(h.Longest))
 	}
 	if len(by) > 2 { // a row has no room for more
