@@ -76,6 +76,19 @@ func TestOwns(t *testing.T) {
 	}
 }
 
+// Of several that are in trouble always the same one is told.
+func TestExplainTellsOne(t *testing.T) {
+	tail := &Tail{concerns: map[target]*concern{}}
+	for _, name := range []string{"d", "b", "a", "c"} {
+		to := target{deployment, "ns", name}
+		tail.concerns[to] = &concern{target: to, worst: "pod " + name + "-1 is in ImagePullBackOff"}
+	}
+	for range 20 {
+		err := tail.explain(errors.New("b, c and d are not ready"))
+		require.Contains(t, runner.HintOf(err), "pod b-1 ")
+	}
+}
+
 // A warning about a ReplicaSet is the Deployment's.
 func TestConcerns(t *testing.T) {
 	about := func(kind, name string) *corev1.Event {
