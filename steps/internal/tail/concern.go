@@ -61,6 +61,9 @@ func serviceOf(w *runner.Webhook) target {
 // String is KIND/NAMESPACE/NAME.
 func (to target) String() string { return string(to.kind) + "/" + to.namespace + "/" + to.name }
 
+// compare orders targets by what people call them.
+func (to target) compare(other target) int { return strings.Compare(to.String(), other.String()) }
+
 // concern is what is known of a target. Tail.mu guards it.
 type concern struct {
 	target

@@ -11,7 +11,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
+	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -211,9 +213,10 @@ func (t *Tail) explain(err error) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for to, c := range t.concerns {
+	for _, to := range slices.SortedFunc(maps.Keys(t.concerns), target.compare) {
+		c := t.concerns[to]
 		words := webhook.Explain(c.worst)
-		if to.kind == service || words == "" || !strings.Contains(err.Error(), to.name) {
+		if to.kind == service || words == "" || !names(err.Error(), to.name) {
 			continue
 		}
 		hint := words + " (" + cut(c.worst, longTrouble) + ")"
@@ -223,6 +226,12 @@ func (t *Tail) explain(err error) error {
 		return runner.WithHint(err, hint)
 	}
 	return err
+}
+
+// names tells whether a text has the name of an object, and not as a part of another
+// word.
+func names(text, name string) bool {
+	return regexp.MustCompile(`(^|[^-.\w])` + regexp.QuoteMeta(name) + `($|[^-.\w])`).MatchString(text)
 }
 
 // forbidden says that something may not be read, once for all tails.
