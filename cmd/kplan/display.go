@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/rescue"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -24,20 +26,34 @@ func (a *app) drawn(progress string) (ui.Mode, error) {
 }
 
 // terminal says where the display is, and how it looks. The mode TTY was chosen,
-// so both streams are terminals.
-func (a *app) terminal() tui.Config {
+// so both streams are terminals. What it gives is to be used: a process waits for the
+// end of the display.
+// Hint is for those whose kplan was killed meanwhile.
+func (a *app) terminal(hint string) tui.Config {
 	in, _ := a.stdin.(*os.File)
 	out, _ := a.stderr.(*os.File)
 	return tui.Config{
 		Options: tui.Options{Colour: a.colour(out), Unicode: unicodeLocale(), Version: readBuild().Version},
 		In:      in, Out: out,
-		Aside: ui.NewAside(out, a.options(out)),
+		Aside:    ui.NewAside(out, a.options(out)),
+		Returned: guard(in, out, hint),
 	}
+}
+
+// guard lets a process of its own give the terminal back, should this one die before
+// the function that guard gives is called. Where there can be none the display goes
+// without.
+func guard(in, out *os.File, hint string) func() {
+	g, err := rescue.Watch(in, out, hint)
+	if err != nil {
+		return nil
+	}
+	return sync.OnceFunc(func() { _ = g.Close() }) // the process dies with this one at the latest
 }
 
 // display opens the display of a run, and lets its keys give orders to r.
 func (o *runOptions) display(ctx context.Context, r *runner.Runner) ui.Renderer {
-	c := o.terminal()
+	c := o.terminal("what it sent stays in the cluster: run the plan again to go on")
 	orders := make(chan runner.Order, 16)
 	r.Orders, r.Linger = orders, o.stay
 	c.Orders, c.Stay = true, o.stay

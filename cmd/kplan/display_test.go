@@ -28,6 +28,16 @@ func watch(t *testing.T, lab *labtest.Lab, ns, steps, flags string) *terminal {
 	return newTerminal(t, 100, 30, script, "KUBECONFIG="+lab.Kubeconfig)
 }
 
+// pid is that of kplan.
+func (s *terminal) pid() int {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.dir, "pid"))
+	require.NoError(s.t, err)
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(s.t, err)
+	return n
+}
+
 // makeMap makes an empty ConfigMap.
 func makeMap(t *testing.T, lab *labtest.Lab, ns, name string) {
 	t.Helper()
@@ -136,11 +146,7 @@ func TestDisplayTerminated(t *testing.T) {
 	lab := labtest.ControlPlane(t)
 	s := watch(t, lab, lab.Namespace(t), strings.Split(stuck, "finally")[0], "--stay")
 	s.shows("running   never")
-	pid, err := os.ReadFile(filepath.Join(s.dir, "pid"))
-	require.NoError(t, err)
-	n, err := strconv.Atoi(strings.TrimSpace(string(pid)))
-	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(n, syscall.SIGTERM))
+	require.NoError(t, syscall.Kill(s.pid(), syscall.SIGTERM))
 	require.Contains(t, s.restored(143), "plan display cancelled in ")
 }
 
@@ -222,6 +228,31 @@ func TestReplayScreens(t *testing.T) {
 				require.Equal(t, string(want), got.String())
 			})
 		}
+	}
+}
+
+// TestTerminalOfTheDead kills kplan while it shows a run: another process gives the
+// terminal back.
+func TestTerminalOfTheDead(t *testing.T) {
+	record, err := filepath.Abs(filepath.Join(recordings, "failure.jsonl"))
+	require.NoError(t, err)
+	const show = `g=$(stty -g); sh -c 'echo $$ >pid; exec kplan replay --speed 0 %s'; code=$?
+until [ "$(stty -g)" = "$g" ]; do sleep 0.05; done; (exit $code)`
+	for name, tc := range map[string]struct {
+		signal syscall.Signal
+		code   int
+		shows  []string
+	}{
+		"crash": {syscall.SIGQUIT, 2, []string{"goroutine 1 ", "error: kplan crashed: what is above says where", "hint: "}}, // Go's runtime crashes
+		"kill":  {syscall.SIGKILL, 137, []string{"error: kplan was killed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTerminal(t, 100, 30, fmt.Sprintf(guardedScript, fmt.Sprintf(show, record)))
+			s.shows("[1 steps]")
+			require.NoError(t, syscall.Kill(s.pid(), tc.signal))
+			s.shows(tc.shows...)
+			s.restored(tc.code)
+		})
 	}
 }
 

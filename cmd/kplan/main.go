@@ -11,10 +11,12 @@ import (
 	"syscall"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/startup"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/rescue"
 )
 
 func main() {
 	startup.Done()
+	rescue.Main()
 	// A reader of stdout or stderr that went away must not kill a run that is
 	// half way: writing fails instead. Notify rather than Ignore, for the latter
 	// would be inherited by credential plugins.

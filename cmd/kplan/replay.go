@@ -97,7 +97,7 @@ func (o *replayOptions) replay(ctx context.Context, path string) error {
 	if mode != ui.TTY {
 		return ui.Play(o.stderr, mode, o.options(o.stderr), events)
 	}
-	c := o.terminal()
+	c := o.terminal("")
 	c.Speed = o.speed
 	ctx, _, _, release := stoppable(ctx)
 	defer release()

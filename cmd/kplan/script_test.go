@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/startup"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/rescue"
 	"github.com/kplan-dev/kplan/internal/labtest"
 )
 
@@ -27,6 +28,7 @@ var update = flag.Bool("update", false, "write the goldens in scripts anew")
 // TestMain lets scripts run this test binary as kplan, and as a plugin of kubectl.
 func TestMain(m *testing.M) {
 	startup.Done()
+	rescue.Main() // it runs this binary
 	testscript.Main(m, map[string]func(){"kplan": main, "kubectl-kplan": main})
 }
 

@@ -53,6 +53,9 @@ type Config struct {
 	// Command gives orders to the run. The display closes it when it takes no keys
 	// any more, so that no run lingers for them.
 	Command chan<- runner.Order
+	// Returned is called once the terminal is given back, if it is not nil. It may be
+	// called twice.
+	Returned func()
 }
 
 // Display is a renderer that draws on a terminal. Two goroutines of its own, which
@@ -101,6 +104,7 @@ func start(s *screen) *tea.Program {
 func (d *Display) draw() {
 	defer close(d.gone)
 	_, err := d.program.Run()
+	d.returned()
 	if d.Command != nil {
 		close(d.Command)
 	}
@@ -182,7 +186,14 @@ func (d *Display) quit() bool {
 	if d.before != nil {
 		_ = term.Restore(int(d.In.Fd()), d.before)
 	}
+	d.returned()
 	return false
+}
+
+func (d *Display) returned() {
+	if d.Returned != nil {
+		d.Returned()
+	}
 }
 
 // Release gives the terminal back at once, whatever is left to be shown. After

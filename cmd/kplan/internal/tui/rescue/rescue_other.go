@@ -1,0 +1,17 @@
+//go:build !(linux || darwin || dragonfly || freebsd || netbsd || openbsd)
+
+package rescue
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// terminalSettings are not known of other systems' terminals.
+type terminalSettings struct{}
+
+func settings(*os.File) (*terminalSettings, error) { return nil, errors.ErrUnsupported }
+func restore(*os.File, *terminalSettings) error    { return errors.ErrUnsupported }
+func apart() *syscall.SysProcAttr                  { return nil }
+func heedless()                                    {}
