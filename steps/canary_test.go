@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,6 +148,27 @@ func TestCanaryFaults(t *testing.T) {
 		require.True(t, runner.IsPermanent(err))
 		s.Close()
 	}
+}
+
+// An operator may configure its webhooks one after the other: those that come while
+// the first are waited for are waited for as well.
+func TestWebhookStepWaitsForThoseThatComeMeanwhile(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	ns := lab.Namespace(t)
+	server := newWebhooks(t)
+	server.broken = func(call int64) bool { return call <= 2 }
+	server.configure(t, lab, ns, ns, hook{name: "a.example.io", does: "allow"})
+	another := sync.OnceFunc(func() { server.configure(t, lab, ns, ns, hook{name: "b.example.io", does: "mutate", mutating: true}) })
+
+	out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 1m\n  webhook: {configuration: NS}\n", observer(func(e runner.Event) {
+		if e.Type == runner.TypeWebhook {
+			another()
+		}
+	}))
+
+	require.NoError(t, out.err)
+	require.Equal(t, "2 of 2 webhooks admit", out.execution.Step("gate").Message)
 }
 
 // A webhook that fails between two answers has to begin anew.
