@@ -11,6 +11,7 @@ package webhookgate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +54,8 @@ func New(owners standing.Owners, step plan.Step, session *kube.Session, view *su
 	return &Action{spec: spec, owners: owners, session: session, survey: view, target: t, objects: o}, nil
 }
 
-// Run waits until all of the webhooks answer.
+// Run waits until all of the webhooks answer, also those that are configured while
+// it waits.
 func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 	known, err := newKnowledge(ctx, a.session)
 	if err != nil {
@@ -65,24 +67,40 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 	}
 	v := a.follow(a.matching(ctx, known))
 	defer v.Close()
-	entries, err := a.entries(ctx, v, r)
-	if err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	gates := make([]*gate, len(entries))
-	for i, e := range entries {
-		gates[i] = &gate{Action: a, view: v, known: known, entry: e, reporter: r, fresh: fresh.Dynamic, began: time.Now()}
-		group.Go(func() error { return gates[i].wait(ctx) })
-	}
-	if err := group.Wait(); err != nil {
-		return err
+	var gates []*gate
+	for {
+		entries, err := a.entries(ctx, v, r)
+		if err != nil {
+			return err
+		}
+		var more []*gate
+		for _, e := range entries {
+			if !slices.ContainsFunc(gates, func(g *gate) bool { return g.entry.Is(e) }) {
+				more = append(more, &gate{Action: a, view: v, known: known, entry: e, reporter: r, fresh: fresh.Dynamic, began: time.Now()})
+			}
+		}
+		if len(more) == 0 { // none came while the others were waited for
+			break
+		}
+		if err := waitAll(ctx, more); err != nil {
+			return err
+		}
+		gates = append(gates, more...)
 	}
 	if err := a.checkCanaries(gates); err != nil {
 		return err
 	}
 	r.Report(runner.Report{Type: runner.TypeResult, Message: summary(gates, a.unread(definitions))})
 	return nil
+}
+
+// waitAll waits for all gates at the same time. The first that fails ends it.
+func waitAll(ctx context.Context, gates []*gate) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, g := range gates {
+		group.Go(func() error { return g.wait(ctx) })
+	}
+	return group.Wait()
 }
 
 // checkCanaries refuses a canary that no webhook was asked with: nothing was
