@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -120,6 +121,11 @@ func (w *webhooks) client(does string) registrationv1.WebhookClientConfig {
 // webhooks, of one name, as far as there are any.
 func (w *webhooks) configure(t *testing.T, lab *labtest.Lab, ns, name string, hooks ...hook) {
 	t.Helper()
+	// Every namespace gets this ConfigMap of its own: no test means to count that call.
+	require.Eventually(t, func() bool {
+		_, err := lab.Clientset(t).CoreV1().ConfigMaps(ns).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
+		return err == nil
+	}, time.Minute, 20*time.Millisecond)
 	api := lab.Clientset(t).AdmissionregistrationV1()
 	rules := []registrationv1.RuleWithOperations{{
 		Operations: []registrationv1.OperationType{registrationv1.Create},
