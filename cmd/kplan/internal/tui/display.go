@@ -112,8 +112,9 @@ func (d *Display) draw() {
 		ui.Problem(d.Out, ui.Options{}, fault.Error(), "the run goes on; --progress plain does without the display")
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	closed := d.closed
+	d.mu.Unlock()
+	if closed {
 		return
 	}
 	if d.screen.crash == nil && d.screen.m.stops < 2 && !d.screen.m.Ended() {
