@@ -80,6 +80,25 @@ func TestBlockedOutputDoesNotHoldUpTheRun(t *testing.T) {
 	}
 }
 
+// TestBlockedOutputDoesNotHoldUpAStop: what every mode tells.
+func TestBlockedOutputDoesNotHoldUpAStop(t *testing.T) {
+	for _, mode := range []Mode{Plain, JSON, GitHub, Quiet} {
+		t.Run(string(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				out := &blocked{unblock: make(chan struct{})}
+				r := New(out, mode, Options{})
+				time.AfterFunc(time.Minute, func() { close(out.unblock) })
+				begun := time.Now()
+				r.Observe(runner.Event{Type: runner.TypePlan, Plan: "p"})
+				r.Observe(runner.Event{Type: runner.TypeCancel, Error: "interrupted"})
+				require.Zero(t, time.Since(begun))
+				require.NoError(t, r.Close())
+				require.Contains(t, out.String(), "interrupted")
+			})
+		})
+	}
+}
+
 type blocked struct {
 	bytes.Buffer
 	unblock chan struct{}
