@@ -13,11 +13,7 @@ func Play(out io.Writer, mode Mode, o Options, events []runner.Event) error {
 	var d drawer
 	switch mode {
 	case Quiet:
-		q := New(out, mode, o)
-		for _, e := range events {
-			q.Observe(e)
-		}
-		return q.Close()
+		d = &quiet{sink: sink{out: out}, Options: o}
 	case JSON:
 		d = &jsonl{sink: sink{out: out}}
 	case GitHub:

@@ -7,6 +7,7 @@
 package ui
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -52,7 +53,7 @@ func New(out io.Writer, mode Mode, o Options) Renderer {
 	case JSON:
 		return NewJSON(out)
 	case Quiet:
-		return &quiet{out, o}
+		return newPump(&quiet{sink: sink{out: out}, Options: o})
 	case GitHub:
 		return newPump(newGitHub(out, o))
 	case Auto, TTY, Plain:
@@ -63,17 +64,26 @@ func New(out io.Writer, mode Mode, o Options) Renderer {
 // quiet only tells that the run was told to stop: without it, somebody who
 // pressed ^C would think that nothing happened.
 type quiet struct {
-	out io.Writer
+	sink
 	Options
+	buf bytes.Buffer
 }
 
-func (q *quiet) Observe(e runner.Event) {
+func (q *quiet) draw(e runner.Event) {
 	if e.Type == runner.TypeCancel {
-		fmt.Fprintln(q.out, q.Clean(stopNotice(e)))
+		fmt.Fprintln(&q.buf, q.Clean(stopNotice(e)))
 	}
 }
 
-func (q *quiet) Close() error { return nil }
+func (q *quiet) flush() {
+	q.write(q.buf.Bytes())
+	q.buf.Reset()
+}
+
+func (q *quiet) close() error {
+	q.flush()
+	return q.fault()
+}
 
 // stopNotice says what being stopped means, and what a signal does now.
 func stopNotice(e runner.Event) string {
