@@ -261,6 +261,6 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: x, image: x}]
 	require.NoError(t, err)
 
 	var timeout *runner.TimeoutError
-	require.ErrorAs(t, step(lab.Namespace(t), "hooks", "4s"), &timeout)
+	require.ErrorAs(t, step(lab.Namespace(t), "hooks", "15s"), &timeout)
 	require.ErrorContains(t, timeout, "hook")
 }
