@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,7 +103,7 @@ func TestCanaries(t *testing.T) {
 			}
 			timeout := "1m"
 			if tt.timeout {
-				timeout = "4s"
+				timeout = "8s"
 			}
 			canary := strings.ReplaceAll(tt.canary, "DIR", files(t, ns, canaries))
 
@@ -151,18 +152,26 @@ func TestCanaryFaults(t *testing.T) {
 }
 
 // An operator may configure its webhooks one after the other: those that come while
-// the first are waited for are waited for as well.
+// the first are waited for are waited for as well. This one guards a namespace that
+// comes meanwhile too.
 func TestWebhookStepWaitsForThoseThatComeMeanwhile(t *testing.T) {
 	t.Parallel()
 	lab := labtest.ControlPlane(t)
 	ns := lab.Namespace(t)
 	server := newWebhooks(t)
-	server.broken = func(call int64) bool { return call <= 2 }
+	var came atomic.Int64 // when the second one did, in nanoseconds of Unix
+	server.broken = func(int64) bool {
+		at := came.Load()
+		return at == 0 || time.Since(time.Unix(0, at)) < 2*time.Second // time for kplan to see it
+	}
 	server.configure(t, lab, ns, ns, hook{name: "a.example.io", does: "allow"})
-	another := sync.OnceFunc(func() { server.configure(t, lab, ns, ns, hook{name: "b.example.io", does: "mutate", mutating: true}) })
+	another := sync.OnceFunc(func() {
+		server.configure(t, lab, lab.Namespace(t), ns, hook{name: "b.example.io", does: "mutate", mutating: true})
+		came.Store(time.Now().UnixNano())
+	})
 
 	out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 1m\n  webhook: {configuration: NS}\n", observer(func(e runner.Event) {
-		if e.Type == runner.TypeWebhook {
+		if e.Type == runner.TypeHeld || e.Type == runner.TypeWebhook {
 			another()
 		}
 	}))
@@ -179,6 +188,7 @@ func TestStableCountsFromTheLastMiss(t *testing.T) {
 	server := newWebhooks(t)
 	server.broken = func(call int64) bool { return call == 2 }
 	server.configure(t, lab, ns, ns, hook{name: "a.example.io", does: "allow"})
+	server.awaitCall(t, lab, ns)
 
 	out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 1m\n  webhook: {configuration: NS, stable: 3}\n")
 
@@ -214,7 +224,7 @@ func TestWebhookStepBySelection(t *testing.T) {
 		require.NoError(t, out.err, webhook)
 		require.Equal(t, want, out.execution.Step("gate").Message, webhook)
 	}
-	out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 2s\n  webhook: {files: ["+dir+"/secret.yaml]}\n")
+	out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 5s\n  webhook: {files: ["+dir+"/secret.yaml]}\n")
 	require.ErrorContains(t, out.err, "waiting for webhooks for the objects in")
 }
 

@@ -58,7 +58,7 @@ func (c *credentials) issue(t *testing.T) {
 	require.Eventually(t, func() bool { // the API server learns of accounts and rights by watches
 		_, err := fresh.CoreV1().Namespaces().Get(t.Context(), c.namespace, metav1.GetOptions{})
 		return err == nil
-	}, 30*time.Second, 20*time.Millisecond, "the token is not accepted")
+	}, time.Minute, 20*time.Millisecond, "the token is not accepted")
 }
 
 // client is one with the token.
@@ -80,7 +80,7 @@ func (c *credentials) renew(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := old.CoreV1().Namespaces().Get(t.Context(), c.namespace, metav1.GetOptions{})
 		return apierrors.IsUnauthorized(err)
-	}, 30*time.Second, 100*time.Millisecond, "the token is still accepted")
+	}, time.Minute, 100*time.Millisecond, "the token is still accepted")
 	c.issue(t)
 }
 

@@ -100,7 +100,7 @@ func TestWebhookStepTimesOut(t *testing.T) {
 
 	out := runPlan(t, lab, lab.Namespace(t), `
 - name: gate
-  timeout: 1s
+  timeout: 5s
   webhook: {configuration: NS}
 `)
 

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -121,11 +122,6 @@ func (w *webhooks) client(does string) registrationv1.WebhookClientConfig {
 // webhooks, of one name, as far as there are any.
 func (w *webhooks) configure(t *testing.T, lab *labtest.Lab, ns, name string, hooks ...hook) {
 	t.Helper()
-	// Every namespace gets this ConfigMap of its own: no test means to count that call.
-	require.Eventually(t, func() bool {
-		_, err := lab.Clientset(t).CoreV1().ConfigMaps(ns).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
-		return err == nil
-	}, time.Minute, 20*time.Millisecond)
 	api := lab.Clientset(t).AdmissionregistrationV1()
 	rules := []registrationv1.RuleWithOperations{{
 		Operations: []registrationv1.OperationType{registrationv1.Create},
@@ -168,6 +164,18 @@ func (w *webhooks) configure(t *testing.T, lab *labtest.Lab, ns, name string, ho
 			_ = api.MutatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{})
 		})
 	}
+}
+
+// awaitCall waits until the API server knows the webhooks of ns and calls them, and
+// counts calls anew: it admits objects unasked before.
+func (w *webhooks) awaitCall(t *testing.T, lab *labtest.Lab, ns string) {
+	t.Helper()
+	maps := lab.Clientset(t).CoreV1().ConfigMaps(ns)
+	require.Eventually(t, func() bool {
+		_, _ = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return w.calls.Load() > 0
+	}, time.Minute, 20*time.Millisecond)
+	w.calls.Store(0)
 }
 
 // files writes files into a folder, which it returns; NS in them stands for the

@@ -82,7 +82,7 @@ func TestHoldIsBounded(t *testing.T) {
 	lab := labtest.Node(t)
 	lab.Operator(t)
 
-	run := install(t, lab, lab.Namespace(t), "{listenDelay: 10m}", "webhooks: {hold_timeout: 5s}")
+	run := install(t, lab, lab.Namespace(t), "{listenDelay: 10m}", "webhooks: {hold_timeout: 15s}")
 
 	var timeout *runner.TimeoutError
 	require.ErrorAs(t, run.err, &timeout)

@@ -97,7 +97,7 @@ func TestTailOfWaits(t *testing.T) {
 			ns := lab.Namespace(t)
 			out := runPlan(t, lab, ns, `
 - name: web
-  timeout: 20s
+  timeout: 30s
   webhooks: {hold: false}
   helm: {chart: `+chartOf(t, map[string]string{"web.yaml": `
 apiVersion: apps/v1

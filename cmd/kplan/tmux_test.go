@@ -120,6 +120,23 @@ func (s *terminal) until(what string, wanted func(screen string) bool) string {
 	}
 }
 
+// settled compares a part of what the terminal shows with what is wanted, as soon as
+// all of it is drawn. For "" it gives that part once it stands still.
+func (s *terminal) settled(want string, part func(screen string) string) string {
+	s.t.Helper()
+	late := time.Now().Add(patience)
+	for last := ""; ; time.Sleep(100 * time.Millisecond) {
+		got := part(s.text())
+		switch {
+		case got == want, want == "" && got == last:
+			return got
+		case time.Now().After(late):
+			require.Equal(s.t, want, got)
+		}
+		last = got
+	}
+}
+
 // guardedScript is a script that runs a command between two looks at the terminal's
 // settings, and waits then.
 const guardedScript = `trap : INT # ^C is for the command alone

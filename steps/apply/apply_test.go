@@ -297,7 +297,7 @@ func TestApplyToAnObjectThatIsBeingDeleted(t *testing.T) {
 func TestApplyWaitsUntilReady(t *testing.T) {
 	f := onLab(t, nil)
 	jobs := f.lab.Clientset(t).BatchV1().Jobs(f.namespace)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, &runner.TimeoutError{After: time.Second})
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 4*time.Second, &runner.TimeoutError{After: 4 * time.Second})
 	defer cancel()
 	const job = `
 apiVersion: batch/v1
@@ -311,7 +311,7 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: x, image: x}]
 	_, err := f.applyIn(ctx, t, job, ready)
 	timeout := (*runner.TimeoutError)(nil)
 	require.ErrorAs(t, err, &timeout)
-	require.ErrorContains(t, err, "timed out after 1s waiting for job/a to be ready: job/a: ")
+	require.ErrorContains(t, err, "timed out after 4s waiting for job/a to be ready: job/a: ")
 
 	_, err = jobs.Patch(t.Context(), "a", types.StrategicMergePatchType, []byte(`{"spec":{"suspend":true}}`), metav1.PatchOptions{})
 	require.NoError(t, err)

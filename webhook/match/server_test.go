@@ -194,7 +194,7 @@ func (g *ground) create(t *testing.T, resource schema.GroupVersionResource, ns s
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
 		_, err := api.Create(context.Background(), u, metav1.CreateOptions{})
 		require.NoError(t, err)
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), 10*time.Second, errors.New("an object of a test is left behind"))
 		defer cancel()
@@ -290,8 +290,8 @@ func (g *ground) await(t fatal, marker string) {
 		if marked == 3 {
 			return
 		}
-		if time.Since(begin) > 20*time.Second {
-			t.Fatalf("webhooks are not in force after 20s")
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("webhooks are not in force after a minute")
 		}
 	}
 }

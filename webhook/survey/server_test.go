@@ -48,7 +48,7 @@ func TestServer(t *testing.T) {
 			})
 			// until waits for a rung's state, by the survey's changes alone.
 			until := func(rung webhook.Rung, state webhook.State) webhook.Reading {
-				late := time.After(30 * time.Second)
+				late := time.After(time.Minute)
 				for {
 					if standings := f.Standings(); f.Synced() && len(standings) == 1 {
 						if r, _ := standings[0].Ladder.At(rung); r.State == state {

@@ -14,10 +14,10 @@ import (
 // when the terminal does not read.
 func TestLeavingNeverWaits(t *testing.T) {
 	c, keys, drawn := pair(t)
-	left, full := make(chan struct{}), make(chan struct{})
-	go func() { // ends once the display has left, or the other end is closed
-		b := make([]byte, 1<<10)
-		for {
+	left, over, full := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() { // ends once the display has left
+		defer close(over)
+		for b := make([]byte, 1<<10); ; {
 			_, err := drawn.Read(b)
 			select {
 			case <-left:
@@ -30,9 +30,10 @@ func TestLeavingNeverWaits(t *testing.T) {
 		}
 	}()
 	c.Returned = func() {
-		close(left)
-		var err error
 		fd := int(c.Out.Fd())
+		close(left)
+		_, err := syscall.Write(fd, []byte(" ")) // wakes the reader
+		<-over
 		_ = syscall.SetNonblock(fd, true)
 		for b := make([]byte, 1<<10); err == nil; { // until there is no room
 			_, err = syscall.Write(fd, b)
@@ -45,10 +46,13 @@ func TestLeavingNeverWaits(t *testing.T) {
 	require.NoError(t, err)
 	<-full
 
+	event := recorded(t, "failure")[0]
 	seen := make(chan struct{})
 	go func() { // ends below
 		defer close(seen)
-		d.Observe(recorded(t, "failure")[0])
+		for begun := time.Now(); time.Since(begun) < 200*time.Millisecond; time.Sleep(time.Millisecond) {
+			d.Observe(event) // before and while the display says that it is closed
+		}
 	}()
 	select {
 	case <-seen:
