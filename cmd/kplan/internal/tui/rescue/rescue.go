@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"strings"
 )
 
 // variable is that of the environment which makes a process the one that waits. Its
@@ -27,6 +28,10 @@ type order struct {
 	// Hint is what to tell whose program was killed; it may be empty.
 	Hint string
 }
+
+// name is what lists of processes have for the one that waits: not the program's, or
+// who kills the program by its name would kill both.
+const name = "terminal-guard"
 
 // leave takes back what displays ask of terminals: the mouse, pasting in brackets,
 // colours, a hidden cursor and the alternate screen.
@@ -62,8 +67,8 @@ func Watch(in, out *os.File, hint string) (*Guard, error) {
 		return nil, err
 	}
 	defer read.Close()
-	process := exec.Command(self)                                                                  //nolint:noctx // it has to outlive this process
-	process.Args = []string{"kplan", "gives", "the", "terminal", "back", "should", "kplan", "die"} // for those who list processes
+	process := exec.Command(self) //nolint:noctx // it has to outlive this process
+	process.Args = []string{name}
 	process.Env = []string{variable + "=" + string(todo)}
 	process.Stdin, process.Stdout, process.ExtraFiles = read, out, []*os.File{in}
 	process.SysProcAttr = apart()
@@ -111,19 +116,33 @@ func Main() {
 func (o order) wait(alive io.Reader, out io.Writer, terminal *os.File) error {
 	trace := make([]byte, 1)
 	n, _ := io.ReadFull(alive, trace)
+	if n == 0 {
+		_, err := io.WriteString(out, leave+o.killed())
+		return errors.Join(err, restore(terminal, o.Settings))
+	}
 	// At once: a shell takes the settings that it finds when the process has gone.
 	// The screen has to wait until that process writes no more.
 	err := restore(terminal, o.Settings)
+	rest, _ := io.ReadAll(io.LimitReader(alive, longestTrace)) // what was read counts
+	_, _ = io.Copy(io.Discard, alive)                          // ends when the process does
+	_, e := io.WriteString(out, leave+crashed(string(trace)+string(rest)))
+	return errors.Join(err, e)
+}
+
+// killed says that the process ended without a word.
+func (o order) killed() string {
 	text := "error: kplan was killed\n"
 	if o.Hint != "" {
 		text += "hint: " + o.Hint + "\n"
 	}
-	if n > 0 {
-		rest, _ := io.ReadAll(io.LimitReader(alive, longestTrace)) // what was read counts
-		_, _ = io.Copy(io.Discard, alive)                          // ends when the process does
-		text = string(trace) + string(rest) + "\nerror: kplan crashed: what is above says where\n" +
-			"hint: that is a fault of kplan; please report it with these lines\n"
+	return text
+}
+
+// crashed says what the process said of its end.
+func crashed(trace string) string {
+	if strings.HasPrefix(trace, "SIGQUIT:") {
+		return trace + "\nerror: kplan got SIGQUIT: what is above says what it was at\n"
 	}
-	_, e := io.WriteString(out, leave+text)
-	return errors.Join(err, e)
+	return trace + "\nerror: kplan crashed: what is above says where\n" +
+		"hint: that is a fault of kplan; please report it with these lines\n"
 }

@@ -1,0 +1,133 @@
+package tui
+
+import (
+	"bytes"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// screen is the model as bubbletea wants it. Only the program's goroutine uses it,
+// but for live.
+type screen struct {
+	Config
+	m      *Model
+	player *player // of a recorded run, else nil
+	frame  string
+	mouse  bool
+	live   atomic.Bool // time that passes is to be seen
+	crash  error
+}
+
+var _ tea.Model = (*screen)(nil)
+
+// Init implements tea.Model.
+func (s *screen) Init() tea.Cmd {
+	s.live.Store(s.player != nil)
+	return nil
+}
+
+// View implements tea.Model.
+func (s *screen) View() string { return s.frame }
+
+// Update implements tea.Model. A fault of the model closes the display, and not
+// the run.
+func (s *screen) Update(msg tea.Msg) (m tea.Model, cmd tea.Cmd) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.crash = fmt.Errorf("the display failed: %v\n%s", v, bytes.TrimSpace(debug.Stack()))
+			m, cmd = s, tea.Quit
+		}
+	}()
+	cmd = s.update(msg)
+	s.live.Store(s.m.Live() || s.player != nil && !s.m.held)
+	s.frame = s.m.View()
+	return s, cmd
+}
+
+func (s *screen) update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case func(): // by tests
+		msg()
+	case beat:
+		if s.player != nil {
+			s.player.play(s.m, msg.now)
+			return nil
+		}
+		s.m.Beat(msg.now, msg.events...)
+	case tea.WindowSizeMsg:
+		s.m.Resize(msg.Width, msg.Height)
+	case tea.KeyMsg:
+		return s.press(tea.Key(msg))
+	case tea.MouseMsg:
+		switch {
+		case msg.Button == tea.MouseButtonWheelUp:
+			s.m.Wheel(-3)
+		case msg.Button == tea.MouseButtonWheelDown:
+			s.m.Wheel(3)
+		case msg.Button == tea.MouseButtonLeft && msg.Action == tea.MouseActionPress:
+			s.m.Click(msg.X, msg.Y)
+		}
+	}
+	return nil
+}
+
+// press takes a key, or several that were typed so fast that they came as one.
+func (s *screen) press(key tea.Key) tea.Cmd {
+	switch {
+	case key.Paste:
+		s.m.Paste(string(key.Runes))
+		return nil
+	case key.Type != tea.KeyRunes || key.Alt:
+		return s.act(s.m.Press(key.String()))
+	}
+	var cmds []tea.Cmd
+	for _, r := range key.Runes {
+		if cmd := s.act(s.m.Press(string(r))); cmd != nil {
+			cmds = append(cmds, cmd)
+		}
+	}
+	return tea.Batch(cmds...)
+}
+
+// act does what a key asks for.
+func (s *screen) act(a Act) tea.Cmd {
+	switch a.Do {
+	case DoLeave:
+		return tea.Quit
+	case DoStop:
+		s.Stop()
+		if s.m.stops > 1 { // whatever happens now, it is to be seen
+			return tea.Quit
+		}
+	case DoOrder:
+		select {
+		case s.Command <- a.Order:
+		default:
+			s.m.busy()
+		}
+	case DoRedraw:
+		return tea.ClearScreen
+	case DoMouse:
+		if s.mouse = !s.mouse; s.mouse {
+			return tea.EnableMouseCellMotion
+		}
+		return tea.DisableMouse
+	case DoNothing:
+	}
+	return nil
+}
+
+// fault is why the display ended, if that is a fault; err is what the program ended
+// with.
+func (s *screen) fault(err error) error {
+	switch {
+	case s.crash != nil:
+		return s.crash
+	case err == nil, err == tea.ErrProgramKilled: //nolint:errorlint // one that wraps it is a fault
+		return nil
+	}
+	return fmt.Errorf("the display failed: %w", err)
+}
