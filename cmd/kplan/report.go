@@ -186,7 +186,7 @@ func writeWhole(path string, b []byte) error {
 	return nil
 }
 
-// writable is an error if writeWhole would fail now.
+// writable is an error if no file can be made where writeWhole makes one.
 func writable(path string) error {
 	path, regular := target(path)
 	if !regular { // to open a pipe would wait for its reader

@@ -27,7 +27,7 @@ func (p *Probe) judgeCanary(ctx context.Context, c Canary, d dryRun, a answer) (
 		return Outcome{}, &RefusedError{Canary: c, Webhook: a.fault.Webhook, Message: a.fault.Cause}
 	case a.fault.Kind != "":
 		return p.failed(a.fault), nil
-	case a.rights && time.Since(p.began) > ungranted:
+	case a.rights && p.lacks() > ungranted:
 		return Outcome{}, &RefusedError{Canary: c, Forbidden: true, Message: a.forbidden}
 	case a.absent != "" || a.forbidden != "":
 		return missing(fmt.Sprintf("%s: %s", c, a.absent+a.forbidden)), nil
@@ -45,6 +45,14 @@ func (p *Probe) judgeCanary(ctx context.Context, c Canary, d dryRun, a answer) (
 		return p.judgeMutation(ctx, c, d, a)
 	}
 	return p.admitted(d), nil
+}
+
+// lacks is for how long the user is known to lack a right.
+func (p *Probe) lacks() time.Duration {
+	if p.lacking.IsZero() {
+		p.lacking = time.Now()
+	}
+	return time.Since(p.lacking)
 }
 
 // judgeDenial says what it shows that somebody denies a deny canary.

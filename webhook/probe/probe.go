@@ -95,8 +95,8 @@ const (
 	// unserved is how long the kinds that a webhook is called for may be unknown to
 	// the API server: an operator may bring them a moment after its webhooks.
 	unserved = 10 * time.Second
-	// ungranted is how long the user may lack the right to create a canary: the API
-	// server learns of new rights by watches.
+	// ungranted is how long the user may lack the right to create a canary, once that
+	// was seen: the API server learns of new rights by watches.
 	ungranted = 10 * time.Second
 )
 
@@ -110,6 +110,8 @@ type Probe struct {
 	// schemaless says that a CRD may not be read, so that objects of its kind lack
 	// the fields that it requires.
 	schemaless bool
+	// lacking is since when the user is known to lack the right to create a canary.
+	lacking time.Time
 	// met are the canaries that concern the webhook, by index.
 	met map[int]bool
 }

@@ -231,7 +231,7 @@ func (t *Tail) explain(err error) error {
 // names tells whether a text has the name of an object, and not as a part of another
 // word.
 func names(text, name string) bool {
-	return regexp.MustCompile(`(^|[^-.\w])` + regexp.QuoteMeta(name) + `($|[^-.\w])`).MatchString(text)
+	return regexp.MustCompile(`(^|[^-.\w])` + regexp.QuoteMeta(name) + `($|[^-.\w]|\.(\s|$))`).MatchString(text)
 }
 
 // forbidden says that something may not be read, once for all tails.

@@ -304,6 +304,9 @@ func (l *Lane) LongestAt(now time.Time) time.Duration {
 			longest = max(longest, now.Sub(h.From))
 		}
 	}
+	if l.Held > 0 && l.Requests > HoldLimit { // it may be one that is not listed
+		longest = max(longest, now.Sub(l.heldSince))
+	}
 	return longest
 }
 
