@@ -34,11 +34,7 @@ func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]web
 		synced := v.Synced()
 		hidden := cmp.Or(a.unread(mutating), a.unread(validating), a.failed(definitions))
 		if synced && hidden == "" {
-			var mine []webhook.Entry
-			for _, st := range v.Standings() {
-				mine = append(mine, st.Entry)
-			}
-			if len(mine) > 0 || a.spec.All {
+			if mine := configured(v); len(mine) > 0 || a.spec.All {
 				return mine, nil
 			}
 			if !told {
@@ -51,6 +47,15 @@ func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]web
 			return nil, standing.TimedOut(err, a.target.what+" to be configured", string(webhook.Configured)+": "+kube.Plain(last), a.target.hint)
 		}
 	}
+}
+
+// configured are the webhooks that are meant, as far as they are known.
+func configured(v *view) []webhook.Entry {
+	var mine []webhook.Entry
+	for _, st := range v.Standings() {
+		mine = append(mine, st.Entry)
+	}
+	return mine
 }
 
 // readable is an error if the configurations of webhooks may not be listed: a step

@@ -67,12 +67,12 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 	}
 	v := a.follow(a.matching(ctx, known))
 	defer v.Close()
+	entries, err := a.entries(ctx, v, r)
+	if err != nil {
+		return err
+	}
 	var gates []*gate
 	for {
-		entries, err := a.entries(ctx, v, r)
-		if err != nil {
-			return err
-		}
 		var more []*gate
 		for _, e := range entries {
 			if !slices.ContainsFunc(gates, func(g *gate) bool { return g.entry.Is(e) }) {
@@ -86,6 +86,7 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 			return err
 		}
 		gates = append(gates, more...)
+		entries = configured(v)
 	}
 	if err := a.checkCanaries(gates); err != nil {
 		return err
