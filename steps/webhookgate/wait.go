@@ -62,6 +62,9 @@ func (g *gate) wait(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := g.known.refresh(ctx); err != nil { // a namespace may have come since
+			return g.explain(ctx, err, g.last)
+		}
 		g.probe = probe.New(g.means(ctx), g.entry)
 		o, err := g.first(ctx)
 		if err != nil {
