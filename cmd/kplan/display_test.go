@@ -268,7 +268,7 @@ until [ -e told ]; do sleep 0.05; done; (exit $code)`
 			require.NoError(t, syscall.Kill(s.pid(), tc.signal))
 			s.shows(tc.shows...)
 			require.NoError(t, os.WriteFile(filepath.Join(s.dir, "told"), nil, 0o600))
-			s.restored(tc.code)
+			require.Contains(t, s.restored(tc.code), "\nexit code ", "lines begin at the left again")
 		})
 	}
 }
