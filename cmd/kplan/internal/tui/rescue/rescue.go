@@ -117,8 +117,10 @@ func (o order) wait(alive io.Reader, out io.Writer, terminal *os.File) error {
 	trace := make([]byte, 1)
 	n, _ := io.ReadFull(alive, trace)
 	if n == 0 {
-		_, err := io.WriteString(out, leave+o.killed())
-		return errors.Join(err, restore(terminal, o.Settings))
+		_, left := io.WriteString(out, leave)
+		restored := restore(terminal, o.Settings) // before lines are written, for it may not begin them anew
+		_, told := io.WriteString(out, o.killed())
+		return errors.Join(left, restored, told)
 	}
 	// At once: a shell takes the settings that it finds when the process has gone.
 	// The screen has to wait until that process writes no more.
