@@ -12,7 +12,6 @@ IMAGE := kplan.dev/lab-operator:dev
 # KPLAN_TEST_KUBECONFIG names a cluster of your own (kind, k3d, …) for demo and
 # test; it needs the image $(IMAGE), see lab/README.md.
 OWN := $(KPLAN_TEST_KUBECONFIG)
-comma := ,
 say = printf '\n==> %s\n' >&2
 
 .PHONY: help
@@ -52,7 +51,7 @@ race = $(if $(CI)$(shell command -v gcc),-race)
 # Half of what tests take is waiting: on two cores three of a package run at once.
 .PHONY: go-test
 go-test:
-	@$(say) 'testing kplan$(if $(race),$(comma) with the race detector); the first time compiles its libraries, some minutes'
+	@$(say) 'testing kplan$(if $(race), with the race detector); the first time compiles its libraries, some minutes'
 	KPLAN_LAB=$(abspath $(LAB)) go test $(race) -parallel 3 -timeout 20m ./...
 	@$(say) 'testing the lab'
 	cd lab && CGO_ENABLED=0 go test -timeout 15m ./...
