@@ -11,9 +11,8 @@ import (
 
 // stoppable makes a context that the first ^C, SIGTERM or SIGHUP (the terminal is
 // gone) ends, with a *runner.Interrupted as its cause. Under nohup SIGHUP stays
-// ignored. The next one, or the first if parent has
-// ended, closes abort; from then on signals do what they do by default, so that
-// one more kills. interrupt does what ^C does, where that is no signal but a key.
+// ignored. The next one, or the first if parent has ended, closes abort; from then
+// on signals do what they do by default, so that one more kills. interrupt does what ^C does, where that is no signal but a key.
 // The caller calls release when there is nothing left to stop; it ends the goroutine.
 func stoppable(parent context.Context) (ctx context.Context, abort <-chan struct{}, interrupt, release func()) {
 	ctx, cancel := context.WithCancelCause(parent)

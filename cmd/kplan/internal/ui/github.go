@@ -108,8 +108,7 @@ func (g *gitHub) close() error {
 	}
 	g.end()
 	g.annotate()
-	g.flush()
-	return g.fault()
+	return g.sink.close()
 }
 
 // annotate writes annotations: why steps failed, which ones took more than one

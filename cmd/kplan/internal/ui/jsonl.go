@@ -13,10 +13,7 @@ import (
 )
 
 // jsonl writes each event as one line of JSON.
-type jsonl struct {
-	sink
-	buf bytes.Buffer
-}
+type jsonl struct{ sink }
 
 // NewJSON makes a renderer which writes every event as one line of JSON; it
 // also records runs. The lines are pure ASCII where a terminal might obey
@@ -31,16 +28,6 @@ func (j *jsonl) draw(e runner.Event) {
 		panic(err)
 	}
 	j.buf.Write(InertJSON(line.Bytes()))
-}
-
-func (j *jsonl) flush() {
-	j.write(j.buf.Bytes())
-	j.buf.Reset()
-}
-
-func (j *jsonl) close() error {
-	j.flush()
-	return j.fault()
 }
 
 // InertJSON escapes the characters of JSON text that encoding/json leaves as they

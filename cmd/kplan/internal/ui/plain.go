@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"path"
@@ -28,7 +27,6 @@ const (
 type plain struct {
 	sink
 	Options
-	buf   bytes.Buffer
 	x     runner.Execution
 	width int  // of the column of step names
 	many  bool // the plan has several clusters
@@ -72,15 +70,9 @@ var (
 	_ ticker = (*plain)(nil)
 )
 
-func (p *plain) flush() {
-	p.write(p.buf.Bytes())
-	p.buf.Reset()
-}
-
 func (p *plain) close() error {
 	p.end()
-	p.flush()
-	return p.fault()
+	return p.sink.close()
 }
 
 // end draws the logs of failed steps once more, and the summary, if the run has

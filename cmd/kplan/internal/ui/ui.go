@@ -66,7 +66,6 @@ func New(out io.Writer, mode Mode, o Options) Renderer {
 type quiet struct {
 	sink
 	Options
-	buf bytes.Buffer
 }
 
 func (q *quiet) draw(e runner.Event) {
@@ -75,31 +74,28 @@ func (q *quiet) draw(e runner.Event) {
 	}
 }
 
-func (q *quiet) flush() {
-	q.write(q.buf.Bytes())
-	q.buf.Reset()
-}
-
-func (q *quiet) close() error {
-	q.flush()
-	return q.fault()
-}
-
 // stopNotice says what being stopped means, and what a signal does now.
 func stopNotice(e runner.Event) string {
 	return e.Error + ": " + Joined(", ", "nothing new starts", "requests in flight may end", e.Message) + "; ^C now aborts at once"
 }
 
-// sink is an output that is given up at its first error.
+// sink is an output that is given up at its first error. What draws fills buf.
 type sink struct {
 	out io.Writer
+	buf bytes.Buffer
 	err error
 }
 
-func (s *sink) write(b []byte) {
-	if s.err == nil && len(b) > 0 {
-		_, s.err = s.out.Write(b)
+func (s *sink) flush() {
+	if s.err == nil && s.buf.Len() > 0 {
+		_, s.err = s.out.Write(s.buf.Bytes())
 	}
+	s.buf.Reset()
+}
+
+func (s *sink) close() error {
+	s.flush()
+	return s.fault()
 }
 
 // fault is the error worth telling: that a reader went away is not.
