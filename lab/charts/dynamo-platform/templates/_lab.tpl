@@ -29,6 +29,10 @@ metadata:
   labels: {{- include "lab.labels" . | nindent 4 }}
 spec:
   replicas: 1
+  {{- with .root.Values.strategy }}
+  strategy:
+    type: {{ . }}
+  {{- end }}
   selector:
     matchLabels: {{- include "lab.selector" . | nindent 6 }}
   template:
