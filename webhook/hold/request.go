@@ -3,6 +3,7 @@ package hold
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -40,6 +41,22 @@ func (r Request) String() string {
 		}
 	}
 	return strings.Join(parts, "/")
+}
+
+type notifyKey struct{}
+
+// WithNotify returns a context whose requests a Transport tells f of as well,
+// when they become held, are released, or their webhook stands otherwise. It is
+// for a client that has other work to do while a request of its own is held. f
+// is called from the request's goroutine and must not block.
+func WithNotify(ctx context.Context, f func(Notice)) context.Context {
+	return context.WithValue(ctx, notifyKey{}, f)
+}
+
+// notifyOf returns the function that WithNotify was given; nil without one.
+func notifyOf(ctx context.Context) func(Notice) {
+	f, _ := ctx.Value(notifyKey{}).(func(Notice))
+	return f
 }
 
 // describe reads what a request is about from its URL and body.

@@ -334,11 +334,13 @@ func (h *holding) giveUp(err error, t *turn) error {
 
 // notify completes a notice and tells it.
 func (h *holding) notify(n Notice) {
-	if h.transport.Notify == nil {
-		return
-	}
 	n.Request, n.Fault, n.Held, n.Sends = h.request, h.fault, time.Since(h.began), h.sends-h.before
-	h.transport.Notify(n)
+	if h.transport.Notify != nil {
+		h.transport.Notify(n)
+	}
+	if f := notifyOf(h.req.Context()); f != nil {
+		f(n)
+	}
 }
 
 // refused tells of a denial.

@@ -140,6 +140,25 @@ func returnsADenial(t *testing.T, code int32) {
 	})
 }
 
+// A client may ask of a request of its own what a Transport tells of all.
+func TestTransportNotifiesTheRequestItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &apiServer{answer: readyAfter(time.Second, refused)}
+		tr := &Transport{Base: server, Gate: NewGate(nil)}
+		var told []Event
+		ctx := WithNotify(t.Context(), func(n Notice) {
+			require.Equal(t, "Widget/demo/w1", n.Request.String())
+			require.Equal(t, "ns/w", n.Fault.ServiceKey())
+			told = append(told, n.Event)
+		})
+
+		_, err := tr.RoundTrip(create(ctx, t, "w1"))
+
+		require.NoError(t, err)
+		require.Equal(t, []Event{Held, Released}, told)
+	})
+}
+
 // A kind that is not served yet is the client's to wait for.
 func TestTransportDoesNotHoldForDefinitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
