@@ -1,6 +1,10 @@
 package apply
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kplan-dev/kplan/steps/internal/kube"
+)
 
 // phase is when an object is sent. A later phase begins when the requests of
 // the one before were answered; those that are held for a webhook are not
@@ -37,16 +41,6 @@ var groundGroups = map[string]bool{
 	"node.k8s.io": true,
 }
 
-// builtinGroups are the remaining groups that the API server itself serves
-// (k8s.io/api v0.37), besides the core group.
-var builtinGroups = map[string]bool{
-	"admissionregistration.k8s.io": true, "apiregistration.k8s.io": true, "apps": true, "authentication.k8s.io": true,
-	"authorization.k8s.io": true, "autoscaling": true, "batch": true, "certificates.k8s.io": true,
-	"coordination.k8s.io": true, "discovery.k8s.io": true, "events.k8s.io": true,
-	"flowcontrol.apiserver.k8s.io": true, "internal.apiserver.k8s.io": true, "policy": true, "resource.k8s.io": true,
-	"storagemigration.k8s.io": true,
-}
-
 // Before tells whether a step is done with objects of kind a, unless they are
 // held for a webhook, before it sends objects of kind b.
 func Before(a, b schema.GroupKind) bool { return phaseOf(a) < phaseOf(b) }
@@ -57,8 +51,8 @@ func phaseOf(gk schema.GroupKind) phase {
 		return first
 	case gk.Group == "" && groundKinds[gk.Kind], groundGroups[gk.Group]:
 		return ground
-	case gk.Group == "", builtinGroups[gk.Group]:
-		return work
+	case kube.Custom(gk.Group):
+		return custom
 	}
-	return custom
+	return work
 }
