@@ -57,6 +57,7 @@ func (a *action) over(conn *connection) error {
 	if err != nil {
 		return err
 	}
+	session.Webhooks = conn.webhooks
 	kind, err := a.steps.kind(a.step, session, conn.survey)
 	if err != nil {
 		return err

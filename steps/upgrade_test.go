@@ -2,6 +2,7 @@ package steps_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
@@ -25,12 +27,12 @@ func TestAnUpgradeDoesNotWaitForItself(t *testing.T) {
 	lab.Operator(t)
 	for name, tc := range map[string]struct {
 		before, after string
-		held          bool // for sure
+		down          bool // nobody answers when the upgrade begins
 	}{
 		"a new CA, and a pod that starts anew": {
 			before: "{listenDelay: 0s, strategy: Recreate, guarded: {alerts: 3, gadgets: 3, widgets: 3}}",
 			after:  "{listenDelay: 2s, strategy: Recreate, guarded: {alerts: 3, gadgets: 3, widgets: 3, level: 1}}",
-			held:   true,
+			down:   true,
 		},
 		"a new CA, and a pod that reads its certificate anew": {
 			before: "{listenDelay: 0s, operator: {cert: secret, certReload: true}, guarded: {alerts: 30, gadgets: 1, widgets: 1}}",
@@ -41,7 +43,7 @@ func TestAnUpgradeDoesNotWaitForItself(t *testing.T) {
 				"webhook: {resources: [alerts, gadgets, widgets]}, guarded: {alerts: 2, gadgets: 2, widgets: 2}}",
 			after: "{listenDelay: 0s, strategy: Recreate, certificate: {mode: issued, round: b}, operator: {issueDelay: 1s}, " +
 				"webhook: {resources: [alerts, gadgets, widgets]}, guarded: {alerts: 2, gadgets: 2, widgets: 2, level: 1}}",
-			held: true,
+			down: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,11 +51,14 @@ func TestAnUpgradeDoesNotWaitForItself(t *testing.T) {
 			ns := lab.Namespace(t)
 			first := install(t, lab, ns, tc.before, "timeout: 2m")
 			require.NoError(t, first.err)
+			if tc.down {
+				stop(t, lab, ns)
+			}
 
 			second := install(t, lab, ns, tc.after, "timeout: 1m30s")
 
 			upgradedOnce(t, lab, ns, second)
-			if tc.held {
+			if tc.down {
 				require.NotEmpty(t, second.of(runner.TypeHeld))
 			}
 		})
@@ -83,6 +88,51 @@ func TestAnUpgradeBringsBackWhatItsWebhookNeeds(t *testing.T) {
 	}
 }
 
+// A Job after the install gives the webhook its CA: what is held for that is
+// waited for after the hooks, and before the release is recorded as deployed.
+func TestAnInstallDoesNotWaitForItsHooks(t *testing.T) {
+	t.Parallel()
+	lab := labtest.Node(t)
+	lab.Operator(t)
+	values := "{listenDelay: 1s, certificate: {mode: hook}, operator: {lyingHealth: true}, webhook: {mutating: false}, guarded: {gadgets: 1, widgets: 3}}"
+
+	t.Run("and ends when the hook has run", func(t *testing.T) {
+		t.Parallel()
+		ns := lab.Namespace(t)
+
+		run := install(t, lab, ns, values, "timeout: 1m30s")
+
+		require.NoError(t, run.err)
+		require.Equal(t, 1, run.execution.Step("race").Revision)
+		require.Equal(t, 1, run.execution.Step("race").Attempt)
+		require.NotEmpty(t, run.of(runner.TypeHeld))
+		require.Equal(t, map[int]release.Status{1: release.StatusDeployed}, statuses(t, lab, ns))
+	})
+
+	t.Run("and fails when the webhook does not come all the same", func(t *testing.T) {
+		t.Parallel()
+		ns := lab.Namespace(t)
+		never := strings.Replace(values, "mutating: false", "mutating: false, service: nobody", 1)
+
+		run := install(t, lab, ns, never, "webhooks: {hold_timeout: 20s}", "timeout: 1m30s")
+
+		require.ErrorContains(t, run.err, `webhook "validate.race.lab.kplan.dev" (Service `+ns+`/nobody)`)
+		require.Equal(t, map[int]release.Status{1: release.StatusFailed}, statuses(t, lab, ns))
+	})
+}
+
+// statuses are those of the revisions of a release that is named after its namespace.
+func statuses(t *testing.T, lab *labtest.Lab, ns string) map[int]release.Status {
+	t.Helper()
+	all, err := helmOf(t, lab, ns).Releases.History(ns)
+	require.NoError(t, err)
+	found := map[int]release.Status{}
+	for _, r := range all {
+		found[r.Version] = r.Info.Status
+	}
+	return found
+}
+
 // upgradedOnce checks that a run made one new revision, of what the chart says.
 func upgradedOnce(t *testing.T, lab *labtest.Lab, ns string, run *run) {
 	t.Helper()
@@ -94,16 +144,7 @@ func upgradedOnce(t *testing.T, lab *labtest.Lab, ns string, run *run) {
 	for _, e := range run.of(runner.TypeReleased) {
 		require.Empty(t, e.Error)
 	}
-	all, err := helmOf(t, lab, ns).Releases.History(ns)
-	require.NoError(t, err)
-	require.Len(t, all, 2)
-	for _, r := range all {
-		want := release.StatusDeployed
-		if r.Version == 1 {
-			want = release.StatusSuperseded
-		}
-		require.Equal(t, want, r.Info.Status, "revision %d", r.Version)
-	}
+	require.Equal(t, map[int]release.Status{1: release.StatusSuperseded, 2: release.StatusDeployed}, statuses(t, lab, ns))
 	client, err := dynamic.NewForConfig(lab.Config(t))
 	require.NoError(t, err)
 	alert, err := client.Resource(alerts).Namespace(ns).Get(t.Context(), ns+"-0", metav1.GetOptions{})
@@ -115,16 +156,24 @@ func upgradedOnce(t *testing.T, lab *labtest.Lab, ns string, run *run) {
 
 var alerts = schema.GroupVersionResource{Group: "lab.kplan.dev", Version: "v1", Resource: "alerts"}
 
-// remove deletes the operator's Deployment, and waits until its pod is gone, or
-// its webhook's Service.
+// remove deletes the operator's Deployment, or its webhook's Service.
 func remove(t *testing.T, lab *labtest.Lab, ns, kind string) {
 	t.Helper()
 	set := lab.Clientset(t)
+	stop(t, lab, ns)
 	if kind == "service" {
 		require.NoError(t, set.CoreV1().Services(ns).Delete(t.Context(), ns+"-webhook", metav1.DeleteOptions{}))
-		return
+	} else {
+		require.NoError(t, set.AppsV1().Deployments(ns).Delete(t.Context(), ns, metav1.DeleteOptions{}))
 	}
-	require.NoError(t, set.AppsV1().Deployments(ns).Delete(t.Context(), ns, metav1.DeleteOptions{}))
+}
+
+// stop scales the operator to nothing, and waits until it is gone.
+func stop(t *testing.T, lab *labtest.Lab, ns string) {
+	t.Helper()
+	set := lab.Clientset(t)
+	_, err := set.AppsV1().Deployments(ns).Patch(t.Context(), ns, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		pods, err := set.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{})
 		return err == nil && len(pods.Items) == 0

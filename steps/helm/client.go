@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +20,9 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/webhook/match"
 )
 
 // client is Helm's client with waits of our own: by watch, and ended by the
@@ -30,6 +34,18 @@ type client struct {
 	reporter runner.Reporter
 	// ignoreHooks says that hooks are created and not waited for.
 	ignoreHooks bool
+
+	// waits says that objects are waited for.
+	waits bool
+
+	// order is in which objects are sent, and matcher tells which of them webhooks
+	// judge.
+	order   *sequence.Sequence
+	matcher match.Matcher
+	// rest is the session's HTTP client, for the clients of single objects.
+	rest *http.Client
+	// revision is what is being sent.
+	revision revision
 
 	mu sync.Mutex
 	// failure is the last error: Helm keeps only the text of a hook's
@@ -44,22 +60,6 @@ var (
 
 // IsReachable says yes: the cluster was asked when the run began.
 func (c *client) IsReachable() error { return nil }
-
-// Create sends new objects.
-func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, error) {
-	c.progress("creating %s", count(len(resources)))
-	secrets := secretsOf(resources)
-	res, err := c.Client.Create(resources)
-	return res, c.note(withoutSecrets(err, secrets))
-}
-
-// Update brings objects from one revision to another.
-func (c *client) Update(original, target helmkube.ResourceList, force bool) (*helmkube.Result, error) {
-	c.progress("updating %s", count(len(target)))
-	secrets := append(secretsOf(original), secretsOf(target)...)
-	res, err := c.Client.Update(original, target, force)
-	return res, c.note(withoutSecrets(err, secrets))
-}
 
 // Build reads objects. Kinds that are not known are looked up with fresh
 // discovery: a step before this one may have brought them.
@@ -87,8 +87,14 @@ func (c *client) WaitWithJobs(resources helmkube.ResourceList, _ time.Duration) 
 }
 
 // ready waits for objects, and for the API server to serve the kinds among
-// them: Helm reads the objects of new kinds right after.
+// them: Helm reads the objects of new kinds right after. Those that are held are
+// waited for once they were sent.
 func (c *client) ready(resources helmkube.ResourceList, ts []kube.Target) error {
+	ts = slices.DeleteFunc(ts, func(t kube.Target) bool {
+		return slices.ContainsFunc(c.order.Pending(), func(it *sequence.Item) bool {
+			return it.Kind == t.Kind && it.Namespace == t.Namespace && it.Name == t.Name
+		})
+	})
 	if err := c.until(ts, kube.Wait{Judge: isReady}); err != nil {
 		return err
 	}
@@ -109,6 +115,7 @@ func (c *client) ready(resources helmkube.ResourceList, ts []kube.Target) error 
 // other kinds are done when they are created. It does not wait when the step
 // waits for nothing.
 func (c *client) WatchUntilReady(resources helmkube.ResourceList, _ time.Duration) error {
+	defer c.revision.did(resources)
 	if c.ignoreHooks {
 		return nil
 	}

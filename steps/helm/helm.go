@@ -25,9 +25,11 @@ import (
 	"helm.sh/helm/v3/pkg/postrender"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/client-go/rest"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 )
 
@@ -79,6 +81,10 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 		return err
 	}
 	rel, err := run.install()
+	run.client.order.Close()
+	if err == nil {
+		err = run.records.failure
+	}
 	if err != nil {
 		return run.failed(rel, err)
 	}
@@ -96,6 +102,7 @@ type operation struct {
 	reporter runner.Reporter
 	config   *action.Configuration
 	client   *client
+	records  *records
 	chart    *chart.Chart
 	values   map[string]any
 	inputs   string
@@ -114,7 +121,7 @@ func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *chart.Chart
 		return nil, err
 	}
 	o := &operation{
-		Action: a, ctx: ctx, reporter: r, config: config, client: client,
+		Action: a, ctx: ctx, reporter: r, config: config, client: client, records: config.Releases.Driver.(*records),
 		chart: ch, values: values, inputs: digest(ch),
 	}
 	all, err := config.Releases.History(a.release)
@@ -146,8 +153,17 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*action.Config
 	if !ok {
 		return nil, nil, fmt.Errorf("unexpected Helm client %T", config.KubeClient)
 	}
-	c := &client{Client: base, ctx: ctx, session: a.session, reporter: r, ignoreHooks: a.spec.Wait == plan.WaitNone}
+	rest, err := rest.HTTPClientFor(a.session.Config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("setting Helm up: %w", err)
+	}
+	c := &client{
+		Client: base, ctx: ctx, session: a.session, reporter: r, ignoreHooks: a.spec.Wait == plan.WaitNone, waits: a.waits(),
+		order: sequence.New(ctx), rest: rest,
+	}
+	c.matcher.Cluster.Labels = c.labelsOf
 	config.KubeClient = c
+	config.Releases.Driver = &records{Driver: config.Releases.Driver, client: c}
 	return config, c, nil
 }
 
@@ -245,7 +261,7 @@ func (o *operation) upgrade() (*release.Release, error) {
 }
 
 // waits tells whether the objects are waited for.
-func (o *operation) waits() bool { return o.spec.Wait == "" || o.spec.Wait == plan.WaitReady }
+func (a *Action) waits() bool { return a.spec.Wait == "" || a.spec.Wait == plan.WaitReady }
 
 // rendered stands for what a chart renders to: the manifest of a revision. It
 // runs no program, unlike Helm's other post-renderers.

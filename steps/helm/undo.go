@@ -63,10 +63,11 @@ func (o *operation) undo(rel *release.Release) (what string, err error) {
 	}
 	a := *o.Action
 	a.session = session
-	config, _, err := a.connect(work, o.reporter)
+	config, client, err := a.connect(work, o.reporter)
 	if err != nil {
 		return "undoing it", err
 	}
+	defer client.order.Close()
 	deployed, err := newest(config, o.release, rel)
 	switch {
 	case errors.Is(err, driver.ErrReleaseNotFound):

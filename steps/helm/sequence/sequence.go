@@ -40,6 +40,9 @@ type Item struct {
 	Send func(context.Context) error
 	// Free reports whether what comes after may be sent while the item is held.
 	Free func(webhook.Fault) bool
+	// Judged reports whether a webhook that is called where the fault's webhook is
+	// certainly judges the item.
+	Judged func(context.Context, webhook.Fault) bool
 
 	// batch is set before the item is in a sequence.
 	batch int
@@ -68,16 +71,12 @@ const (
 	done
 )
 
-// Judge reports whether a webhook that is called where a fault's webhook is
-// certainly judges an item.
-type Judge func(context.Context, *Item, webhook.Fault) bool
-
 // Sequence sends items. Its methods are called by one goroutine at a time.
 type Sequence struct {
-	judge Judge
-	// ctx ends the requests; stop does so with a cause.
-	ctx  context.Context
-	stop context.CancelCauseFunc
+	// ctx ends the requests; stop does so with a cause. After a failure there are
+	// new ones below parent.
+	parent, ctx context.Context
+	stop        context.CancelCauseFunc
 	// sends counts the requests on their way; Close waits for them.
 	sends sync.WaitGroup
 	// items are those that may not be done yet, in order, and batches how many
@@ -91,9 +90,10 @@ type Sequence struct {
 }
 
 // New returns a sequence whose requests end with ctx. Close it.
-func New(ctx context.Context, judge Judge) *Sequence {
-	ctx, stop := context.WithCancelCause(ctx)
-	return &Sequence{judge: judge, ctx: ctx, stop: stop, changed: make(chan struct{}, 1)}
+func New(ctx context.Context) *Sequence {
+	s := &Sequence{parent: ctx, changed: make(chan struct{}, 1)}
+	s.ctx, s.stop = context.WithCancelCause(ctx)
+	return s
 }
 
 // ErrStopped is the cause with which requests end because another one failed.
@@ -126,9 +126,12 @@ func (s *Sequence) Gather(leave func(*Item, webhook.Fault) bool) error {
 	if !s.Failed() {
 		return nil
 	}
-	late := time.AfterFunc(drain, func() { s.stop(ErrStopped) })
+	stop := s.stop
+	late := time.AfterFunc(drain, func() { stop(ErrStopped) })
 	s.sends.Wait()
 	late.Stop()
+	stop(nil)
+	s.ctx, s.stop = context.WithCancelCause(s.parent)
 	var errs []error
 	for _, it := range s.items {
 		errs = append(errs, s.progress(it).err)
@@ -251,7 +254,7 @@ func (s *Sequence) follows(it *Item, before []*Item) bool {
 		}
 		key := p.fault.Key()
 		if _, known := judged[key]; !known {
-			judged[key] = s.judge(s.ctx, it, p.fault)
+			judged[key] = it.Judged(s.ctx, p.fault)
 		}
 		if judged[key] {
 			return true
@@ -279,7 +282,7 @@ func (s *Sequence) start(it *Item) {
 		default:
 			it.err = err
 		}
-		if errors.Is(context.Cause(s.ctx), ErrStopped) {
+		if errors.Is(context.Cause(ctx), ErrStopped) {
 			it.err = nil // the error that ended it is told
 		}
 		s.tell()

@@ -31,6 +31,8 @@ type cluster struct {
 
 	mu       sync.Mutex
 	admitted []string
+	// judged are the kinds that the webhook judges.
+	judged []string
 	// refuse gives why an object is not admitted, when it comes, after how long.
 	refuse func(kind string, admitted []string) (time.Duration, string)
 }
@@ -76,6 +78,9 @@ func (c *cluster) item(name string) *Item {
 	return &Item{
 		Kind: gvk, Namespace: "demo", Name: name,
 		Free: func(webhook.Fault) bool { return kind != "Namespace" },
+		Judged: func(_ context.Context, f webhook.Fault) bool {
+			return f.Webhook == "v.example.io" && slices.Contains(c.judged, kind)
+		},
 		Send: func(ctx context.Context) error {
 			body := fmt.Sprintf(`{"kind":%q,"apiVersion":"example.io/v1","metadata":{"name":%q}}`, kind, name)
 			path := "https://cluster/apis/example.io/v1/namespaces/demo/" + strings.ToLower(kind) + "s"
@@ -116,13 +121,6 @@ func until(name, text string, kinds ...string) func(string, []string) (time.Dura
 			return 0, text
 		}
 		return 0, ""
-	}
-}
-
-// judges are the kinds that a webhook judges.
-func judges(kinds ...string) Judge {
-	return func(_ context.Context, it *Item, f webhook.Fault) bool {
-		return f.Webhook == "v.example.io" && slices.Contains(kinds, it.Kind.Kind)
 	}
 }
 
@@ -171,7 +169,8 @@ func TestAHeldItemHoldsBackNothingButWhatItsWebhookJudges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, tc.refuse)
-				s := New(t.Context(), judges(tc.judged...))
+				c.judged = tc.judged
+				s := New(t.Context())
 				defer s.Close()
 
 				for _, batch := range c.items(tc.send...) {
@@ -196,7 +195,7 @@ func TestWhatOthersNeedIsWaitedFor(t *testing.T) {
 			}
 			return 0, ""
 		})
-		s := New(t.Context(), judges())
+		s := New(t.Context())
 		defer s.Close()
 
 		for _, batch := range c.items("Namespace", "Configuration") {
@@ -222,7 +221,7 @@ func TestACallThatHangsHoldsBackLittle(t *testing.T) {
 			}
 			return 0, ""
 		})
-		s := New(t.Context(), judges())
+		s := New(t.Context())
 		defer s.Close()
 
 		s.Send(c.item("Alert"), c.item("Bell"))
@@ -247,7 +246,7 @@ func TestAFailureEndsWhatIsHeld(t *testing.T) {
 			}
 			return 0, ""
 		})
-		s := New(t.Context(), judges())
+		s := New(t.Context())
 		defer s.Close()
 
 		for _, batch := range c.items("Alert", "Rule", "Service") {
@@ -268,7 +267,7 @@ func TestAFailureEndsWhatIsHeld(t *testing.T) {
 func TestAHoldInVainIsInTheError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, until("never", late, "Alert"))
-		s := New(t.Context(), judges())
+		s := New(t.Context())
 		defer s.Close()
 		it := c.item("Alert")
 		send := it.Send
@@ -293,7 +292,7 @@ func TestAHoldInVainIsInTheError(t *testing.T) {
 func TestGatherLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, until("Hook", late, "Alert"))
-		s := New(t.Context(), judges())
+		s := New(t.Context())
 		defer s.Close()
 
 		s.Send(c.item("Alert"))
@@ -314,7 +313,7 @@ func TestTheContextEndsASequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, until("never", late, "Alert", "Namespace"))
 		ctx, cancel := context.WithCancelCause(t.Context())
-		s := New(ctx, judges())
+		s := New(ctx)
 		defer s.Close()
 		time.AfterFunc(5*time.Second, func() { cancel(errors.New("interrupted")) })
 

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -12,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kplan-dev/kplan/webhook"
 )
 
 // Session is the clients of one step. All its requests but those of discovery
@@ -23,6 +26,9 @@ type Session struct {
 	Config    *rest.Config
 	Dynamic   dynamic.Interface
 	Clientset kubernetes.Interface
+	// Webhooks returns those that are called where the webhook of a fault is; nil
+	// where nobody knows.
+	Webhooks func(context.Context, webhook.Fault) []webhook.Entry
 }
 
 // Options say how a session differs from its cluster.

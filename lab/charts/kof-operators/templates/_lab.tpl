@@ -116,7 +116,7 @@ rules:
     verbs: [get, create, update]
   - apiGroups: [admissionregistration.k8s.io]
     resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations]
-    verbs: [get, list, update]
+    verbs: [get, list, update, patch]
   - apiGroups: [apiextensions.k8s.io]
     resources: [customresourcedefinitions]
     verbs: [get, update]
