@@ -88,7 +88,7 @@ func (a *action) Run(ctx context.Context, r runner.Reporter) error {
 	if err == nil {
 		err = a.report(ctx, r)
 	}
-	return classify(pods.Close(ctx, attempt.nameDenied(a.explainer.explain(err))))
+	return classify(pods.Close(ctx, attempt.nameDenied(attempt.nameHeld(err, a.explainer))))
 }
 
 // report reads the outputs and hands them to the run.

@@ -49,6 +49,14 @@ func awaited(f webhook.Fault) string {
 	if nameOf(f) == runner.APIServer {
 		return "the API server to take "
 	}
+	return subject(f) + " to judge "
+}
+
+// subject is the webhook that a fault is about, for people.
+func subject(f webhook.Fault) string {
+	if nameOf(f) == runner.APIServer {
+		return "the API server"
+	}
 	name := "a webhook"
 	if f.Webhook != "" {
 		name = fmt.Sprintf("webhook %q", f.Webhook)
@@ -56,7 +64,7 @@ func awaited(f webhook.Fault) string {
 	if key := f.ServiceKey(); key != "" {
 		name += " (Service " + key + ")"
 	}
-	return name + " to judge "
+	return name
 }
 
 func (x *explainer) hint(held *hold.Error) string {

@@ -45,6 +45,7 @@ type attempt struct {
 	mu sync.Mutex
 	// denials are what webhooks refused, in the order of the answers.
 	denials []denial
+	held    heldNotes
 }
 
 // open connects the line to a running attempt, and close disconnects it.
@@ -166,6 +167,7 @@ func (l *line) notify(n hold.Notice) {
 	w := &runner.Webhook{Name: nameOf(n.Fault), Service: n.Fault.ServiceKey(), Cause: n.Fault.Cause, Explanation: n.Fault.Explain()}
 	report := runner.Report{Type: runner.TypeHeld, Object: n.Request.String(), Webhook: w}
 	if n.Event == hold.Released {
+		a.released(n)
 		report.Type = runner.TypeReleased
 		w.HeldSeconds, w.Sends = n.Held.Seconds(), n.Sends
 		report.Error = givenUp(n.Err)

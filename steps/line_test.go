@@ -99,7 +99,7 @@ func TestLineTellsOfHolds(t *testing.T) {
 	l := &line{}
 	out := &reports{}
 	l.open(t.Context(), out)
-	fault := webhook.Fault{Kind: webhook.Admission, Webhook: "v.example.io", Service: "w", Namespace: "ns", Cause: "EOF"}
+	fault := webhook.Fault{Kind: webhook.Validating, Webhook: "v.example.io", Service: "w", Namespace: "ns", Cause: "EOF"}
 	notice := hold.Notice{Event: hold.Held, Request: hold.Request{Kind: "Widget", Namespace: "demo", Name: "w1"}, Fault: fault}
 
 	l.notify(notice)
@@ -127,7 +127,7 @@ func TestLineNamesTheAPIServer(t *testing.T) {
 		"it starts":         {webhook.Fault{Kind: webhook.Server, Cause: "the API server starts or stops"}, runner.APIServer},
 		"it lacks a kind":   {webhook.Fault{Kind: webhook.Definition}, runner.APIServer},
 		"and says which":    {webhook.Fault{Kind: webhook.Definition, Webhook: "widgets.example.io"}, "widgets.example.io"},
-		"a webhook is told": {webhook.Fault{Kind: webhook.Admission, Webhook: "v.example.io"}, "v.example.io"},
+		"a webhook is told": {webhook.Fault{Kind: webhook.Validating, Webhook: "v.example.io"}, "v.example.io"},
 		"a webhook is not":  {webhook.Fault{Kind: webhook.Admission}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestLineNamesTheAPIServer(t *testing.T) {
 
 func TestExplainHold(t *testing.T) {
 	fault := webhook.Fault{
-		Kind: webhook.Admission, Class: webhook.Race, Webhook: "v.example.io", Service: "w", Namespace: "ns", Cause: "connection refused",
+		Kind: webhook.Validating, Class: webhook.Race, Webhook: "v.example.io", Service: "w", Namespace: "ns", Cause: "connection refused",
 	}
 	request := hold.Request{Kind: "Widget", Namespace: "demo", Name: "w1"}
 	bound := &runner.TimeoutError{After: time.Minute}
@@ -215,4 +215,29 @@ func TestDeniedObjectsAreNamed(t *testing.T) {
 	already := errors.New("Widget/demo/w1: " + message + "; Widget/demo/w2: " + message)
 	require.Equal(t, already, a.nameDenied(already))
 	require.NoError(t, a.nameDenied(nil))
+}
+
+// What took most of the time is told, also when it was over at the end.
+func TestTimeSpentOnAWebhookIsTold(t *testing.T) {
+	fault := webhook.Fault{Kind: webhook.Admission, Webhook: "v.example.io", Namespace: "ns", Service: "w"}
+	timeout := &runner.TimeoutError{After: 5 * time.Minute, For: "deployment/x to be ready"}
+	for name, tc := range map[string]struct {
+		err  error
+		held time.Duration
+		want string
+	}{
+		"most of it":      {timeout, 4*time.Minute + 56*time.Second, `; 4m56s of that were spent on webhook "v.example.io" (Service ns/w)`},
+		"little of it":    {timeout, 10 * time.Second, ""},
+		"another failure": {errors.New("quota exceeded"), 4 * time.Minute, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &attempt{}
+			a.released(hold.Notice{Event: hold.Released, Fault: fault, Held: tc.held})
+
+			err := a.nameHeld(tc.err, &explainer{})
+
+			require.ErrorIs(t, err, tc.err)
+			require.Equal(t, tc.err.Error()+tc.want, err.Error())
+		})
+	}
 }

@@ -121,6 +121,22 @@ func TestAnInstallDoesNotWaitForItsHooks(t *testing.T) {
 	})
 }
 
+// An upgrade whose objects are held in vain leaves the revision before deployed,
+// as Helm does with one that fails.
+func TestAnUpgradeInVainLeavesWhatWasDeployed(t *testing.T) {
+	t.Parallel()
+	lab := labtest.Node(t)
+	lab.Operator(t)
+	ns := lab.Namespace(t)
+	values := "{listenDelay: 0s, certificate: {mode: hook}, operator: {lyingHealth: true}, webhook: {mutating: false%s}, guarded: {gadgets: 0, widgets: %d}}"
+	require.NoError(t, install(t, lab, ns, fmt.Sprintf(values, "", 0), "timeout: 2m").err)
+
+	run := install(t, lab, ns, fmt.Sprintf(values, ", service: nobody", 2), "webhooks: {hold_timeout: 15s}", "timeout: 1m30s")
+
+	require.ErrorContains(t, run.err, `(Service `+ns+`/nobody)`)
+	require.Equal(t, map[int]release.Status{1: release.StatusDeployed, 2: release.StatusFailed}, statuses(t, lab, ns))
+}
+
 // statuses are those of the revisions of a release that is named after its namespace.
 func statuses(t *testing.T, lab *labtest.Lab, ns string) map[int]release.Status {
 	t.Helper()

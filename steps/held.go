@@ -1,0 +1,63 @@
+package steps
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/hold"
+)
+
+// heldNotes is what an attempt's holds came to. The attempt's mutex guards it.
+type heldNotes struct {
+	// inVain is the first hold that was given up.
+	inVain *hold.Error
+	// longest is the longest hold, which fault was the cause of.
+	longest time.Duration
+	fault   webhook.Fault
+}
+
+// released takes note of a hold that has ended.
+func (a *attempt) released(n hold.Notice) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n.Held > a.held.longest {
+		a.held.longest, a.held.fault = n.Held, n.Fault
+	}
+	if held := (*hold.Error)(nil); a.held.inVain == nil && errors.As(n.Err, &held) {
+		a.held.inVain = held
+	}
+}
+
+// nameHeld makes an error say which webhook requests were held for when the
+// attempt ended. Where the time was over, that comes first: it is why.
+func (a *attempt) nameHeld(err error, x *explainer) error {
+	var held *hold.Error
+	if err == nil || errors.As(err, &held) {
+		return x.explain(err)
+	}
+	a.mu.Lock()
+	notes := a.held
+	a.mu.Unlock()
+	timeout := (*runner.TimeoutError)(nil)
+	late := errors.As(err, &timeout)
+	switch {
+	case notes.inVain != nil && late:
+		why := *notes.inVain
+		why.Cause = timeout
+		return &whileHeld{x.explain(&why), err}
+	case notes.inVain != nil:
+		return &whileHeld{err, fmt.Errorf("meanwhile held: %w", notes.inVain)}
+	case late && timeout.After > 0 && notes.longest > timeout.After/2:
+		return fmt.Errorf("%w; %s of that were spent on %s", err, notes.longest.Round(time.Second), subject(notes.fault))
+	}
+	return err
+}
+
+// whileHeld is what ended a step, and what else its user must know.
+type whileHeld struct{ first, second error }
+
+func (e *whileHeld) Error() string   { return e.first.Error() + "\n" + e.second.Error() }
+func (e *whileHeld) Unwrap() []error { return []error{e.first, e.second} }
