@@ -1,8 +1,10 @@
 package apply
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,9 +14,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
 // roundTripper is a transport made of a function.
@@ -90,6 +94,44 @@ spec:
 	r, err := f.apply(t, text.String())
 	require.NoError(t, err)
 	require.Equal(t, fmt.Sprintf("%d created", inFlight+5), r.result(t).Message)
+}
+
+// However many objects are held for a webhook, what it needs is sent at once: each
+// gives its place in flight back as soon as it is held.
+func TestApplyHoldsBackNothing(t *testing.T) {
+	var operator atomic.Bool
+	late := apierrors.NewInternalError(errors.New(`failed calling webhook "v.example.io": failed to call webhook: ` +
+		`Post "https://w.ns.svc:443/v?timeout=10s": dial tcp 10.96.0.9:443: connect: connection refused`)).Status()
+	late.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	answer, err := json.Marshal(late)
+	require.NoError(t, err)
+	gate := hold.NewGate(nil)
+	f := onLab(t, func(rt http.RoundTripper) http.RoundTripper {
+		return &hold.Transport{Gate: gate, Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/configmaps/") && !operator.Load() {
+				return &http.Response{
+					StatusCode: int(late.Code), Header: http.Header{"Content-Type": {"application/json"}},
+					Body: io.NopCloser(bytes.NewReader(answer)), Request: r,
+				}, nil
+			}
+			resp, err := rt.RoundTrip(r)
+			if strings.Contains(r.URL.Path, "/services/") {
+				operator.Store(true)
+			}
+			return resp, err
+		})}
+	})
+	var text strings.Builder
+	const many = 40 * inFlight // by head starts alone this takes longer than the step may
+	for i := range many {
+		fmt.Fprintf(&text, "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: held%d}}\n", i)
+	}
+	text.WriteString("---\n{apiVersion: v1, kind: Service, metadata: {name: operator}, spec: {ports: [{port: 443}]}}\n")
+
+	r, err := f.apply(t, text.String())
+
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprintf("%d created", many+1), r.result(t).Message)
 }
 
 func TestApplyStopsWithItsContext(t *testing.T) {
