@@ -21,6 +21,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
 const (
@@ -30,8 +31,9 @@ const (
 	// with 500 ConfigMaps: 8 at a time 560/s, 32 at a time 562–590/s).
 	inFlight = 16
 	// headStart is how long a phase is waited for before the next one begins. A
-	// request that takes longer is held for a webhook: it gives its place in
-	// flight back, so that the operator behind the webhook can be sent.
+	// request that takes longer is on its way to a webhook that does not answer:
+	// it gives its place in flight back, as one that is held does at once, so that
+	// the operator behind the webhook can be sent.
 	headStart = 2 * time.Second
 	// drain is how long the requests on their way may go on after one failed.
 	drain = 2 * time.Second
@@ -141,8 +143,8 @@ func (r *run) do(ctx context.Context) error {
 }
 
 // sendAll starts the requests of one phase and waits until they were answered;
-// unless all of them have to be, those that take longer than the head start
-// are left behind.
+// unless all of them have to be, those that are held, or take longer than the
+// head start, are left behind.
 func (r *run) sendAll(ctx context.Context, items []*item, sends *sync.WaitGroup, all bool) {
 	var phase sync.WaitGroup
 	for _, it := range items {
@@ -153,13 +155,21 @@ func (r *run) sendAll(ctx context.Context, items []*item, sends *sync.WaitGroup,
 			break
 		}
 		phase.Add(1)
-		release := sync.OnceFunc(func() { <-r.slots })
-		held := time.AfterFunc(headStart, release)
+		release, settle := sync.OnceFunc(func() { <-r.slots }), sync.OnceFunc(phase.Done)
+		slow := time.AfterFunc(headStart, release)
 		sends.Go(func() {
-			defer phase.Done()
+			defer settle()
 			defer release()
-			defer held.Stop()
-			what, err := r.send(ctx, it)
+			defer slow.Stop()
+			what, err := r.send(hold.WithNotify(ctx, func(n hold.Notice) {
+				if n.Event != hold.Held {
+					return
+				}
+				release()
+				if !all {
+					settle()
+				}
+			}), it)
 			r.sent(it, what, err)
 		})
 	}
