@@ -113,7 +113,7 @@ bench-phases: $(LAB) $(OPERATOR) $(BIN)/helm ## Measure each fault phase of a we
 	@$(say) 'starting a Kubernetes cluster for the benchmark; the first time builds it, some minutes'
 	trap '$(LAB) down --name phases' EXIT; \
 	$(LAB) up --name phases --audit && $(LAB) load --name phases $(IMAGE) $(OPERATOR) && \
-	$(say) 'measuring nine phases; takes some 25 minutes' && \
+	$(say) 'measuring ten phases; takes some 30 minutes' && \
 	PATH=$(abspath $(BIN)):$$PATH go test ./bench -run '^$$' -bench Phases -timeout 90m -lab phases $(PHASES)
 
 PHASES := -benchtime 4x -rivals 1 -update

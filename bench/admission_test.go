@@ -99,7 +99,7 @@ func measure(b *testing.B, lab *labtest.Lab, delay time.Duration) (i install, er
 		return i, err
 	}
 	defer func() { err = errors.Join(err, cleanUp(client, ns.Name)) }()
-	probe, err := newProber(lab.Config(b), ns.Name)
+	probe, err := newProber(lab.Config(b), ns.Name, "Widget")
 	if err != nil {
 		return i, err
 	}

@@ -48,7 +48,7 @@ func (r request) refused() bool { return strings.Contains(r.Status.Message, "fai
 
 // guarded says that the request was to write one of the guarded objects.
 func (r request) guarded(namespace string) bool {
-	return r.ObjectRef.Resource == "widgets" && r.ObjectRef.Subresource == "" && r.ObjectRef.Namespace == namespace &&
+	return (r.ObjectRef.Resource == "widgets" || r.ObjectRef.Resource == "alerts") && r.ObjectRef.Subresource == "" && r.ObjectRef.Namespace == namespace &&
 		slices.Contains([]string{"create", "update", "patch"}, r.Verb) && !strings.Contains(r.URI, "dryRun")
 }
 

@@ -31,8 +31,10 @@ type phase struct {
 	delay time.Duration
 	// values are the chart's, with %[1]s for the delay.
 	values string
-	// widgets is how many objects the webhooks guard.
-	widgets int
+	// objects is how many objects the webhooks guard: Widgets, or Alerts, which
+	// Helm sends before the webhook configurations.
+	objects int
+	alerts  bool
 	// before are those of a release that is there already; "" for none.
 	before string
 	// during is what else happens; nil: nothing. It starts with the install, and
@@ -52,50 +54,64 @@ func (p phase) revision() int {
 	return 1
 }
 
+// kind is that of the guarded objects.
+func (p phase) kind() string {
+	if p.alerts {
+		return "Alert"
+	}
+	return "Widget"
+}
+
 // The certificate is kept across renders, because a rival that renders anew for
-// each attempt would not converge otherwise; only the upgrade brings a new one.
+// each attempt would not converge otherwise; only the upgrades bring a new one.
 const kept = "certificate: {mode: helm, keep: true}\n"
 
 const made = "certificate: {mode: self}\nlistenDelay: 0s\n"
 
 var phases = []phase{
 	{
-		name: "listener", about: "late listener (2–3 s)", widgets: 10, delay: 2 * time.Second,
+		name: "listener", about: "late listener (2–3 s)", objects: 10, delay: 2 * time.Second,
 		values: kept + "listenDelay: %[1]s\n",
 	},
 	{
-		name: "certificate", about: "late certificate (2–3 s, then injected)", widgets: 10, delay: 2 * time.Second,
+		name: "certificate", about: "late certificate (2–3 s, then injected)", objects: 10, delay: 2 * time.Second,
 		values: made + "operator: {certDelay: %[1]s}\n",
 	},
 	{
-		name: "injection", about: "late injection of the CA (3–4 s, pod Ready before)", widgets: 10, delay: 3 * time.Second,
+		name: "injection", about: "late injection of the CA (3–4 s, pod Ready before)", objects: 10, delay: 3 * time.Second,
 		values: made + "operator: {injectDelay: %[1]s, lyingHealth: true}\n",
 	},
 	{
-		name: "lying", about: "lying health (Ready at once, listens after 5–6 s)", widgets: 10, delay: 5 * time.Second,
+		name: "lying", about: "lying health (Ready at once, listens after 5–6 s)", objects: 10, delay: 5 * time.Second,
 		values: kept + "listenDelay: %[1]s\noperator: {lyingHealth: true}\n",
 	},
 	{
-		name: "crash", about: "crash loop (two crashes, back-off of 10 s)", widgets: 10,
+		name: "crash", about: "crash loop (two crashes, back-off of 10 s)", objects: 10,
 		values: kept + "listenDelay: %[1]s\noperator: {crash: 2}\n",
 	},
 	{
-		name: "service", about: "missing Service (created after 4–5 s by another hand)", widgets: 10, delay: 4 * time.Second,
+		name: "service", about: "missing Service (created after 4–5 s by another hand)", objects: 10, delay: 4 * time.Second,
 		values: kept + "listenDelay: 0s\nwebhook: {service: late}\n",
 		during: createService,
 	},
 	{
-		name: "rolling", about: "rolling update in an upgrade (new CA, pod listens after 2–3 s)", widgets: 10, delay: 2 * time.Second,
+		name: "rolling", about: "rolling update in an upgrade (new CA, pod listens after 2–3 s)", objects: 10, delay: 2 * time.Second,
 		before: "certificate: {mode: helm}\nlistenDelay: 0s\n",
 		values: "certificate: {mode: helm}\nlistenDelay: %[1]s\n",
 	},
 	{
-		name: "restart", about: "API server restarts during the hold (listener late by 9–10 s)", widgets: 10, delay: 9 * time.Second,
+		name: "order", about: "upgrade with a new CA, guarded kind sorts before the configuration (listens after 3–4 s)", objects: 10,
+		alerts: true, delay: 3 * time.Second,
+		before: "certificate: {mode: helm}\nstrategy: Recreate\nlistenDelay: 0s\n",
+		values: "certificate: {mode: helm}\nstrategy: Recreate\nlistenDelay: %[1]s\n",
+	},
+	{
+		name: "restart", about: "API server restarts during the hold (listener late by 9–10 s)", objects: 10, delay: 9 * time.Second,
 		values: kept + "listenDelay: %[1]s\n",
 		during: restartServer, restarts: true,
 	},
 	{
-		name: "crowd", about: "200 guarded objects at once (late listener, 2–3 s)", widgets: 200, delay: 2 * time.Second,
+		name: "crowd", about: "200 guarded objects at once (late listener, 2–3 s)", objects: 200, delay: 2 * time.Second,
 		values: kept + "listenDelay: %[1]s\n",
 		crowd:  true,
 	},

@@ -32,7 +32,8 @@ type prober struct {
 	closed chan struct{}
 }
 
-func newProber(config *rest.Config, namespace string) (*prober, error) {
+// newProber makes one for a kind of the lab's that the webhooks guard.
+func newProber(config *rest.Config, namespace, kind string) (*prober, error) {
 	config = apart(config, "bench-prober")
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -41,9 +42,9 @@ func newProber(config *rest.Config, namespace string) (*prober, error) {
 	return &prober{
 		client: client,
 		closed: make(chan struct{}),
-		url:    strings.TrimSuffix(config.Host, "/") + "/apis/lab.kplan.dev/v1/namespaces/" + namespace + "/widgets?dryRun=All&fieldManager=bench-prober",
-		body: `{"apiVersion":"lab.kplan.dev/v1","kind":"Widget","metadata":{"name":"bench-probe","namespace":"` + namespace + `"},` +
-			`"spec":{"width":1,"height":2}}`,
+		url: strings.TrimSuffix(config.Host, "/") + "/apis/lab.kplan.dev/v1/namespaces/" + namespace + "/" + strings.ToLower(kind) +
+			"s?dryRun=All&fieldManager=bench-prober",
+		body: `{"apiVersion":"lab.kplan.dev/v1","kind":"` + kind + `","metadata":{"name":"bench-probe","namespace":"` + namespace + `"},"spec":{}}`,
 	}, nil
 }
 

@@ -46,9 +46,11 @@ type job struct {
 
 func (j job) chart() string { return filepath.Join(labtest.Charts(), "race") }
 
-// write writes the values file.
-func (j job) write(values string, widgets int) error {
-	text := fmt.Sprintf("%sguarded: {gadgets: 0, widgets: %d}\n", values, widgets)
+// write writes the values file, with a number of guarded objects of a kind.
+func (j job) write(values, kind string, objects int) error {
+	counts := map[string]int{"Alert": 0, "Gadget": 0, "Widget": 0}
+	counts[kind] = objects
+	text := fmt.Sprintf("%sguarded: {alerts: %d, gadgets: %d, widgets: %d}\n", values, counts["Alert"], counts["Gadget"], counts["Widget"])
 	return os.WriteFile(j.values, []byte(text), 0o600)
 }
 

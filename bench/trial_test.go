@@ -81,14 +81,14 @@ func (t *trial) run(ctx context.Context, j job, with tool, delay time.Duration) 
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*bound, errors.New("the phase took too long"))
 	defer cancel()
 	if t.phase.before != "" {
-		if err := j.write(t.phase.before, 0); err != nil {
+		if err := j.write(t.phase.before, t.phase.kind(), 0); err != nil {
 			return 0, err
 		}
 		if _, err := with.install(ctx, j); err != nil {
 			return 0, fmt.Errorf("before the upgrade: %w", err)
 		}
 		// The tool is done when the pod is ready, kube-proxy up to a second later.
-		if err := settle(ctx, j); err != nil {
+		if err := settle(ctx, j, t.phase.kind()); err != nil {
 			return 0, fmt.Errorf("before the upgrade: %w", err)
 		}
 	}
@@ -96,10 +96,10 @@ func (t *trial) run(ctx context.Context, j job, with tool, delay time.Duration) 
 	if strings.Contains(values, "%[1]s") {
 		values = fmt.Sprintf(values, delay)
 	}
-	if err := j.write(values, t.phase.widgets); err != nil {
+	if err := j.write(values, t.phase.kind(), t.phase.objects); err != nil {
 		return 0, err
 	}
-	probe, err := newProber(j.lab.config, j.release)
+	probe, err := newProber(j.lab.config, j.release, t.phase.kind())
 	if err != nil {
 		return 0, err
 	}
@@ -121,8 +121,8 @@ func (t *trial) run(ctx context.Context, j job, with tool, delay time.Duration) 
 }
 
 // settle waits until dry-runs have passed for a while.
-func settle(ctx context.Context, j job) error {
-	p, err := newProber(j.lab.config, j.release)
+func settle(ctx context.Context, j job, kind string) error {
+	p, err := newProber(j.lab.config, j.release, kind)
 	if err != nil {
 		return err
 	}
