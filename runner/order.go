@@ -168,6 +168,7 @@ func (l *loop) drop(t *task) {
 	}
 	l.end(t, Event{State: StateSkipped, Message: "skipped " + byHand})
 	l.settle(t)
+	l.unpark(t.group) // t may have left the queue for another of its group
 }
 
 // lingers tells whether the run waits for orders although nothing is at work, and
