@@ -96,7 +96,7 @@ func (c *contents) look(file string, check func(*source)) {
 		return
 	}
 	c.files++
-	s := &source{file: c.shown(file), order: c.files, src: bytes.TrimPrefix(src, []byte("\ufeff")), secrets: c.secrets}
+	s := &source{file: c.plan.shown(file), order: c.files, src: bytes.TrimPrefix(src, []byte("\ufeff")), secrets: c.secrets}
 	s.private = aSecret.Match(src)
 	s.index()
 	check(s)
@@ -106,12 +106,12 @@ func (c *contents) look(file string, check func(*source)) {
 var aSecret = regexp.MustCompile(`(?m)\bkind["']?\s*:\s*["']?Secret["']?\s*([,}#]|$)`)
 
 // shown is the path of a file as whoever named the plan would name it.
-func (c *contents) shown(file string) string {
-	rel, err := filepath.Rel(c.plan.Dir, file)
+func (p *Plan) shown(file string) string {
+	rel, err := filepath.Rel(p.Dir, file)
 	if err != nil {
 		return file
 	}
-	return filepath.Join(filepath.Dir(c.plan.File), rel)
+	return filepath.Join(filepath.Dir(p.File), rel)
 }
 
 // values looks into a file of values, of which Helm reads the first document.

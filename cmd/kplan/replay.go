@@ -16,6 +16,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -78,7 +79,7 @@ func (o *replayOptions) replay(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := spareReports(reports, map[string]string{path: "the record"}); err != nil {
+	if err := spareReports(reports, []plan.Read{{Path: path, What: "the record"}}); err != nil {
 		return err
 	}
 	events, err := readRecord(path)

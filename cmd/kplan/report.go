@@ -14,6 +14,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -85,13 +86,20 @@ func parseReports(flags []string) ([]reportFile, error) {
 }
 
 // spareReports refuses reports over a file that is read, or written to as well.
-// What says what each such file is.
-func spareReports(reports []reportFile, what map[string]string) error {
+func spareReports(reports []reportFile, reads []plan.Read) error {
 	for _, r := range reports {
-		for file, is := range what {
-			if file != "" && sameFile(r.path, file) {
-				return &usageError{err: fmt.Errorf("%s would overwrite %s", r, is), hint: "name another file"}
-			}
+		if err := spareReads(r.String(), r.path, reads); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spareReads refuses to write a flag's file over one that is read.
+func spareReads(flag, path string, reads []plan.Read) error {
+	for _, r := range reads {
+		if r.Path != "" && sameFile(path, r.Path) {
+			return &usageError{err: fmt.Errorf("%s would overwrite %s", flag, r.What), hint: "name another file"}
 		}
 	}
 	return nil

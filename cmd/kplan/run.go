@@ -97,21 +97,19 @@ func (o *runOptions) check() error {
 }
 
 // spare refuses to write over what the run reads, and two outputs to one file.
-func (o *runOptions) spare() (err error) {
-	reads := map[string]string{o.planFile: "the plan"}
+func (o *runOptions) spare(p *plan.Plan) error {
+	reads := p.Reads()
 	for _, file := range o.inputs.VarFiles {
-		reads[file] = "the var file " + file
+		reads = append(reads, plan.Read{Path: file, What: "the var file " + file})
+	}
+	for _, file := range o.flags.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence() {
+		reads = append(reads, plan.Read{Path: file, What: "the kubeconfig " + file})
 	}
 	if o.record != "" {
-		for file, is := range reads {
-			if sameFile(o.record, file) {
-				return &usageError{err: fmt.Errorf("--record %s would overwrite %s", o.record, is), hint: "name another file"}
-			}
+		if err := spareReads("--record "+o.record, o.record, reads); err != nil {
+			return err
 		}
-		reads[o.record] = "the record of the run"
-	}
-	if o.reports, err = parseReports(*o.wanted); err != nil {
-		return err
+		reads = append(reads, plan.Read{Path: o.record, What: "the record of the run"})
 	}
 	return spareReports(o.reports, reads)
 }
@@ -121,12 +119,16 @@ func (o *runOptions) run(ctx context.Context, path string) error {
 		return err
 	}
 	o.planFile = path
-	if err := o.spare(); err != nil {
+	var err error
+	if o.reports, err = parseReports(*o.wanted); err != nil {
 		return err
 	}
 	p, err := o.load(path, *o.inputs)
 	if err != nil {
 		return &usageError{err: err}
+	}
+	if err := o.spare(p); err != nil {
+		return err
 	}
 	if err := selectSteps(p, *o.picked); err != nil {
 		return err
@@ -175,10 +177,9 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 	}
 	var renderers []ui.Renderer
 	if o.record != "" {
-		// For the user alone: events tell what is in the cluster.
-		f, err := os.OpenFile(o.record, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		f, err := openRecord(o.record)
 		if err != nil {
-			return nil, &usageError{err: fmt.Errorf("--record: %w", err)}
+			return nil, &usageError{err: fmt.Errorf("--record: %w", err), hint: "name another file"}
 		}
 		renderers = append(renderers, recording{ui.NewJSON(f), f})
 	}
@@ -208,6 +209,25 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 		err = errors.Join(err, late)
 	}
 	return x, err
+}
+
+// openRecord opens the file of a record, and empties it. It is for the user alone,
+// for events tell what is in the cluster: also a file that was there before.
+func openRecord(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() { // pipes and devices are as they are
+		if err = f.Chmod(0o600); err == nil {
+			err = f.Truncate(0)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // recording is a renderer that writes to a file of its own.

@@ -1,0 +1,109 @@
+package plan
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+)
+
+// Read is a file that a run of a plan reads.
+type Read struct {
+	// Path is absolute, or relative to the current folder.
+	Path string
+	// What says for people what the file is.
+	What string
+}
+
+// Reads are the files that a run of the plan reads, those of steps that are skipped
+// included: whoever writes a file must not overwrite them. Var files are the
+// caller's to know, and names that are made of late values nobody's yet.
+func (p *Plan) Reads() []Read {
+	r := reads{plan: p, seen: map[string]bool{}}
+	for i, text := range p.texts {
+		if i == 0 {
+			r.add(text.File(), "the plan")
+		} else {
+			r.add(text.File(), "the included plan "+text.File())
+		}
+	}
+	for _, name := range sortedKeys(p.Clusters) {
+		if file := p.Clusters[name].Kubeconfig; file != "" {
+			r.add(p.Abs(file), fmt.Sprintf("the kubeconfig %s of cluster %q", file, name))
+		}
+	}
+	for _, s := range p.Steps {
+		r.step(p.In(s), s)
+	}
+	return r.all
+}
+
+// reads gathers files, each once.
+type reads struct {
+	plan *Plan
+	all  []Read
+	seen map[string]bool // paths, and folders with lists of globs
+}
+
+func (r *reads) add(path, what string) {
+	if !r.seen[path] {
+		r.seen[path] = true
+		r.all = append(r.all, Read{path, what})
+	}
+}
+
+func (r *reads) step(there *Plan, s Step) {
+	of := fmt.Sprintf(" of step %q", s.Name)
+	switch {
+	case s.Helm != nil:
+		for _, name := range s.Helm.ValuesFiles {
+			r.add(there.Abs(name), "the values file "+name+of)
+		}
+		if s.Helm.IsLocal() {
+			r.chart(there.Abs(s.Helm.Chart), "the chart "+s.Helm.Chart+of)
+		}
+	case s.Apply != nil:
+		r.globs(there, s.Apply.Files, of)
+	case s.Webhook != nil:
+		files := s.Webhook.Files
+		if c := s.Webhook.Canary; c != nil {
+			files = slices.Concat(files, c.Accept, c.Deny)
+			for _, m := range c.Mutate {
+				files = append(files, m.File)
+			}
+		}
+		r.globs(there, files, of)
+	}
+}
+
+// globs adds what paths and globs mean. What cannot be read is told by others.
+func (r *reads) globs(there *Plan, names []string, of string) {
+	key := fmt.Sprintf("%q %q", there.Dir, names)
+	if r.seen[key] { // steps of one for_each have the same, and globs take time
+		return
+	}
+	r.seen[key] = true
+	for _, name := range names {
+		found, _ := there.expandFile(name)
+		for _, file := range found {
+			r.add(file, "the file "+r.plan.shown(file)+of)
+		}
+	}
+}
+
+// chart adds a chart's archive, or those files of its folder that Helm gives a
+// meaning to: a plan may be in the folder too, and reports beside it.
+func (r *reads) chart(path, what string) {
+	if r.seen[path] {
+		return
+	}
+	r.add(path, what)
+	for _, part := range []string{"Chart.yaml", "Chart.lock", "values.yaml", "values.schema.json", ".helmignore", "templates", "crds", "charts"} {
+		_ = filepath.WalkDir(filepath.Join(path, part), func(file string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				r.add(file, what)
+			}
+			return nil
+		})
+	}
+}
