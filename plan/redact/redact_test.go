@@ -148,6 +148,89 @@ func TestBase64Twice(t *testing.T) {
 	}
 }
 
+// wrap breaks a text into lines as base64 -w does.
+func wrap(text string, width int, newline string) string {
+	var b strings.Builder
+	for len(text) > width {
+		b.WriteString(text[:width] + newline)
+		text = text[width:]
+	}
+	return b.String() + text
+}
+
+// password is a text of no meaning in which nothing comes twice.
+func password(length int) string {
+	random := rand.New(rand.NewPCG(3, 4))
+	b := make([]byte, length)
+	for i := range b {
+		b[i] = byte('!' + random.IntN('~'-'!'))
+	}
+	return string(b)
+}
+
+// Base64 that is broken into lines shows no bit of the secret either.
+func TestBase64Lines(t *testing.T) {
+	for _, length := range []int{redact.Shortest, 30, 57, 58, 60, 114, 115, 400, 2000} {
+		secret := password(length)
+		s := set(secret)
+		for _, newline := range []string{"\n", "\r\n", "\n    ", `\n`, `\r\n`, `\\n`} {
+			for before := range 78 {
+				width, after := 64+before%2*12, before%5
+				once := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("p", before) + secret + strings.Repeat("s", after)))
+				text := "token: " + wrap(once, width, newline) + newline + "end: true"
+				got := s.Text(text)
+				head, rest, found := strings.Cut(got, redact.Mark)
+				require.True(t, found, "%d + %d + %d in lines of %d by %q", before, length, after, width, newline)
+				require.True(t, strings.HasPrefix(text, head) && strings.HasSuffix(text, rest), "%s", got)
+				letters := func(s string) int { return len(strings.NewReplacer(newline, "", "=", "").Replace(s)) }
+				require.LessOrEqual(t, letters(strings.TrimPrefix(head, "token: "))*6, before*8, "the start of the secret shows: %s", got)
+				require.LessOrEqual(t, letters(strings.TrimSuffix(rest, newline+"end: true"))*6, after*8+5, "the end of the secret shows: %s", got)
+			}
+		}
+	}
+}
+
+// Logs are redacted line by line. Of base64 in lines no line shows more of the secret
+// than its first or last letters, which are too few to be known.
+func TestBase64LineByLine(t *testing.T) {
+	for _, length := range []int{100, 400, 2000} {
+		secret := password(length)
+		s := set(secret)
+		for before := range 78 {
+			for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawURLEncoding} {
+				once := enc.EncodeToString([]byte(strings.Repeat("p", before) + secret + "ssss"))
+				first, end := before*8/6, (before+length)*8/6 // letters with nothing but the secret
+				at := 0
+				for line := range strings.Lines(wrap(once, 76, "\n")) {
+					line = strings.TrimSpace(line)
+					got := strings.TrimRight(s.Text("log "+line), "=")
+					shown := len(got) - len("log ")
+					if strings.Contains(got, redact.Mark) {
+						shown -= len(redact.Mark)
+					}
+					secretly := min(at+len(line), end) - max(at, first)
+					require.LessOrEqual(t, shown, len(line)-max(secretly, 0)+8, "%d + %d: %s shows as %s", before, length, line, got)
+					if at >= first && at+len(line) <= end && len(line) >= 8 {
+						require.Equal(t, "log "+redact.Mark, got)
+					}
+					at += len(line)
+				}
+			}
+		}
+	}
+}
+
+// Words that are base64 by chance, and base64 of something else, are left.
+func TestBase64OfSomethingElse(t *testing.T) {
+	s := set(password(2000))
+	for _, text := range []string{
+		"the container kubernetes-dashboard of deployments/registry is unavailable\ncontainer_unavailable\nkubernetes/dashboard",
+		wrap(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("something else ", 30))), 76, "\n"),
+	} {
+		require.Equal(t, text, s.Text(text))
+	}
+}
+
 // A text of many lines does not hide what is in every file.
 func TestCommonLines(t *testing.T) {
 	s := set("apiVersion: v1\nkind: Config\nclusters:\n- cluster:\n    server: https://10.0.0.1:6443\n  name: kind\nusers:\n- name: admin\n  user:\n    token: abcdef0123456789\npreferences: {}\ncurrent-context: a\nshort\n")
