@@ -17,6 +17,7 @@ type index struct {
 	// filter has a bit for the hash of every gram in needles: nearly all places of
 	// a text are passed over by it.
 	filter [1 << (filterBits - 6)]uint64
+	inner  *inner
 }
 
 // filterBits is the logarithm of the filter's size in bits: 16 KiB, which stay in
@@ -26,7 +27,7 @@ const filterBits = 17
 func hash(gram uint32) uint32 { return gram * 0x9e3779b1 >> (32 - filterBits) }
 
 func newIndex(secrets map[string]struct{}) *index {
-	x := &index{needles: map[uint32][]needle{}}
+	x := &index{needles: map[uint32][]needle{}, inner: newInner(secrets)}
 	for _, n := range needles(secrets) {
 		if len(n.text) < gram {
 			continue // of a form that is shorter than the secret, such as one on one line
@@ -44,39 +45,41 @@ func newIndex(secrets map[string]struct{}) *index {
 	return x
 }
 
-// replace puts Mark in the place of needles. It looks at every place, also inside
-// of what was found, so that of two that overlap nothing is left.
+// replace puts Mark in the place of needles.
 func (x *index) replace(text string) string {
 	if len(x.needles) == 0 || len(text) < gram {
 		return text
 	}
+	spans := merged(append(x.spans(text), x.wrapped(text)...))
+	if len(spans) == 0 {
+		return text
+	}
 	var out strings.Builder
-	kept := 0          // up to where text is in out
-	from, to := -1, -1 // what is to be replaced next
+	out.Grow(len(text))
+	kept := 0 // up to where text is in out
+	for _, s := range spans {
+		out.WriteString(text[kept:s.from] + Mark)
+		kept = s.to
+	}
+	out.WriteString(text[kept:])
+	return out.String()
+}
+
+// spans finds needles. It looks at every place, also inside of what was found, so
+// that of two that overlap nothing is left.
+func (x *index) spans(text string) []span {
+	var all []span
 	for i := range len(text) - gram + 1 {
 		g := uint32(text[i]) | uint32(text[i+1])<<8 | uint32(text[i+2])<<16 | uint32(text[i+3])<<24
 		h := hash(g)
 		if x.filter[h/64]&(1<<(h%64)) == 0 {
 			continue
 		}
-		start, end, found := x.match(text, i, g)
-		switch {
-		case !found:
-		case from >= 0 && start <= to:
-			from, to = min(from, start), max(to, end)
-		default:
-			if from >= 0 {
-				out.WriteString(text[kept:from] + Mark)
-				kept = to
-			}
-			from, to = start, end
+		if start, end, found := x.match(text, i, g); found {
+			all = append(all, span{start, end})
 		}
 	}
-	if from < 0 {
-		return text
-	}
-	out.WriteString(text[kept:from] + Mark + text[to:])
-	return out.String()
+	return all
 }
 
 // match finds what is to be replaced for the needles that start at i.
@@ -134,6 +137,11 @@ func common(a, b string) int {
 	return n
 }
 
-func isBase64(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("+/-_", c) >= 0
-}
+func isBase64(c byte) bool { return letters[c] }
+
+var letters = func() (all [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_") {
+		all[c] = true
+	}
+	return all
+}()

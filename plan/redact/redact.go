@@ -129,6 +129,9 @@ func (s *Set) addLine(text string) {
 // The start of a secret is hidden too where the text can have been cut, if it has 8
 // characters or more besides lines that are in every file: at its end, at that of a
 // line or of a quoted text, and before an ellipsis.
+//
+// Base64 may be broken into lines. Where these come one at a time, each is hidden but
+// for up to 7 letters with the secret's start or end.
 func (s *Set) Text(text string) string {
 	if s == nil {
 		return text
