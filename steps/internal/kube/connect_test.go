@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,10 +14,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/runner"
@@ -225,6 +229,52 @@ func TestConnect(t *testing.T) {
 	_, err = s.Clientset.CoreV1().Namespaces().Get(t.Context(), "default", getOptions)
 	require.NoError(t, err)
 	require.Equal(t, []string{"GET /api/v1/namespaces/default kplan/test"}, agents)
+}
+
+// A credential plugin is asked for new credentials once the API server has refused
+// those that it gave: client-go hands the first refusal on.
+func TestConnectAsksForCredentialsAgain(t *testing.T) {
+	lab := labtest.ControlPlane(t)
+	token, err := lab.Clientset(t).CoreV1().ServiceAccounts(lab.Namespace(t)).CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, createOptions)
+	require.NoError(t, err)
+	for name, tt := range map[string]struct {
+		stale, calls int
+		refused      bool
+	}{
+		"that were stale":      {stale: 1, calls: 2},
+		"that are stale again": {stale: 10, calls: 3, refused: true}, // the second refusal makes client-go ask too
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			plugin := filepath.Join(dir, "plugin")
+			require.NoError(t, os.WriteFile(plugin, fmt.Appendf(nil, `#!/bin/sh
+echo >>%[1]s/calls
+token=%[2]s
+[ $(wc -l <%[1]s/calls) -gt %[3]d ] || token=stale
+echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"'$token'"}}'
+`, dir, token.Status.Token, tt.stale), 0o700))
+			config, err := clientcmd.LoadFromFile(lab.Kubeconfig)
+			require.NoError(t, err)
+			for _, user := range config.AuthInfos {
+				*user = clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
+					APIVersion: "client.authentication.k8s.io/v1", Command: plugin, InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+				}}
+			}
+			path := filepath.Join(dir, "kubeconfig")
+			require.NoError(t, clientcmd.WriteToFile(*config, path))
+
+			_, err = Connect(t.Context(), flagsFor(path, ""), "kplan/test")
+			if tt.refused {
+				require.True(t, runner.IsPermanent(err), "%v", err)
+				require.ErrorContains(t, err, "does not accept the credentials in the kubeconfig")
+			} else {
+				require.NoError(t, err)
+			}
+			calls, err := os.ReadFile(filepath.Join(dir, "calls"))
+			require.NoError(t, err)
+			require.Len(t, calls, tt.calls)
+		})
+	}
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
