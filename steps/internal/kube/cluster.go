@@ -154,24 +154,32 @@ func (c *Cluster) preflight(ctx context.Context) (fair bool, err error) {
 		return false, runner.WithHint(fmt.Errorf("kubeconfig has a bad server address: %w", err),
 			"check the cluster's server in the kubeconfig")
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.JoinPath("version").String(), nil)
-	if err != nil {
-		return false, fmt.Errorf("kubeconfig has a bad server address: %w", err)
+	resp, body, err := get(ctx, client, url.JoinPath("version").String())
+	if err == nil && resp.StatusCode == http.StatusUnauthorized && c.keys == nil {
+		// Only a refusal makes client-go run a credential plugin again, or read a
+		// token's file; it hands the refusal on nevertheless. Keys read theirs anew.
+		resp, body, err = get(ctx, client, url.JoinPath("version").String())
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return false, c.unreachable(err)
-	}
-	defer resp.Body.Close()
-	fair = resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) != ""
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxVersionBodyBytes))
 	if err != nil {
 		return false, c.unreachable(err)
 	}
-	return fair, c.judge(resp, body)
+	return resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) != "", c.judge(resp, body)
+}
+
+// get reads the start of what is at a URL.
+func get(ctx context.Context, client *http.Client, url string) (resp *http.Response, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if resp, err = client.Do(req); err == nil {
+		defer resp.Body.Close()
+		body, err = io.ReadAll(io.LimitReader(resp.Body, maxVersionBodyBytes))
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return resp, body, err
 }
 
 // judge says what is wrong with an answer to the request for the version.
