@@ -289,18 +289,18 @@ func newLinks(c Config) (map[string]*link, error) {
 	return ls.byName, ls.checkFlags()
 }
 
-// usedClusters are the clusters of the plan's steps and variables.
+// usedClusters are the clusters that the plan's steps work on, and those that they
+// ask for the values of variables, their own plan's if they are included.
 func usedClusters(p *plan.Plan) []string {
 	var used []string
 	for _, s := range p.Steps {
-		if s.Skip == "" {
-			used = append(used, p.StepCluster(s))
+		if s.Skip != "" {
+			continue
 		}
-	}
-	for _, v := range p.Vars {
-		for _, ref := range []*plan.KeyRef{v.Secret, v.ConfigMap} {
-			if ref != nil {
-				used = append(used, cmp.Or(ref.Cluster, p.Defaults.Cluster))
+		used = append(used, p.StepCluster(s))
+		for _, ask := range s.Late() {
+			if ask.From != "" && ask.Key.Name != "" { // else a step's, or nobody's: see plan.Inputs.Unknown
+				used = append(used, cmp.Or(ask.Key.Cluster, p.Defaults.Cluster))
 			}
 		}
 	}
