@@ -1,0 +1,117 @@
+package hold
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/survey"
+)
+
+func failure(code int32, reason metav1.StatusReason, message string) *metav1.Status {
+	return &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
+}
+
+// admits tells whether the survey takes a webhook to be admitting.
+func admits(standings []survey.Standing) bool {
+	return slices.ContainsFunc(standings, func(st survey.Standing) bool {
+		return slices.ContainsFunc(st.Ladder, func(r webhook.Reading) bool { return r.Rung == webhook.Admitting && r.State == webhook.Ready })
+	})
+}
+
+// What an API server answers before it calls webhooks goes back to the client, and
+// proves nothing of the webhook: nobody else is let go for it.
+func TestAnswersThatAreTheWebhooks(t *testing.T) {
+	forbidden := `widgets.example.io "w1" is forbidden: User "jane" cannot create resource "widgets" in API group "example.io" in the namespace "demo"`
+	for name, tc := range map[string]struct {
+		answer *metav1.Status // nil: it is created
+		method string
+		proves bool
+	}{
+		"it passed":                      {proves: true},
+		"it was denied":                  {answer: failure(403, metav1.StatusReasonForbidden, denial), proves: true},
+		"it was denied, as not found":    {answer: failure(404, metav1.StatusReasonNotFound, denial), proves: true},
+		"it was denied, as unauthorized": {answer: failure(401, metav1.StatusReasonUnauthorized, denial), proves: true},
+		"there is one of its name, which is found when it is stored": {
+			answer: failure(409, metav1.StatusReasonAlreadyExists, `widgets.example.io "w1" already exists`), proves: true,
+		},
+		"another webhook denied it":      {answer: failure(403, metav1.StatusReasonForbidden, strings.Replace(denial, "v.example.io", "other.example.io", 1))},
+		"the credentials are refused":    {answer: failure(401, metav1.StatusReasonUnauthorized, "Unauthorized")},
+		"the user may not":               {answer: failure(403, metav1.StatusReasonForbidden, forbidden)},
+		"the namespace is not there":     {answer: failure(404, metav1.StatusReasonNotFound, `namespaces "demo" not found`)},
+		"the namespace goes":             {answer: failure(403, metav1.StatusReasonForbidden, `widgets.example.io "w1" is forbidden: unable to create new content in namespace demo because it is being terminated`)},
+		"a security policy refuses it":   {answer: failure(403, metav1.StatusReasonForbidden, `pods "w1" is forbidden: violates PodSecurity "restricted:latest": privileged`)},
+		"an admission policy refuses it": {answer: failure(422, metav1.StatusReasonInvalid, `widgets.example.io "w1" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`)},
+		"it is malformed":                {answer: failure(400, metav1.StatusReasonBadRequest, "the object provided is unrecognized")},
+		"it is invalid":                  {answer: failure(422, metav1.StatusReasonInvalid, `Widget.example.io "w1" is invalid: spec.size: Required value`)},
+		"somebody else changed the object": {
+			answer: failure(409, metav1.StatusReasonConflict, "the object has been modified"), method: http.MethodPut,
+		},
+		"the object to be changed is not there": {
+			answer: failure(404, metav1.StatusReasonNotFound, `widgets.example.io "w1" not found`), method: http.MethodPatch,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, fmt.Sprintf(configuration, 1, authority(t)), service, fmt.Sprintf(endpoint, 1, true))
+				view := survey.New(c.client)
+				defer view.Close()
+				following := view.Follow(survey.Target{Match: at("ns/w")}, func() {})
+				start := time.Now()
+				var once sync.Once
+				server := &apiServer{}
+				server.answer = func(string) (status *metav1.Status, err error) {
+					if d := time.Since(start); d > 10*time.Second {
+						return nil, nil
+					} else if status = internalError(refused); d > time.Second {
+						once.Do(func() { status = tc.answer })
+					}
+					return status, nil
+				}
+				gate := NewGate(view)
+				var told []Notice
+				var letGo int
+				var admitting bool
+				tr := &Transport{Base: server, Gate: gate, Notify: func(n Notice) {
+					if n.Event == Released && time.Since(start) < 10*time.Second {
+						gate.mu.Lock()
+						letGo = gate.doors["service ns/w"].away
+						gate.mu.Unlock()
+						admitting = admits(following.Standings())
+						told = append(told, n)
+					}
+				}}
+				var wg sync.WaitGroup
+				for i := range 20 {
+					wg.Go(func() {
+						req := create(t.Context(), t, fmt.Sprintf("w%d", i+10))
+						if tc.method != "" {
+							req.Method, req.URL = tc.method, req.URL.JoinPath(fmt.Sprintf("w%d", i+10))
+						}
+						_, err := tr.RoundTrip(req)
+						require.NoError(t, err)
+					})
+				}
+				wg.Wait()
+
+				require.Len(t, told, 1)
+				require.NoError(t, told[0].Err, "it is answered, whoever did it")
+				if tc.proves {
+					require.Equal(t, batch, letGo)
+				} else {
+					require.Zero(t, letGo)
+				}
+				require.Equal(t, tc.proves, admitting)
+			})
+		})
+	}
+}
