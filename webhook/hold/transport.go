@@ -67,7 +67,8 @@ type Event string
 const (
 	// Held: it waits for a webhook, or for another reason than before.
 	Held Event = "held"
-	// Released: the webhook that it was held for answered, or it was given up.
+	// Released: it was answered, by the webhook that it was held for or by somebody
+	// before that, or it was given up.
 	Released Event = "released"
 	// Refused: a webhook denied it.
 	Refused Event = "refused"
@@ -280,7 +281,7 @@ func (h *holding) run(f webhook.Fault) (*http.Response, error) {
 			}
 			h.met(turn.met(f))
 		default:
-			if f.Class == webhook.Denied || (resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests) {
+			if h.proven(resp, f) {
 				h.transport.Gate.called(h.fault, true)
 				turn.answered()
 			}
