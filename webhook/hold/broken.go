@@ -1,9 +1,12 @@
 package hold
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // A held request whose connection breaks after it left may have been done. What
@@ -52,6 +55,9 @@ func (h *holding) exists() (bool, error) {
 	req.Method, req.URL, req.Body, req.GetBody, req.ContentLength = http.MethodGet, url, nil, nil, 0
 	req.Header.Del("Content-Type")
 	resp, err := h.base().RoundTrip(req)
+	if unauthorized(err) {
+		return false, &doubtError{h.request, h.broken, err}
+	}
 	if err != nil {
 		return false, err
 	}
@@ -61,6 +67,30 @@ func (h *holding) exists() (bool, error) {
 		return true, nil
 	case http.StatusNotFound:
 		return false, nil
+	case http.StatusUnauthorized:
+		return false, &doubtError{h.request, h.broken, apierrors.NewUnauthorized("the API server refuses the credentials")}
 	}
 	return false, fmt.Errorf("reading %s: %s", h.request, resp.Status)
 }
+
+// unauthorized tells whether an error says that the credentials were refused.
+func unauthorized(err error) bool {
+	var e interface{ Unauthorized() bool }
+	return errors.As(err, &e) && e.Unauthorized()
+}
+
+// doubtError says that a create may have been done, and that the credentials are
+// refused with which that was to be found out.
+type doubtError struct {
+	request         Request
+	broken, refusal error
+}
+
+func (e *doubtError) Error() string {
+	return fmt.Sprintf("the connection of the create of %s broke (%v), and whether it was done cannot be read: %v", e.request, e.broken, e.refusal)
+}
+
+func (e *doubtError) Unwrap() []error { return []error{e.broken, e.refusal} }
+
+// Unauthorized says that the credentials were refused.
+func (e *doubtError) Unauthorized() bool { return true }

@@ -45,7 +45,9 @@ const (
 //
 // Everything else, a denial above all, goes back to the client untouched.
 type Transport struct {
-	// Base sends requests; http.DefaultTransport when nil.
+	// Base sends requests; http.DefaultTransport when nil. An error of it with a
+	// method Unauthorized() bool that gives true says that the API server refused
+	// the credentials: twice in a row end a hold.
 	Base http.RoundTripper
 	// Gate is shared by all transports of one cluster, so that one request of
 	// many leads. Required.
@@ -203,6 +205,8 @@ type holding struct {
 	left bool
 	// broken is why the connection of a create broke that may have been done.
 	broken error
+	// refusals counts how often the credentials were refused in a row.
+	refusals int
 }
 
 // send sends the request once. A fault that can be waited for comes back with
@@ -265,8 +269,14 @@ func (h *holding) run(f webhook.Fault) (*http.Response, error) {
 		began := time.Now()
 		resp, f, err := h.again()
 		cost := time.Since(began)
+		if h.refusals++; !unauthorized(err) {
+			h.refusals = 0
+		}
 		switch {
-		case err != nil && h.left && (h.broken != nil || !h.survives(err)):
+		case h.refusals > 1: // once may be an API server that has just started
+			h.notify(Notice{Event: Released, Err: err})
+			return nil, err
+		case err != nil && h.left && h.refusals == 0 && (h.broken != nil || !h.survives(err)):
 			return nil, h.giveUp(err, turn)
 		case err != nil:
 			// The API server is away; the next try may find it.

@@ -265,6 +265,9 @@ func (e *RefusedError) Error() string {
 // Unwrap gives Cause.
 func (e *RefusedError) Unwrap() error { return e.Cause }
 
+// Unauthorized tells the hold that the webhook is not to blame.
+func (e *RefusedError) Unauthorized() bool { return true }
+
 // Hint implements the interface that runner.HintOf looks for.
 func (e *RefusedError) Hint() string {
 	if hint := runner.HintOf(e.Cause); hint != "" {
