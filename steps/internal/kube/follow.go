@@ -210,7 +210,7 @@ func (e errNoWatch) Unwrap() error { return e.error }
 func (f *follower) watch(ctx context.Context, client dynamic.ResourceInterface, version string) error {
 	o := f.options()
 	o.ResourceVersion, o.AllowWatchBookmarks = version, true
-	o.TimeoutSeconds = new(int64(watchFor / time.Second))
+	o.TimeoutSeconds = new(int64(f.session.watchFor / time.Second))
 	w, err := client.Watch(ctx, o)
 	if err != nil {
 		if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {

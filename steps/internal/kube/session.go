@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -29,6 +30,9 @@ type Session struct {
 	// Webhooks returns those that are called where the webhook of a fault is; nil
 	// where nobody knows.
 	Webhooks func(context.Context, webhook.Fault) []webhook.Entry
+
+	// watchFor bounds one watch; see follower.
+	watchFor time.Duration
 }
 
 // Options say how a session differs from its cluster.
@@ -71,7 +75,7 @@ func (c *Cluster) Session(o Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the step's clientset: %w", err)
 	}
-	return &Session{Cluster: c, Config: config, Dynamic: dyn, Clientset: set}, nil
+	return &Session{Cluster: c, Config: config, Dynamic: dyn, Clientset: set, watchFor: watchFor}, nil
 }
 
 // closing sends every request over a connection that is closed afterwards, so
