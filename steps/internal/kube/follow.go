@@ -24,8 +24,11 @@ const (
 	// pollEvery is how often objects are read where they may not be watched.
 	pollEvery = time.Second
 	// watchFor bounds one watch, so that objects are listed anew now and then:
-	// some proxies stop handing on events without ending the request.
-	watchFor = 5 * time.Minute
+	// some proxies stop handing on events, and do not end the request either.
+	watchFor = 30 * time.Second
+	// longList is a list that costs so much that it is made anew less often, by
+	// this factor.
+	longList, lessOften = 500, 10
 	// shortWatch is a watch that ended so soon that beginning it anew at once could spin.
 	shortWatch = time.Second
 )
@@ -54,6 +57,7 @@ type follower struct {
 
 	get     bool // objects are read one by one: listing is forbidden
 	poll    bool // watching is forbidden
+	listed  int  // how many objects the last list had
 	refused int  // how often the credentials were refused in a row
 }
 
@@ -169,6 +173,7 @@ func (f *follower) read(ctx context.Context, client dynamic.ResourceInterface) (
 		if err != nil {
 			return update{}, "", err
 		}
+		f.listed = len(list.Items)
 		u := update{}
 		for i := range list.Items {
 			if f.wants(&list.Items[i]) {
@@ -208,14 +213,23 @@ func (e errNoWatch) Unwrap() error { return e.error }
 // watch tells of changes since version until the watch ends; ends of all kinds
 // but errors are nil.
 func (f *follower) watch(ctx context.Context, client dynamic.ResourceInterface, version string) error {
+	bound := f.session.watchFor
+	if f.listed > longList {
+		bound *= lessOften
+	}
+	// The server's end of it does not come through every proxy.
+	ctx, cancel := context.WithTimeoutCause(ctx, bound, errors.New("it is time to list again"))
+	defer cancel()
 	o := f.options()
 	o.ResourceVersion, o.AllowWatchBookmarks = version, true
-	o.TimeoutSeconds = new(int64(f.session.watchFor / time.Second))
+	o.TimeoutSeconds = new(int64(bound / time.Second))
 	w, err := client.Watch(ctx, o)
-	if err != nil {
-		if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
-			return errNoWatch{err}
-		}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil
+	case apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err):
+		return errNoWatch{err}
+	case err != nil:
 		return err
 	}
 	defer w.Stop()
@@ -229,6 +243,8 @@ func (f *follower) watch(ctx context.Context, client dynamic.ResourceInterface, 
 			}
 			object, ok := event.Object.(*unstructured.Unstructured)
 			switch {
+			case event.Type == watch.Error && ctx.Err() != nil: // that the stream was cut
+				return nil
 			case event.Type == watch.Error:
 				return apierrors.FromObject(event.Object)
 			case event.Type == watch.Bookmark || !ok || !f.wants(object):
