@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/kube"
 	"github.com/kplan-dev/kplan/steps/internal/standing"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/hold"
@@ -73,12 +74,12 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// bound ends a request with the attempt, except for the record of a Helm
-// release, so that a cancelled install is written down as failed and not left
-// pending for ever.
+// bound ends a request with the attempt, except for a last look, and for the
+// record of a Helm release, so that a cancelled install is written down as failed
+// and not left pending for ever.
 func (l *line) bound(next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	a := l.attempt.Load()
-	if a == nil {
+	if a == nil || kube.IsLastLook(req) {
 		return next.RoundTrip(req)
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
@@ -14,6 +15,13 @@ import (
 
 // lastLook bounds the check of the live state after the time is up.
 const lastLook = 3 * time.Second
+
+// lastLookKey marks the context of a last look.
+type lastLookKey struct{}
+
+// IsLastLook tells whether a request looks at the live state once the time of its
+// step is up. It is bounded for itself: the end of the step must not end it.
+func IsLastLook(req *http.Request) bool { return req.Context().Value(lastLookKey{}) != nil }
 
 // Wait says what to wait for.
 type Wait struct {
@@ -113,6 +121,7 @@ func (s *Session) lastCheck(ctx context.Context, b *board, began time.Time) erro
 	}
 	look, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lastLook, errors.New("no time left"))
 	defer cancel()
+	look = context.WithValue(look, lastLookKey{}, true)
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex
