@@ -25,6 +25,7 @@ import (
 
 // A real API server answers before it calls webhooks.
 func TestAnswersOfAnAPIServer(t *testing.T) {
+	t.Parallel()
 	lab := labtest.ControlPlane(t)
 	admin := lab.Clientset(t)
 	for name, tc := range map[string]struct {
