@@ -11,7 +11,6 @@
 package helm
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +21,6 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	helmkube "helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/postrender"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
@@ -92,10 +90,9 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 // operation is one attempt at a release.
 type operation struct {
 	*Action
+	*connection
 	ctx      context.Context
 	reporter runner.Reporter
-	config   *action.Configuration
-	client   *client
 	chart    *chart.Chart
 	values   map[string]any
 	inputs   string
@@ -109,15 +106,16 @@ type operation struct {
 
 // prepare connects Helm to the session, and finds what is there.
 func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *chart.Chart, values map[string]any) (*operation, error) {
-	config, client, err := a.connect(ctx, r)
+	conn, err := a.connect(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	o := &operation{
-		Action: a, ctx: ctx, reporter: r, config: config, client: client,
+		Action: a, connection: conn, ctx: ctx, reporter: r,
 		chart: ch, values: values, inputs: digest(ch),
 	}
-	all, err := config.Releases.History(a.release)
+	conn.records.complete = o.complete
+	all, err := conn.Releases.History(a.release)
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, kube.Explain(fmt.Errorf("reading release %s/%s: %w", a.namespace, a.release, cause(ctx, err)), kube.Op{
 			Verb: "list", Namespace: a.namespace,
@@ -134,25 +132,28 @@ func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *chart.Chart
 	return o, nil
 }
 
-// connect makes Helm's configuration over the session, with a client of ours.
-func (a *Action) connect(ctx context.Context, r runner.Reporter) (*action.Configuration, *client, error) {
+// connect makes Helm's configuration over the session.
+func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, error) {
 	config := new(action.Configuration)
 	quiet := func(string, ...any) {} // Helm's log is for its developers; errors say what people need
 	if err := config.Init(a.session.Getter(a.namespace), a.namespace, "secret", quiet); err != nil {
-		return nil, nil, fmt.Errorf("setting Helm up: %w", err)
+		return nil, fmt.Errorf("setting Helm up: %w", err)
 	}
 	config.Releases.MaxHistory = history
 	base, ok := config.KubeClient.(*helmkube.Client)
 	if !ok {
-		return nil, nil, fmt.Errorf("unexpected Helm client %T", config.KubeClient)
+		return nil, fmt.Errorf("unexpected Helm client %T", config.KubeClient)
 	}
 	c := &client{Client: base, ctx: ctx, session: a.session, reporter: r, ignoreHooks: a.spec.Wait == plan.WaitNone}
 	config.KubeClient = c
-	return config, c, nil
+	records := &recorder{Driver: config.Releases.Driver}
+	config.Releases.Driver = records
+	return &connection{config, c, records}, nil
 }
 
 // install installs or upgrades, or finds that there is nothing to do.
 func (o *operation) install() (*release.Release, error) {
+	o.resend = o.last != nil && o.last.Info.Status == release.StatusFailed && o.same()
 	switch {
 	case o.last == nil, o.last.Info.Status == release.StatusUninstalled:
 		return o.first()
@@ -188,7 +189,7 @@ func sameValues(a, b map[string]any) bool {
 // all of them again, as they were rendered.
 func (o *operation) again() (*release.Release, error) {
 	o.unchanged = true
-	resources, err := o.config.KubeClient.Build(manifestOf(o.last), false)
+	resources, err := o.client.Build(manifestOf(o.last), false)
 	if err != nil {
 		return o.last, fmt.Errorf("reading the release's objects: %w", err)
 	}
@@ -218,7 +219,7 @@ func sentAgain(gone []string) string {
 }
 
 func (o *operation) first() (*release.Release, error) {
-	i := action.NewInstall(o.config)
+	i := action.NewInstall(o.Configuration)
 	i.ReleaseName, i.Namespace = o.release, o.namespace
 	i.CreateNamespace = o.spec.CreateNamespace
 	i.SkipCRDs = o.spec.SkipCRDs
@@ -230,7 +231,7 @@ func (o *operation) first() (*release.Release, error) {
 }
 
 func (o *operation) upgrade() (*release.Release, error) {
-	u := action.NewUpgrade(o.config)
+	u := action.NewUpgrade(o.Configuration)
 	u.Namespace = o.namespace
 	u.SkipCRDs = o.spec.SkipCRDs
 	u.Wait = o.waits()
@@ -238,22 +239,12 @@ func (o *operation) upgrade() (*release.Release, error) {
 	u.MaxHistory = history
 	u.ResetValues = true // the plan says all of the values
 	u.Labels = map[string]string{inputsLabel: o.inputs}
-	if o.resend || o.last.Info.Status == release.StatusFailed && o.same() {
+	if o.resend {
 		u.PostRenderer = rendered(o.last.Manifest)
+		unrendered(o.chart)
 	}
 	return u.Run(o.release, o.chart, o.values)
 }
 
 // waits tells whether the objects are waited for.
 func (o *operation) waits() bool { return o.spec.Wait == "" || o.spec.Wait == plan.WaitReady }
-
-// rendered stands for what a chart renders to: the manifest of a revision. It
-// runs no program, unlike Helm's other post-renderers.
-type rendered string
-
-var _ postrender.PostRenderer = rendered("")
-
-// Run implements postrender.PostRenderer.
-func (m rendered) Run(*bytes.Buffer) (*bytes.Buffer, error) {
-	return bytes.NewBufferString(string(m)), nil
-}

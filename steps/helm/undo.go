@@ -63,10 +63,11 @@ func (o *operation) undo(rel *release.Release) (what string, err error) {
 	}
 	a := *o.Action
 	a.session = session
-	config, _, err := a.connect(work, o.reporter)
+	conn, err := a.connect(work, o.reporter)
 	if err != nil {
 		return "undoing it", err
 	}
+	config := conn.Configuration
 	deployed, err := newest(config, o.release, rel)
 	switch {
 	case errors.Is(err, driver.ErrReleaseNotFound):

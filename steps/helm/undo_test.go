@@ -74,7 +74,7 @@ func TestUndoIsBounded(t *testing.T) {
 	require.ErrorContains(t, err, "waiting for deployment/d")
 	require.ErrorContains(t, err, "rolling back to revision 1 failed")
 	require.True(t, errors.Is(err, failure), "the first failure is not lost")
-	last, err := o.config.Releases.Last("never")
+	last, err := o.Releases.Last("never")
 	require.NoError(t, err)
 	require.Equal(t, 3, last.Version)
 	require.Equal(t, release.StatusFailed, last.Info.Status, "not pending: the next run can go on")
