@@ -193,3 +193,5 @@ func contentOf(ch *chart.Chart) string {
 }
 
 func manifestOf(r *release.Release) io.Reader { return strings.NewReader(r.Manifest) }
+
+func hookManifest(h *release.Hook) io.Reader { return strings.NewReader(h.Manifest) }

@@ -30,6 +30,9 @@ type client struct {
 	reporter runner.Reporter
 	// ignoreHooks says that hooks are created and not waited for.
 	ignoreHooks bool
+	// before gives the objects of failed installs that this one goes on with; it
+	// is nil for all else.
+	before func() (helmkube.ResourceList, error)
 
 	mu sync.Mutex
 	// failure is the last error: Helm keeps only the text of a hook's
@@ -57,7 +60,7 @@ func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, erro
 func (c *client) Update(original, target helmkube.ResourceList, force bool) (*helmkube.Result, error) {
 	c.progress("updating %s", count(len(target)))
 	secrets := append(secretsOf(original), secretsOf(target)...)
-	res, err := c.Client.Update(original, target, force)
+	res, err := c.update(original, target, force)
 	return res, c.note(withoutSecrets(err, secrets))
 }
 

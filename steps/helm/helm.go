@@ -98,6 +98,8 @@ type operation struct {
 	inputs   string
 	// last is the newest revision before this attempt; nil when there is none.
 	last *release.Release
+	// replaces are the failed installs that this one goes on with, newest first.
+	replaces []*release.Release
 	// unchanged says that there was nothing to send.
 	unchanged bool
 	// resend says that the newest revision is sent again as it was rendered.
@@ -126,6 +128,7 @@ func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *chart.Chart
 			o.last = r
 		}
 	}
+	o.replaces = failedInstalls(all)
 	if o.last != nil && busy(o.last.Info.Status) {
 		return nil, pendingError(o.last, all)
 	}
@@ -155,7 +158,7 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, e
 func (o *operation) install() (*release.Release, error) {
 	o.resend = o.last != nil && o.last.Info.Status == release.StatusFailed && o.same()
 	switch {
-	case o.last == nil, o.last.Info.Status == release.StatusUninstalled:
+	case o.last == nil, o.last.Info.Status == release.StatusUninstalled, len(o.replaces) > 0:
 		return o.first()
 	case o.last.Info.Status == release.StatusDeployed && o.same():
 		return o.again()
@@ -226,8 +229,20 @@ func (o *operation) first() (*release.Release, error) {
 	i.Wait, i.DisableHooks = o.waits(), false
 	i.Timeout = forever
 	i.Labels = map[string]string{inputsLabel: o.inputs}
-	i.Replace = o.last != nil // an uninstalled release whose history was kept
-	return i.Run(o.chart, o.values)
+	i.Replace = o.last != nil // one that failed, or was uninstalled and its history kept
+	if o.resend {
+		i.PostRenderer = rendered(o.last.Manifest)
+		unrendered(o.chart)
+	}
+	if len(o.replaces) == 0 {
+		return i.Run(o.chart, o.values)
+	}
+	o.client.before = o.before
+	r, err := i.Run(o.chart, o.values)
+	if err == nil {
+		o.prune(r)
+	}
+	return r, err
 }
 
 func (o *operation) upgrade() (*release.Release, error) {

@@ -21,10 +21,13 @@ type connection struct {
 // operation makes before Helm carries it out.
 type recorder struct {
 	driver.Driver
-	// complete, when set, changes a new revision before it is written.
-	complete func(*release.Release) error
+	// complete, when set, changes a new revision before it is written, and says
+	// which of its hooks are to run.
+	complete func(*release.Release) (run []*release.Hook, err error)
 	// made is the revision that the operation wrote, or tried to; nil before.
 	made *release.Release
+	// hooks are all of made's. Helm itself sees only those that it is to run.
+	hooks []*release.Hook
 }
 
 var _ driver.Driver = (*recorder)(nil)
@@ -32,27 +35,43 @@ var _ driver.Driver = (*recorder)(nil)
 // Create implements driver.Creator.
 func (d *recorder) Create(key string, r *release.Release) error {
 	if d.complete != nil {
-		if err := d.complete(r); err != nil {
+		run, err := d.complete(r)
+		if err != nil {
 			return err
 		}
+		d.hooks, r.Hooks = r.Hooks, run
 	}
 	d.made = r
-	return d.Driver.Create(key, r)
+	return d.Driver.Create(key, d.whole(r))
 }
 
-// complete makes of a new revision what is sent again: all of the last one, so
-// that its parts fit together.
-func (o *operation) complete(r *release.Release) error {
-	if !o.resend {
-		return nil
+// Update implements driver.Updator.
+func (d *recorder) Update(key string, r *release.Release) error {
+	return d.Driver.Update(key, d.whole(r))
+}
+
+// whole is a revision with all of its hooks.
+func (d *recorder) whole(r *release.Release) *release.Release {
+	if r != d.made || d.hooks == nil {
+		return r
 	}
-	r.Chart, r.Info.Notes, r.Hooks = o.last.Chart, o.last.Info.Notes, nil
-	for _, h := range o.last.Hooks {
-		anew := *h
-		anew.LastRun = release.HookExecution{}
-		r.Hooks = append(r.Hooks, &anew)
+	out := *r
+	out.Hooks = d.hooks
+	return &out
+}
+
+// complete makes of a new revision what is sent: all of the last one when that is
+// sent again, so that its parts fit together.
+func (o *operation) complete(r *release.Release) ([]*release.Hook, error) {
+	if o.resend {
+		r.Chart, r.Info.Notes, r.Hooks = o.last.Chart, o.last.Info.Notes, nil
+		for _, h := range o.last.Hooks {
+			anew := *h
+			anew.LastRun = release.HookExecution{}
+			r.Hooks = append(r.Hooks, &anew)
+		}
 	}
-	return nil
+	return o.toRun(r.Hooks)
 }
 
 // unrendered takes the templates out of a chart that is sent again: what they
