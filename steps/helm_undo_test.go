@@ -79,3 +79,52 @@ func TestHelmStepKeepsAHistory(t *testing.T) {
 		})
 	}
 }
+
+// A rollback or an uninstall that fails at a hook leaves a release that the next
+// run can work on, not one in the middle of something.
+func TestHelmStepFailsToUndo(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		event, onFailure, says string
+		deployed               bool
+		want                   map[int]release.Status
+	}{
+		"before a rollback": {
+			"pre-rollback", "rollback", "rolling back to revision 1 failed", true,
+			map[int]release.Status{1: release.StatusDeployed, 2: release.StatusFailed, 3: release.StatusFailed},
+		},
+		"after a rollback": {
+			"post-rollback", "rollback", "rolling back to revision 1 failed", true,
+			map[int]release.Status{1: release.StatusDeployed, 2: release.StatusFailed, 3: release.StatusFailed},
+		},
+		"before an uninstall": {
+			"pre-delete", "uninstall", "uninstalling the release, which was never deployed, failed", false,
+			map[int]release.Status{1: release.StatusFailed},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lab := labtest.ControlPlane(t)
+			ns := lab.Namespace(t)
+			parts := maps.Clone(brokenService)
+			parts["hook.yaml"] = "apiVersion: v1\nkind: Service\nmetadata: {name: hook, annotations: {helm.sh/hook: " + tc.event + "}}\n" +
+				"spec: {ports: [{port: 80}], type: ClusterIP, clusterIP: 300.0.0.2}\n"
+			dir := chartOf(t, parts)
+			step := func(values string) error {
+				return runPlan(t, lab, ns, "\n- name: s\n  helm: {chart: "+dir+", release: NS, namespace: NS, on_failure: "+tc.onFailure+", values: "+values+"}\n").err
+			}
+			if tc.deployed {
+				require.NoError(t, step("{}"))
+			}
+
+			err := step("{broken: true}")
+
+			require.ErrorContains(t, err, "300.0.0.1")
+			require.ErrorContains(t, err, tc.says)
+			require.ErrorContains(t, err, "300.0.0.2")
+			require.Equal(t, tc.want, statuses(t, lab, ns))
+			require.NoError(t, step("{data: {is: mended}}"), "the next run can go on")
+			require.Equal(t, "mended", settings(t, lab, ns)["is"])
+		})
+	}
+}
