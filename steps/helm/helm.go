@@ -78,7 +78,7 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 	}
 	rel, err := run.install()
 	if err != nil {
-		return run.failed(rel, err)
+		return run.failed(err)
 	}
 	r.Report(runner.Report{
 		Type: runner.TypeResult, Revision: rel.Version, Unchanged: run.unchanged,
@@ -100,6 +100,8 @@ type operation struct {
 	last *release.Release
 	// replaces are the failed installs that this one goes on with, newest first.
 	replaces []*release.Release
+	// installs says that the attempt is an install, and no upgrade.
+	installs bool
 	// unchanged says that there was nothing to send.
 	unchanged bool
 	// resend says that the newest revision is sent again as it was rendered.
@@ -123,16 +125,23 @@ func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *chart.Chart
 			Verb: "list", Namespace: a.namespace,
 		})
 	}
-	for _, r := range all {
-		if o.last == nil || r.Version > o.last.Version {
-			o.last = r
-		}
-	}
+	o.last = latest(all)
 	o.replaces = failedInstalls(all)
 	if o.last != nil && busy(o.last.Info.Status) {
 		return nil, pendingError(o.last, all)
 	}
 	return o, nil
+}
+
+// latest is the newest revision of a history; nil when that is empty.
+func latest(all []*release.Release) *release.Release {
+	var last *release.Release
+	for _, r := range all {
+		if last == nil || r.Version > last.Version {
+			last = r
+		}
+	}
+	return last
 }
 
 // connect makes Helm's configuration over the session.
@@ -156,23 +165,23 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, e
 
 // install installs or upgrades, or finds that there is nothing to do.
 func (o *operation) install() (*release.Release, error) {
-	o.resend = o.last != nil && o.last.Info.Status == release.StatusFailed && o.same()
+	o.resend = o.last != nil && o.last.Info.Status == release.StatusFailed && o.sameInputs()
 	switch {
 	case o.last == nil, o.last.Info.Status == release.StatusUninstalled, len(o.replaces) > 0:
 		return o.first()
-	case o.last.Info.Status == release.StatusDeployed && o.same():
+	case o.last.Info.Status == release.StatusDeployed && o.sameInputs():
 		return o.again()
 	default:
 		return o.upgrade()
 	}
 }
 
-// same tells whether the newest revision was made from the same chart and
+// sameInputs tells whether the newest revision was made from the same chart and
 // values. When it is deployed it is not sent again: that would make a new
 // revision for nothing, and charts which make a certificate on each render
 // would break their running webhook with it. When it failed, it is sent again
 // as it was rendered then, for the same reason.
-func (o *operation) same() bool {
+func (o *operation) sameInputs() bool {
 	return o.last.Labels[inputsLabel] == o.inputs &&
 		o.last.Chart != nil && o.last.Chart.Metadata != nil &&
 		o.last.Chart.Metadata.Version == o.chart.Metadata.Version &&
@@ -222,6 +231,7 @@ func sentAgain(gone []string) string {
 }
 
 func (o *operation) first() (*release.Release, error) {
+	o.installs = true
 	i := action.NewInstall(o.Configuration)
 	i.ReleaseName, i.Namespace = o.release, o.namespace
 	i.CreateNamespace = o.spec.CreateNamespace
