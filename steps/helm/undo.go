@@ -131,7 +131,8 @@ func (o *operation) rollback(c *connection, revision int) (string, error) {
 	o.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: what})
 	r := action.NewRollback(c.Configuration)
 	r.Version, r.Wait, r.Timeout, r.MaxHistory = revision, o.waits(), forever, history
-	return what, r.Run(o.release)
+	err := r.Run(o.release)
+	return what, c.settle("Rollback", c.records.made, err)
 }
 
 // uninstall removes the release; its record too, unless there are others.
@@ -141,5 +142,25 @@ func (o *operation) uninstall(c *connection, others bool) (string, error) {
 	u := action.NewUninstall(c.Configuration)
 	u.Wait, u.Timeout, u.KeepHistory = o.waits(), forever, others
 	_, err := u.Run(o.release)
-	return what, err
+	if err == nil {
+		return what, nil
+	}
+	left, unread := c.Releases.Get(o.release, o.records.made.Version)
+	if unread != nil { // gone, as a rule
+		return what, err
+	}
+	return what, c.settle("Uninstall", left, err)
+}
+
+// settle writes down as failed a revision that Helm left in the middle of what it
+// failed at: it does not write that of hooks. Every later run would refuse it.
+func (c *connection) settle(operation string, r *release.Release, failure error) error {
+	if failure == nil || r == nil || !busy(r.Info.Status) {
+		return failure
+	}
+	r.SetStatus(release.StatusFailed, fmt.Sprintf("%s %q failed: %s", operation, r.Name, failure))
+	if err := c.Releases.Update(r); err != nil {
+		return fmt.Errorf("%w; writing that down failed: %w", failure, err)
+	}
+	return failure
 }
