@@ -77,6 +77,9 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 		return err
 	}
 	rel, err := run.install()
+	if err == nil {
+		err = run.client.settled()
+	}
 	if err != nil {
 		return run.failed(err)
 	}
@@ -102,6 +105,8 @@ type operation struct {
 	replaces []*release.Release
 	// installs says that the attempt is an install, and no upgrade.
 	installs bool
+	// deployed is the newest deployed revision before this attempt; nil without.
+	deployed *release.Release
 	// unchanged says that there was nothing to send.
 	unchanged bool
 	// resend says that the newest revision is sent again as it was rendered.
@@ -126,6 +131,7 @@ func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *chart.Chart
 		})
 	}
 	o.last = latest(all)
+	o.deployed, _ = deployedOf(all)
 	o.replaces = failedInstalls(all)
 	if o.last != nil && busy(o.last.Info.Status) {
 		return nil, pendingError(o.last, all)

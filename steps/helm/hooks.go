@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"helm.sh/helm/v3/pkg/release"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -106,8 +104,10 @@ func (o *operation) objectOfHook(h *release.Hook) hookObject {
 	return out
 }
 
+// runsToItsEnd tells whether hooks of a kind are done when they have run, and not
+// when they are there.
 func runsToItsEnd(kind schema.GroupKind) bool {
-	return kind == batchv1.SchemeGroupVersion.WithKind("Job").GroupKind() || kind == corev1.SchemeGroupVersion.WithKind("Pod").GroupKind()
+	return kind == job || kind == pod
 }
 
 // isOf tells whether a live object is the one that was sent, by its labels and

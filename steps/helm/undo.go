@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -100,11 +101,16 @@ func (o *operation) rollbackTo(all []*release.Release) *release.Release {
 	if o.installs {
 		return nil
 	}
-	to, err := deployedOf(all)
-	if err != nil {
-		return nil
+	deployed, err := deployedOf(all)
+	if err == nil && same(deployed, o.records.made) {
+		// Helm was done, and the step's own waits failed: Helm has superseded it.
+		i := slices.IndexFunc(all, func(r *release.Release) bool { return same(r, o.deployed) })
+		if i < 0 {
+			return nil
+		}
+		return all[i]
 	}
-	return to
+	return deployed
 }
 
 // until is a context for the cleanup, which the end of the attempt does not end.
