@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -47,6 +48,8 @@ func init() {
 type Action struct {
 	*Chart
 	session *kube.Session
+	// recorded says that an attempt has made a revision.
+	recorded atomic.Bool
 }
 
 var _ runner.Action = (*Action)(nil)
@@ -58,7 +61,7 @@ func New(c *Chart, session *kube.Session) *Action {
 	if c.spec.Namespace == "" {
 		here.namespace = session.Cluster.Namespace()
 	}
-	return &Action{&here, session}
+	return &Action{Chart: &here, session: session}
 }
 
 // Run installs or upgrades the release, and waits as the step says.
@@ -80,11 +83,14 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 	if err == nil {
 		err = run.client.settled()
 	}
+	if run.records.made != nil {
+		a.recorded.Store(true)
+	}
 	if err != nil {
 		return run.failed(err)
 	}
 	r.Report(runner.Report{
-		Type: runner.TypeResult, Revision: rel.Version, Unchanged: run.unchanged,
+		Type: runner.TypeResult, Revision: rel.Version, Unchanged: !a.recorded.Load(),
 		Message: fmt.Sprintf("release %s/%s, chart %s %s", rel.Namespace, rel.Name, ch.Metadata.Name, ch.Metadata.Version),
 	})
 	return nil
@@ -107,8 +113,6 @@ type operation struct {
 	installs bool
 	// deployed is the newest deployed revision before this attempt; nil without.
 	deployed *release.Release
-	// unchanged says that there was nothing to send.
-	unchanged bool
 	// resend says that the newest revision is sent again as it was rendered.
 	resend bool
 }
@@ -206,7 +210,6 @@ func sameValues(a, b map[string]any) bool {
 // again waits for what is there. When objects of the release are gone it sends
 // all of them again, as they were rendered.
 func (o *operation) again() (*release.Release, error) {
-	o.unchanged = true
 	resources, err := o.client.Build(manifestOf(o.last), false)
 	if err != nil {
 		return o.last, fmt.Errorf("reading the release's objects: %w", err)
@@ -216,7 +219,7 @@ func (o *operation) again() (*release.Release, error) {
 		return o.last, err
 	}
 	if len(gone) > 0 {
-		o.unchanged, o.resend = false, true
+		o.resend = true
 		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: sentAgain(gone)})
 		return o.upgrade()
 	}

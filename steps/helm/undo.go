@@ -61,9 +61,7 @@ func (o *operation) undo() (what string, err error) {
 	if err != nil {
 		return "undoing it", err
 	}
-	a := *o.Action
-	a.session = session
-	conn, err := a.connect(work, o.reporter)
+	conn, err := (&Action{Chart: o.Chart, session: session}).connect(work, o.reporter)
 	if err != nil {
 		return "undoing it", err
 	}
