@@ -1,6 +1,7 @@
 package steps_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,4 +56,47 @@ func TestHelmStepChangedInAnEarlierAttempt(t *testing.T) {
 	require.Equal(t, 2, out.execution.Step("s").Attempt)
 	require.Equal(t, 1, out.execution.Step("s").Revision)
 	require.Equal(t, runner.StateSucceeded, out.execution.Step("s").State)
+}
+
+// A step that is forced renders anew once, whatever did not change; after a
+// failure it goes on with what it sent.
+func TestHelmStepIsForced(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	ns := lab.Namespace(t)
+	parts := map[string]string{"later.yaml": "{{ if .Values.later }}" + later + "{{ end }}"}
+	maps.Copy(parts, paired)
+	dir := chartOf(t, parts)
+	step := func(values string, force bool, watch ...runner.Observer) *run {
+		return runSteps(t, lab, ns, "\n- name: s\n  retry: {install_retries: 2, retry_delay_seconds: 0.1}\n  helm: {chart: "+dir+
+			", release: NS, namespace: NS, values: "+values+"}\n", map[string]bool{"s": force}, watch...)
+	}
+	id := func() string { // of the hook, which is sent before anything fails
+		s, err := lab.Clientset(t).CoreV1().Secrets(ns).Get(t.Context(), "paired", metav1.GetOptions{})
+		require.NoError(t, err)
+		return string(s.Data["id"])
+	}
+	require.NoError(t, step("{}", false).err)
+	first := id()
+	require.Equal(t, runner.StateUnchanged, step("{}", false).execution.Step("s").State)
+
+	forced := step("{}", true)
+
+	require.NoError(t, forced.err)
+	require.Equal(t, runner.StateSucceeded, forced.execution.Step("s").State)
+	require.Equal(t, 2, forced.execution.Step("s").Revision)
+	require.NotEqual(t, first, id(), "it is rendered anew")
+	requirePaired(t, lab, ns)
+
+	second := ""
+	retried := step("{later: true}", true, observer(func(e runner.Event) {
+		if e.State == runner.StateRetrying {
+			second = id()
+			makeLater(t, lab, ns)
+		}
+	}))
+	require.NoError(t, retried.err)
+	require.Equal(t, 4, retried.execution.Step("s").Revision)
+	require.Equal(t, second, id(), "the second attempt sends what the first one did")
+	requirePaired(t, lab, ns)
 }

@@ -48,20 +48,29 @@ func init() {
 type Action struct {
 	*Chart
 	session *kube.Session
+	options Options
 	// recorded says that an attempt has made a revision.
 	recorded atomic.Bool
 }
 
 var _ runner.Action = (*Action)(nil)
 
+// Options say what is done otherwise than the step says.
+type Options struct {
+	// ForceUpgrade renders and sends the chart also when it and its values are
+	// those of the newest revision. Once that is recorded, attempts that follow do
+	// as ever.
+	ForceUpgrade bool
+}
+
 // New makes the action that installs a chart, into the cluster's default
 // namespace if its step names none. Its values files are read in Run.
-func New(c *Chart, session *kube.Session) *Action {
+func New(c *Chart, session *kube.Session, o Options) *Action {
 	here := *c
 	if c.spec.Namespace == "" {
 		here.namespace = session.Cluster.Namespace()
 	}
-	return &Action{Chart: &here, session: session}
+	return &Action{Chart: &here, session: session, options: o}
 }
 
 // Run installs or upgrades the release, and waits as the step says.
@@ -175,11 +184,16 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, e
 
 // install installs or upgrades, or finds that there is nothing to do.
 func (o *operation) install() (*release.Release, error) {
-	o.resend = o.last != nil && o.last.Info.Status == release.StatusFailed && o.sameInputs()
+	same := o.last != nil && o.sameInputs()
+	if same && o.options.ForceUpgrade && !o.recorded.Load() {
+		same = false
+		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "the chart and its values did not change; they are rendered and sent by force"})
+	}
+	o.resend = same && o.last.Info.Status == release.StatusFailed
 	switch {
 	case o.last == nil, o.last.Info.Status == release.StatusUninstalled, len(o.replaces) > 0:
 		return o.first()
-	case o.last.Info.Status == release.StatusDeployed && o.sameInputs():
+	case same && o.last.Info.Status == release.StatusDeployed:
 		return o.again()
 	default:
 		return o.upgrade()

@@ -67,7 +67,7 @@ func undoIsBounded(t *testing.T, template, says string) {
 			Chart: dir, Namespace: ns, Wait: wait, OnFailure: plan.RollbackRelease, Values: values,
 		}}, ns)
 		require.NoError(t, err)
-		return New(c, session)
+		return New(c, session, Options{})
 	}
 	require.NoError(t, stepOf(plan.WaitNone, nil).Run(t.Context(), log{}))
 
