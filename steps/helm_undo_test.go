@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,28 +15,56 @@ import (
 	"github.com/kplan-dev/kplan/internal/labtest"
 )
 
-// Of two runs that install the same release the one that comes too late leaves
-// the other's alone.
+// What another run recorded is left alone: the revision that came first, of two
+// runs that install the same release, and one that went on from this attempt's.
 func TestHelmStepUninstallsNothingOfAnotherRun(t *testing.T) {
 	t.Parallel()
-	lab := labtest.ControlPlane(t)
-	ns := lab.Namespace(t)
-	config := helmOf(t, lab, ns)
-	var other sync.Once
-	behind := faulty(t, lab, func(req *http.Request) int {
-		if req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/"+ns+"/secrets") {
-			other.Do(func() {
-				_ = config.Releases.Create(&release.Release{Name: ns, Namespace: ns, Version: 1, Info: &release.Info{Status: release.StatusPendingInstall}})
+	for name, tc := range map[string]struct {
+		// at tells whether a request is where the other run comes in.
+		at     func(req *http.Request, failed bool) bool
+		other  int
+		values string
+		says   string
+		want   map[int]release.Status
+	}{
+		"it was first": {
+			func(req *http.Request, _ bool) bool { return req.Method == http.MethodPost },
+			1, "{}", "already exists", map[int]release.Status{1: release.StatusPendingInstall},
+		},
+		"it went on": {
+			func(_ *http.Request, failed bool) bool { return failed },
+			2, "{broken: true}", "300.0.0.1", map[int]release.Status{1: release.StatusFailed, 2: release.StatusPendingInstall},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lab := labtest.ControlPlane(t)
+			ns := lab.Namespace(t)
+			config := helmOf(t, lab, ns)
+			var failed atomic.Bool
+			var other sync.Once
+			behind := faulty(t, lab, func(req *http.Request) int {
+				if !strings.Contains(req.URL.Path, "/"+ns+"/secrets") {
+					return 0
+				}
+				if tc.at(req, failed.Load()) {
+					other.Do(func() {
+						_ = config.Releases.Create(&release.Release{Name: ns, Namespace: ns, Version: tc.other, Info: &release.Info{Status: release.StatusPendingInstall}})
+					})
+				}
+				if req.Method == http.MethodPut { // how the attempt ended is written
+					failed.Store(true)
+				}
+				return 0
 			})
-		}
-		return 0
-	})
 
-	out := runPlan(t, behind, ns, "\n- name: s\n  helm: {chart: "+chartOf(t, nil)+", release: NS, namespace: NS, on_failure: uninstall}\n")
+			out := runPlan(t, behind, ns, "\n- name: s\n  helm: {chart: "+chartOf(t, brokenService)+", release: NS, namespace: NS, on_failure: uninstall, values: "+tc.values+"}\n")
 
-	require.ErrorContains(t, out.err, "already exists")
-	require.NotContains(t, out.err.Error(), "uninstalling")
-	require.Equal(t, map[int]release.Status{1: release.StatusPendingInstall}, statuses(t, lab, ns))
+			require.ErrorContains(t, out.err, tc.says)
+			require.NotContains(t, out.err.Error(), "uninstalling")
+			require.Equal(t, tc.want, statuses(t, lab, ns))
+		})
+	}
 }
 
 // A history that "helm uninstall --keep-history" kept outlives an attempt that

@@ -24,6 +24,7 @@ import (
 	helmkube "helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -240,7 +241,8 @@ func (o *operation) again() (*release.Release, error) {
 	if !o.waits() {
 		return o.last, nil
 	}
-	return o.last, o.client.Wait(resources, forever)
+	// No hook is run that could make custom resources ready: all are waited for at once.
+	return o.last, o.client.ready(resources, targets(resources, func(kind schema.GroupVersionKind) bool { return isAwaited(kind) || isCustom(kind) }))
 }
 
 // sentAgain says which objects are gone, and that the release is sent for it.
