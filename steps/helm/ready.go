@@ -2,6 +2,7 @@ package helm
 
 import (
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -41,6 +42,10 @@ func isCustom(kind schema.GroupVersionKind) bool {
 	return !scheme.Scheme.IsGroupRegistered(kind.Group) && !isAwaited(kind)
 }
 
+// glance is how often Helm looks at objects, and how long enough must last
+// therefore: what comes and goes with a container that crashes Helm does not see.
+const glance = 2 * time.Second
+
 // isReady judges an object by its status. What Helm would not wait for any more is
 // ready.
 func isReady(_ kube.Target, u *unstructured.Unstructured) kube.Reading {
@@ -48,7 +53,7 @@ func isReady(_ kube.Target, u *unstructured.Unstructured) kube.Reading {
 	if r.State == kube.Reached || u == nil || u.GetDeletionTimestamp() != nil || !isEnough(u) {
 		return r
 	}
-	return kube.Reading{State: kube.Reached, Reason: r.Reason + ", which Helm does not wait for"}
+	return kube.Reading{State: kube.Reached, Reason: r.Reason + ", which Helm does not wait for", Lasting: glance}
 }
 
 // isEnough tells whether an object is ready for Helm (helm.sh/helm/v3

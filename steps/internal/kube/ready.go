@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -34,6 +35,9 @@ type Reading struct {
 	// that was there before the wait began is given some time: it may be the
 	// trace of an earlier run.
 	Recoverable bool
+	// Lasting is how long a reached state must last before it counts, for one that
+	// comes and goes with a pod that crashes.
+	Lasting time.Duration
 }
 
 func waiting(reason string) Reading { return Reading{State: Waiting, Reason: reason} }
