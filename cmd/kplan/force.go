@@ -40,14 +40,12 @@ func forcedSteps(p *plan.Plan, names []string) (map[string]bool, error) {
 	return found, nil
 }
 
-// forced is a check of arguments that knows what it means when the flag's step
-// stands behind a blank, where a flag whose value may be left out has none.
-func forced(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		err := check(cmd, args)
-		if err != nil && len(args) > 1 && cmd.Flags().Changed(forceUpgrade) {
-			return &usageError{err: err, hint: "the step of --" + forceUpgrade + " stands behind an equals sign: --" + forceUpgrade + "=STEP"}
-		}
-		return err
+// oneForcedPlan is onePlan that knows what it means when the flag's step stands
+// behind a blank: a flag whose value may be left out does not look for it there.
+func oneForcedPlan(cmd *cobra.Command, args []string) error {
+	err := onePlan(cmd, args)
+	if len(args) > 1 && cmd.Flags().Changed(forceUpgrade) {
+		return &usageError{err: err, hint: "the step of --" + forceUpgrade + " stands behind an equals sign: --" + forceUpgrade + "=STEP"}
 	}
+	return err
 }

@@ -68,7 +68,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --progress json --record events.jsonl
   kplan run plan.yaml --report html=run.html --report junit=run.xml
   kplan run plan.yaml --progress quiet -o json | jq .state`,
-		Args:              forced(onePlan),
+		Args:              oneForcedPlan,
 		ValidArgsFunction: planFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}

@@ -185,16 +185,16 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, e
 
 // install installs or upgrades, or finds that there is nothing to do.
 func (o *operation) install() (*release.Release, error) {
-	same := o.last != nil && o.sameInputs()
-	if same && o.options.ForceUpgrade && !o.recorded.Load() {
-		same = false
+	unchanged := o.last != nil && o.sameInputs()
+	if unchanged && o.options.ForceUpgrade && !o.recorded.Load() {
+		unchanged = false
 		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "the chart and its values did not change; they are rendered and sent by force"})
 	}
-	o.resend = same && o.last.Info.Status == release.StatusFailed
+	o.resend = unchanged && o.last.Info.Status == release.StatusFailed
 	switch {
 	case o.last == nil, o.last.Info.Status == release.StatusUninstalled, len(o.replaces) > 0:
 		return o.first()
-	case same && o.last.Info.Status == release.StatusDeployed:
+	case unchanged && o.last.Info.Status == release.StatusDeployed:
 		return o.again()
 	default:
 		return o.upgrade()

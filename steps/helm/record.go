@@ -76,12 +76,11 @@ func (o *operation) complete(r *release.Release) ([]*release.Hook, error) {
 
 // unrendered takes the templates out of a chart that is sent again: what they
 // would render to, or fail with, does not matter.
-func unrendered(ch *chart.Chart) *chart.Chart {
+func unrendered(ch *chart.Chart) {
 	ch.Templates = nil
 	for _, sub := range ch.Dependencies() {
 		unrendered(sub)
 	}
-	return ch
 }
 
 // rendered stands for what a chart renders to: the manifest of a revision. It
