@@ -156,6 +156,12 @@ func install(t *testing.T, lab *labtest.Lab, ns, values string, fields ...string
 // namespace and the folder of the lab's charts.
 func runPlan(t *testing.T, lab *labtest.Lab, ns, list string, watch ...runner.Observer) *run {
 	t.Helper()
+	return runSteps(t, lab, ns, list, nil, watch...)
+}
+
+// runSteps is runPlan with helm steps that are forced.
+func runSteps(t *testing.T, lab *labtest.Lab, ns, list string, force map[string]bool, watch ...runner.Observer) *run {
+	t.Helper()
 	cleanUp(t, lab, ns)
 	text := "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\nsteps:" + list
 	text = strings.NewReplacer("CHARTS", labtest.Charts(), "NS", ns).Replace(text)
@@ -164,7 +170,7 @@ func runPlan(t *testing.T, lab *labtest.Lab, ns, list string, watch ...runner.Ob
 	p, err := plan.Load(file, plan.Inputs{})
 	require.NoError(t, err)
 
-	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
+	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), ForceUpgrade: force, UserAgent: "kplan-test"})
 	require.NoError(t, err)
 	defer s.Close()
 	out := &run{}

@@ -34,6 +34,9 @@ type Config struct {
 	// cluster of steps that name none. Other clusters of the plan that have a
 	// context share the kubeconfig and whom to impersonate, and nothing else.
 	Flags *genericclioptions.ConfigFlags
+	// ForceUpgrade has the names of helm steps that are upgraded also when nothing
+	// changed.
+	ForceUpgrade map[string]bool
 	// UserAgent names the program in the API server's audit log.
 	UserAgent string
 }
@@ -42,6 +45,7 @@ type Config struct {
 type Steps struct {
 	plan    *plan.Plan
 	links   map[string]*link
+	force   map[string]bool
 	answers answers
 
 	mu sync.Mutex
@@ -69,7 +73,7 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 			return nil, err
 		}
 	}
-	return &Steps{plan: c.Plan, links: all, charts: map[string]specified{}}, nil
+	return &Steps{plan: c.Plan, links: all, force: c.ForceUpgrade, charts: map[string]specified{}}, nil
 }
 
 // Cluster says for people which clusters the steps work on: for each its name in
@@ -118,7 +122,7 @@ func (s *Steps) kind(step plan.Step, session *kube.Session, view *survey.Survey)
 		if err != nil {
 			return nil, err
 		}
-		return helm.New(chart, session), nil
+		return helm.New(chart, session, helm.Options{ForceUpgrade: s.force[step.Name]}), nil
 	case plan.KindApply:
 		return apply.New(s.plan.In(step), *step.Apply, session)
 	case plan.KindWait:

@@ -137,18 +137,6 @@ func TestAnUpgradeInVainLeavesWhatWasDeployed(t *testing.T) {
 	require.Equal(t, map[int]release.Status{1: release.StatusDeployed, 2: release.StatusFailed}, statuses(t, lab, ns))
 }
 
-// statuses are those of the revisions of a release that is named after its namespace.
-func statuses(t *testing.T, lab *labtest.Lab, ns string) map[int]release.Status {
-	t.Helper()
-	all, err := helmOf(t, lab, ns).Releases.History(ns)
-	require.NoError(t, err)
-	found := map[int]release.Status{}
-	for _, r := range all {
-		found[r.Version] = r.Info.Status
-	}
-	return found
-}
-
 // upgradedOnce checks that a run made one new revision, of what the chart says.
 func upgradedOnce(t *testing.T, lab *labtest.Lab, ns string, run *run) {
 	t.Helper()

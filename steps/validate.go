@@ -148,7 +148,7 @@ func (v *validation) step(ctx context.Context, s plan.Step, session *kube.Sessio
 				Unstructured: u, Fields: []any{"helm", "chart"}, Manager: "helm", Force: true, Validation: metav1.FieldValidationWarn,
 			})
 		}
-		v.release(ctx, s, helm.New(chart, session))
+		v.release(ctx, s, helm.New(chart, session, helm.Options{}))
 	case s.Apply != nil:
 		spec := *s.Apply
 		spec.Namespace = cmp.Or(spec.Namespace, namespace)

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/startup"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/rescue"
+	"github.com/kplan-dev/kplan/runner"
 )
 
 func main() {
@@ -32,7 +34,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetArgs(args[1:])
 	cmd, err := root.ExecuteC()
 	if err != nil && !a.started {
-		err = &usageError{err: err, hint: "see '" + cmd.CommandPath() + " --help'"}
+		err = &usageError{err: err, hint: cmp.Or(runner.HintOf(err), "see '"+cmd.CommandPath()+" --help'")}
 	}
 	return a.exit(err)
 }

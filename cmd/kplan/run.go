@@ -29,8 +29,10 @@ type runOptions struct {
 	record   string
 	output   format
 	planFile string
-	wanted   *[]string    // values of --report
-	reports  []reportFile // what they say
+	wanted   *[]string       // values of --report
+	force    *[]string       // values of --force-upgrade
+	upgrade  map[string]bool // the steps that they mean
+	reports  []reportFile    // what they say
 	stay     bool
 
 	interrupt func() // does what ^C does
@@ -51,23 +53,28 @@ The first ^C or SIGTERM starts nothing new and lets requests in flight end; the 
 need them may run. The name of a for_each or an include means all of its steps. Finally steps run whatever is picked, unless --skip-tags leaves
 them out, or --only does not name them.
 
+A helm step leaves a release alone whose chart and values did not change. --force-upgrade renders and sends the charts of all helm steps anew,
+--force-upgrade=STEP that of one: for charts that look at the cluster when they are rendered.
+
 Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting for a webhook or a condition,
 129, 130 and 143 stopped by SIGHUP, SIGINT and SIGTERM.`,
 		Example: `  kplan run plan.yaml
   kplan run plan.yaml --context staging --var-file staging.yaml --set eso_version=0.11.0
   kplan run plan.yaml --tags operators --skip-tags slow
   kplan run plan.yaml --from eso-webhook
+  kplan run plan.yaml --force-upgrade=eso
   kplan run plan.yaml --stay
   kplan run plan.yaml --progress plain
   kplan run plan.yaml --progress json --record events.jsonl
   kplan run plan.yaml --report html=run.html --report junit=run.xml
   kplan run plan.yaml --progress quiet -o json | jq .state`,
-		Args:              onePlan,
+		Args:              oneForcedPlan,
 		ValidArgsFunction: planFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	o.inputs = addInputs(cmd)
 	o.picked = addSelection(cmd, o.inputs)
+	o.force = addForce(cmd, o.inputs)
 	flags := cmd.Flags()
 	flags.IntVar(&o.parallel, "parallel", runner.DefaultParallel, "how many steps run at once")
 	flags.DurationVar(&o.timeout, "timeout", 0, "stop the whole run after this time, as by SIGTERM (default: never)")
@@ -133,6 +140,9 @@ func (o *runOptions) run(ctx context.Context, path string) error {
 	if err := selectSteps(p, *o.picked); err != nil {
 		return err
 	}
+	if o.upgrade, err = forcedSteps(p, *o.force); err != nil {
+		return err
+	}
 	return o.runPlan(ctx, p)
 }
 
@@ -146,7 +156,7 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	ctx, abort, interrupt, release := stoppable(ctx)
 	o.interrupt = interrupt
 	defer release()
-	kinds, err := steps.New(ctx, steps.Config{Flags: o.flags, Plan: p, UserAgent: userAgent()})
+	kinds, err := steps.New(ctx, steps.Config{Flags: o.flags, Plan: p, ForceUpgrade: o.upgrade, UserAgent: userAgent()})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause

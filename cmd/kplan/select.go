@@ -70,7 +70,8 @@ func lastOf(one cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// sketch reads the names and tags of a plan's own steps, as far as that goes.
+// sketch reads the names and tags of a plan's own steps, and which are helm steps,
+// as far as that goes.
 func sketch(file string) *plan.Plan {
 	var p plan.Plan
 	f, err := os.Open(file)
@@ -82,13 +83,18 @@ func sketch(file string) *plan.Plan {
 	type step struct {
 		Name string   `json:"name"`
 		Tags []string `json:"tags"`
+		Helm any      `json:"helm"`
 	}
 	var tree struct{ Steps, Finally []step }
 	if err != nil || yaml.Unmarshal(src, &tree) != nil {
 		return &p
 	}
 	for _, s := range slices.Concat(tree.Steps, tree.Finally) {
-		p.Steps = append(p.Steps, plan.Step{Name: s.Name, Tags: s.Tags})
+		one := plan.Step{Name: s.Name, Tags: s.Tags}
+		if s.Helm != nil {
+			one.Helm = &plan.Helm{}
+		}
+		p.Steps = append(p.Steps, one)
 	}
 	return &p
 }

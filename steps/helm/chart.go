@@ -166,22 +166,32 @@ func canonical(values map[string]any) (map[string]any, error) {
 }
 
 // digest names the content of a chart and its subcharts, as a label's value.
-func digest(ch *chart.Chart) string {
+// The order of files and subcharts is not part of it: the loader takes subcharts
+// from a map.
+func digest(ch *chart.Chart) string { return contentOf(ch)[:40] }
+
+func contentOf(ch *chart.Chart) string {
+	files := slices.Clone(ch.Raw)
+	slices.SortFunc(files, func(a, b *chart.File) int { return strings.Compare(a.Name, b.Name) })
 	h := sha256.New()
-	var add func(prefix string, c *chart.Chart)
-	add = func(prefix string, c *chart.Chart) {
-		files := slices.Clone(c.Raw)
-		slices.SortFunc(files, func(a, b *chart.File) int { return strings.Compare(a.Name, b.Name) })
-		for _, f := range files {
-			fmt.Fprintf(h, "%s%s %d\n", prefix, f.Name, len(f.Data))
-			h.Write(f.Data)
+	for _, f := range files {
+		if strings.HasPrefix(f.Name, "charts/") {
+			continue // read as subcharts: an archive has times in it, which say nothing
 		}
-		for _, sub := range c.Dependencies() {
-			add(prefix+sub.Name()+"/", sub)
-		}
+		fmt.Fprintf(h, "%s %d\n", f.Name, len(f.Data))
+		h.Write(f.Data)
 	}
-	add("", ch)
-	return hex.EncodeToString(h.Sum(nil))[:40]
+	var subs []string
+	for _, sub := range ch.Dependencies() {
+		subs = append(subs, contentOf(sub))
+	}
+	slices.Sort(subs)
+	for _, sub := range subs {
+		fmt.Fprintf(h, "charts/%s\n", sub)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 func manifestOf(r *release.Release) io.Reader { return strings.NewReader(r.Manifest) }
+
+func hookManifest(h *release.Hook) io.Reader { return strings.NewReader(h.Manifest) }

@@ -18,11 +18,11 @@ func (a *Action) Clash(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	config, _, err := a.connect(ctx, silent{})
+	conn, err := a.connect(ctx, silent{})
 	if err != nil {
 		return "", err
 	}
-	all, err := config.Releases.History(a.release)
+	all, err := conn.Releases.History(a.release)
 	if len(all) == 0 {
 		if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 			return "", kube.Explain(fmt.Errorf("reading release %s/%s: %w", a.namespace, a.release, cause(ctx, err)),

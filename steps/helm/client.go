@@ -12,7 +12,6 @@ import (
 	"time"
 
 	helmkube "helm.sh/helm/v3/pkg/kube"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,6 +33,11 @@ type client struct {
 	reporter runner.Reporter
 	// ignoreHooks says that hooks are created and not waited for.
 	ignoreHooks bool
+	// before gives the objects of failed installs that this one goes on with; it
+	// is nil for all else.
+	before func() (helmkube.ResourceList, error)
+	// waited are the objects that Helm waited for last: in the end, the release's.
+	waited helmkube.ResourceList
 
 	// waits says that objects are waited for.
 	waits bool
@@ -76,14 +80,23 @@ func (c *client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	return resources, err
 }
 
-// Wait waits until all objects but Jobs are ready; the timeout is the step's own.
+// Wait waits until the objects are ready that Helm's own wait looks at, but for
+// Jobs; the timeout is the step's own.
 func (c *client) Wait(resources helmkube.ResourceList, _ time.Duration) error {
-	return c.ready(resources, targets(resources, func(kind string) bool { return kind != "Job" }))
+	c.waited = resources
+	return c.ready(resources, targets(resources, isAwaited))
 }
 
-// WaitWithJobs waits until all objects are ready and all Jobs complete.
+// WaitWithJobs waits for all of these and for Jobs.
 func (c *client) WaitWithJobs(resources helmkube.ResourceList, _ time.Duration) error {
-	return c.ready(resources, targets(resources, nil))
+	c.waited = resources
+	return c.ready(resources, targets(resources, func(kind schema.GroupVersionKind) bool { return isAwaited(kind) || kind.GroupKind() == job }))
+}
+
+// settled waits for the custom resources among the objects that Helm waited for.
+// Helm is done by then, and so are its hooks, which may be what makes them ready.
+func (c *client) settled() error {
+	return c.until(targets(c.waited, isCustom), kube.Wait{Judge: isReady})
 }
 
 // ready waits for objects, and for the API server to serve the kinds among
@@ -119,7 +132,7 @@ func (c *client) WatchUntilReady(resources helmkube.ResourceList, _ time.Duratio
 	if c.ignoreHooks {
 		return nil
 	}
-	ts := targets(resources, func(kind string) bool { return kind == "Job" || kind == "Pod" })
+	ts := targets(resources, func(kind schema.GroupVersionKind) bool { return runsToItsEnd(kind.GroupKind()) })
 	for _, t := range ts {
 		c.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: t.Object(), Message: "hook " + t.Object()})
 	}
@@ -178,20 +191,17 @@ func (c *client) note(err error) error {
 }
 
 // targets are the objects of the kinds that keep says yes to; all without.
-func targets(resources helmkube.ResourceList, keep func(kind string) bool) []kube.Target {
+func targets(resources helmkube.ResourceList, keep func(schema.GroupVersionKind) bool) []kube.Target {
 	var ts []kube.Target
 	_ = resources.Visit(func(i *resource.Info, err error) error {
 		kind := i.Mapping.GroupVersionKind
-		if err == nil && (keep == nil || keep(kind.Kind)) {
+		if err == nil && (keep == nil || keep(kind)) {
 			ts = append(ts, kube.Target{Kind: kind, Namespace: i.Namespace, Name: i.Name})
 		}
 		return nil
 	})
 	return ts
 }
-
-// isReady judges an object by its status.
-func isReady(_ kube.Target, u *unstructured.Unstructured) kube.Reading { return kube.Ready(u) }
 
 // absent judges an object that is to be gone.
 func absent(_ kube.Target, u *unstructured.Unstructured) kube.Reading {
@@ -206,7 +216,7 @@ func absent(_ kube.Target, u *unstructured.Unstructured) kube.Reading {
 
 // ended judges the Job or Pod of a hook.
 func ended(t kube.Target, u *unstructured.Unstructured) kube.Reading {
-	if u == nil || t.Kind.GroupKind() == batchv1.SchemeGroupVersion.WithKind("Job").GroupKind() {
+	if u == nil || t.Kind.GroupKind() == job {
 		return kube.Ready(u)
 	}
 	switch phase := podPhase(u); phase {

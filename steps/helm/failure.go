@@ -25,7 +25,7 @@ func (e *releaseError) Error() string   { return e.text }
 func (e *releaseError) Unwrap() []error { return e.causes }
 
 // failed makes the step's error, and does with the release what the step says.
-func (o *operation) failed(rel *release.Release, err error) error {
+func (o *operation) failed(err error) error {
 	if stop := context.Cause(o.ctx); stop != nil && !isTimeout(stop) {
 		// What Helm makes of its ended requests helps nobody.
 		return fmt.Errorf("release %s/%s is recorded as it is and may be run again: %w", o.namespace, o.release, stop)
@@ -38,10 +38,10 @@ func (o *operation) failed(rel *release.Release, err error) error {
 		wrapped.causes = append(wrapped.causes, context.Cause(o.ctx))
 	}
 	out := explain(wrapped, o.namespace)
-	if o.unchanged || rel == nil {
+	if o.records.made == nil {
 		return out
 	}
-	return o.undone(rel, out)
+	return o.undone(out)
 }
 
 func isTimeout(err error) bool {

@@ -11,20 +11,20 @@
 package helm
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	helmkube "helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/postrender"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -51,18 +51,29 @@ func init() {
 type Action struct {
 	*Chart
 	session *kube.Session
+	options Options
+	// recorded says that an attempt has made a revision.
+	recorded atomic.Bool
 }
 
 var _ runner.Action = (*Action)(nil)
 
+// Options say what is done otherwise than the step says.
+type Options struct {
+	// ForceUpgrade renders and sends the chart also when it and its values are
+	// those of the newest revision. Once that is recorded, attempts that follow do
+	// as ever.
+	ForceUpgrade bool
+}
+
 // New makes the action that installs a chart, into the cluster's default
 // namespace if its step names none. Its values files are read in Run.
-func New(c *Chart, session *kube.Session) *Action {
+func New(c *Chart, session *kube.Session, o Options) *Action {
 	here := *c
 	if c.spec.Namespace == "" {
 		here.namespace = session.Cluster.Namespace()
 	}
-	return &Action{&here, session}
+	return &Action{Chart: &here, session: session, options: o}
 }
 
 // Run installs or upgrades the release, and waits as the step says.
@@ -85,11 +96,17 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 	if err == nil {
 		err = run.records.failure
 	}
+	if err == nil {
+		err = run.client.settled()
+	}
+	if run.records.made != nil {
+		a.recorded.Store(true)
+	}
 	if err != nil {
-		return run.failed(rel, err)
+		return run.failed(err)
 	}
 	r.Report(runner.Report{
-		Type: runner.TypeResult, Revision: rel.Version, Unchanged: run.unchanged,
+		Type: runner.TypeResult, Revision: rel.Version, Unchanged: !a.recorded.Load(),
 		Message: fmt.Sprintf("release %s/%s, chart %s %s", rel.Namespace, rel.Name, ch.Metadata.Name, ch.Metadata.Version),
 	})
 	return nil
@@ -98,64 +115,76 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 // operation is one attempt at a release.
 type operation struct {
 	*Action
+	*connection
 	ctx      context.Context
 	reporter runner.Reporter
-	config   *action.Configuration
-	client   *client
-	records  *records
 	chart    *chart.Chart
 	values   map[string]any
 	inputs   string
 	// last is the newest revision before this attempt; nil when there is none.
 	last *release.Release
-	// unchanged says that there was nothing to send.
-	unchanged bool
+	// replaces are the failed installs that this one goes on with, newest first.
+	replaces []*release.Release
+	// installs says that the attempt is an install, and no upgrade.
+	installs bool
+	// deployed is the newest deployed revision before this attempt; nil without.
+	deployed *release.Release
 	// resend says that the newest revision is sent again as it was rendered.
 	resend bool
 }
 
 // prepare connects Helm to the session, and finds what is there.
 func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *chart.Chart, values map[string]any) (*operation, error) {
-	config, client, err := a.connect(ctx, r)
+	conn, err := a.connect(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	o := &operation{
-		Action: a, ctx: ctx, reporter: r, config: config, client: client, records: config.Releases.Driver.(*records),
+		Action: a, connection: conn, ctx: ctx, reporter: r,
 		chart: ch, values: values, inputs: digest(ch),
 	}
-	all, err := config.Releases.History(a.release)
+	conn.records.complete = o.complete
+	all, err := conn.Releases.History(a.release)
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, kube.Explain(fmt.Errorf("reading release %s/%s: %w", a.namespace, a.release, cause(ctx, err)), kube.Op{
 			Verb: "list", Namespace: a.namespace,
 		})
 	}
-	for _, r := range all {
-		if o.last == nil || r.Version > o.last.Version {
-			o.last = r
-		}
-	}
+	o.last = latest(all)
+	o.deployed, _ = deployedOf(all)
+	o.replaces = failedInstalls(all)
 	if o.last != nil && busy(o.last.Info.Status) {
 		return nil, pendingError(o.last, all)
 	}
 	return o, nil
 }
 
-// connect makes Helm's configuration over the session, with a client of ours.
-func (a *Action) connect(ctx context.Context, r runner.Reporter) (*action.Configuration, *client, error) {
+// latest is the newest revision of a history; nil when that is empty.
+func latest(all []*release.Release) *release.Release {
+	var last *release.Release
+	for _, r := range all {
+		if last == nil || r.Version > last.Version {
+			last = r
+		}
+	}
+	return last
+}
+
+// connect makes Helm's configuration over the session.
+func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, error) {
 	config := new(action.Configuration)
 	quiet := func(string, ...any) {} // Helm's log is for its developers; errors say what people need
 	if err := config.Init(a.session.Getter(a.namespace), a.namespace, "secret", quiet); err != nil {
-		return nil, nil, fmt.Errorf("setting Helm up: %w", err)
+		return nil, fmt.Errorf("setting Helm up: %w", err)
 	}
 	config.Releases.MaxHistory = history
 	base, ok := config.KubeClient.(*helmkube.Client)
 	if !ok {
-		return nil, nil, fmt.Errorf("unexpected Helm client %T", config.KubeClient)
+		return nil, fmt.Errorf("unexpected Helm client %T", config.KubeClient)
 	}
 	rest, err := rest.HTTPClientFor(a.session.Config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("setting Helm up: %w", err)
+		return nil, fmt.Errorf("setting Helm up: %w", err)
 	}
 	c := &client{
 		Client: base, ctx: ctx, session: a.session, reporter: r, ignoreHooks: a.spec.Wait == plan.WaitNone, waits: a.waits(),
@@ -163,28 +192,35 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*action.Config
 	}
 	c.matcher.Cluster.Labels = c.labelsOf
 	config.KubeClient = c
-	config.Releases.Driver = &records{Driver: config.Releases.Driver, client: c}
-	return config, c, nil
+	records := &recorder{Driver: config.Releases.Driver, client: c}
+	config.Releases.Driver = records
+	return &connection{config, c, records}, nil
 }
 
 // install installs or upgrades, or finds that there is nothing to do.
 func (o *operation) install() (*release.Release, error) {
+	unchanged := o.last != nil && o.sameInputs()
+	if unchanged && o.options.ForceUpgrade && !o.recorded.Load() {
+		unchanged = false
+		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "the chart and its values did not change; they are rendered and sent by force"})
+	}
+	o.resend = unchanged && o.last.Info.Status == release.StatusFailed
 	switch {
-	case o.last == nil, o.last.Info.Status == release.StatusUninstalled:
+	case o.last == nil, o.last.Info.Status == release.StatusUninstalled, len(o.replaces) > 0:
 		return o.first()
-	case o.last.Info.Status == release.StatusDeployed && o.same():
+	case unchanged && o.last.Info.Status == release.StatusDeployed:
 		return o.again()
 	default:
 		return o.upgrade()
 	}
 }
 
-// same tells whether the newest revision was made from the same chart and
+// sameInputs tells whether the newest revision was made from the same chart and
 // values. When it is deployed it is not sent again: that would make a new
 // revision for nothing, and charts which make a certificate on each render
 // would break their running webhook with it. When it failed, it is sent again
 // as it was rendered then, for the same reason.
-func (o *operation) same() bool {
+func (o *operation) sameInputs() bool {
 	return o.last.Labels[inputsLabel] == o.inputs &&
 		o.last.Chart != nil && o.last.Chart.Metadata != nil &&
 		o.last.Chart.Metadata.Version == o.chart.Metadata.Version &&
@@ -203,8 +239,7 @@ func sameValues(a, b map[string]any) bool {
 // again waits for what is there. When objects of the release are gone it sends
 // all of them again, as they were rendered.
 func (o *operation) again() (*release.Release, error) {
-	o.unchanged = true
-	resources, err := o.config.KubeClient.Build(manifestOf(o.last), false)
+	resources, err := o.client.Build(manifestOf(o.last), false)
 	if err != nil {
 		return o.last, fmt.Errorf("reading the release's objects: %w", err)
 	}
@@ -213,14 +248,15 @@ func (o *operation) again() (*release.Release, error) {
 		return o.last, err
 	}
 	if len(gone) > 0 {
-		o.unchanged, o.resend = false, true
+		o.resend = true
 		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: sentAgain(gone)})
 		return o.upgrade()
 	}
 	if !o.waits() {
 		return o.last, nil
 	}
-	return o.last, o.client.Wait(resources, forever)
+	// No hook is run that could make custom resources ready: all are waited for at once.
+	return o.last, o.client.ready(resources, targets(resources, func(kind schema.GroupVersionKind) bool { return isAwaited(kind) || isCustom(kind) }))
 }
 
 // sentAgain says which objects are gone, and that the release is sent for it.
@@ -234,19 +270,32 @@ func sentAgain(gone []string) string {
 }
 
 func (o *operation) first() (*release.Release, error) {
-	i := action.NewInstall(o.config)
+	o.installs = true
+	i := action.NewInstall(o.Configuration)
 	i.ReleaseName, i.Namespace = o.release, o.namespace
 	i.CreateNamespace = o.spec.CreateNamespace
 	i.SkipCRDs = o.spec.SkipCRDs
 	i.Wait, i.DisableHooks = o.waits(), false
 	i.Timeout = forever
 	i.Labels = map[string]string{inputsLabel: o.inputs}
-	i.Replace = o.last != nil // an uninstalled release whose history was kept
-	return i.Run(o.chart, o.values)
+	i.Replace = o.last != nil // one that failed, or was uninstalled and its history kept
+	if o.resend {
+		i.PostRenderer = rendered(o.last.Manifest)
+		unrendered(o.chart)
+	}
+	if len(o.replaces) == 0 {
+		return i.Run(o.chart, o.values)
+	}
+	o.client.before = o.before
+	r, err := i.Run(o.chart, o.values)
+	if err == nil && o.records.failure == nil {
+		o.prune(r)
+	}
+	return r, err
 }
 
 func (o *operation) upgrade() (*release.Release, error) {
-	u := action.NewUpgrade(o.config)
+	u := action.NewUpgrade(o.Configuration)
 	u.Namespace = o.namespace
 	u.SkipCRDs = o.spec.SkipCRDs
 	u.Wait = o.waits()
@@ -254,22 +303,12 @@ func (o *operation) upgrade() (*release.Release, error) {
 	u.MaxHistory = history
 	u.ResetValues = true // the plan says all of the values
 	u.Labels = map[string]string{inputsLabel: o.inputs}
-	if o.resend || o.last.Info.Status == release.StatusFailed && o.same() {
+	if o.resend {
 		u.PostRenderer = rendered(o.last.Manifest)
+		unrendered(o.chart)
 	}
 	return u.Run(o.release, o.chart, o.values)
 }
 
 // waits tells whether the objects are waited for.
 func (a *Action) waits() bool { return a.spec.Wait == "" || a.spec.Wait == plan.WaitReady }
-
-// rendered stands for what a chart renders to: the manifest of a revision. It
-// runs no program, unlike Helm's other post-renderers.
-type rendered string
-
-var _ postrender.PostRenderer = rendered("")
-
-// Run implements postrender.PostRenderer.
-func (m rendered) Run(*bytes.Buffer) (*bytes.Buffer, error) {
-	return bytes.NewBufferString(string(m)), nil
-}

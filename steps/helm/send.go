@@ -45,6 +45,14 @@ func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, erro
 func (c *client) Update(original, target helmkube.ResourceList, force bool) (*helmkube.Result, error) {
 	c.progress("updating %s", count(len(target)))
 	secrets := append(secretsOf(original), secretsOf(target)...)
+	original, merge, err := c.base(original, target)
+	if err != nil {
+		return &helmkube.Result{}, c.note(err)
+	}
+	update := c.Client.Update
+	if merge {
+		update = c.UpdateThreeWayMerge
+	}
 	var (
 		mu  sync.Mutex
 		res = &helmkube.Result{}
@@ -54,7 +62,7 @@ func (c *client) Update(original, target helmkube.ResourceList, force bool) (*he
 		if o := original.Get(own); o != nil {
 			before = helmkube.ResourceList{o}
 		}
-		r, err := c.Client.Update(before, helmkube.ResourceList{own}, force)
+		r, err := update(before, helmkube.ResourceList{own}, force)
 		mu.Lock()
 		defer mu.Unlock()
 		res.Created, res.Updated = append(res.Created, r.Created...), append(res.Updated, r.Updated...)
@@ -71,7 +79,7 @@ func (c *client) Update(original, target helmkube.ResourceList, force bool) (*he
 		}
 		deleted = r.Deleted
 	}
-	err := c.note(withoutSecrets(c.gather(target), secrets))
+	err = c.note(withoutSecrets(c.gather(target), secrets))
 	mu.Lock()
 	defer mu.Unlock() // those that are left behind go on
 	return &helmkube.Result{Created: slices.Clone(res.Created), Updated: slices.Clone(res.Updated), Deleted: deleted}, err
@@ -133,7 +141,8 @@ func (c *client) gather(resources helmkube.ResourceList) error {
 	})
 }
 
-// gathered waits for all that was left behind, and then as the step says.
+// gathered waits for all that was left behind, and then for what Helm's own wait
+// left out for it.
 func (c *client) gathered() error {
 	late := c.order.Pending()
 	if len(late) == 0 {
@@ -144,7 +153,9 @@ func (c *client) gathered() error {
 	}
 	var ts []kube.Target
 	for _, it := range late {
-		ts = append(ts, kube.Target{Kind: it.Kind, Namespace: it.Namespace, Name: it.Name})
+		if isAwaited(it.Kind) {
+			ts = append(ts, kube.Target{Kind: it.Kind, Namespace: it.Namespace, Name: it.Name})
+		}
 	}
 	return c.until(ts, kube.Wait{Judge: isReady})
 }

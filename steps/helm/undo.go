@@ -27,8 +27,8 @@ const (
 )
 
 // undone adds to the error of a failed attempt what became of the release.
-func (o *operation) undone(rel *release.Release, err error) error {
-	what, failure := o.undo(rel)
+func (o *operation) undone(err error) error {
+	what, failure := o.undo()
 	switch {
 	case failure != nil:
 		return fmt.Errorf("%w; %s failed: %w", err, what, kube.Explain(failure, kube.Op{Namespace: o.namespace}))
@@ -42,7 +42,7 @@ func (o *operation) undone(rel *release.Release, err error) error {
 // undo rolls back or uninstalls what this attempt made of the release, when the
 // step asks for it, and says what it did. It has time of its own, since the
 // step's may be over.
-func (o *operation) undo(rel *release.Release) (what string, err error) {
+func (o *operation) undo() (what string, err error) {
 	if o.spec.OnFailure != plan.RollbackRelease && o.spec.OnFailure != plan.UninstallRelease {
 		return "", nil
 	}
@@ -61,52 +61,61 @@ func (o *operation) undo(rel *release.Release) (what string, err error) {
 	if err != nil {
 		return "undoing it", err
 	}
-	a := *o.Action
-	a.session = session
-	config, client, err := a.connect(work, o.reporter)
+	conn, err := (&Action{Chart: o.Chart, session: session}).connect(work, o.reporter)
 	if err != nil {
 		return "undoing it", err
 	}
-	defer client.order.Close()
-	deployed, err := newest(config, o.release, rel)
+	defer conn.client.order.Close()
+	all, err := conn.Releases.History(o.release)
 	switch {
 	case errors.Is(err, driver.ErrReleaseNotFound):
-		return "", nil // the attempt recorded nothing
-	case errors.Is(err, driver.ErrNoDeployedReleases):
-		if o.spec.OnFailure == plan.UninstallRelease {
-			return o.uninstall(config)
-		}
 		return "", nil
 	case err != nil:
 		// Not knowing what was deployed is no leave to remove it.
 		return "undoing it", fmt.Errorf("reading the release's history: %w", cause(work, err))
-	case o.spec.OnFailure == plan.RollbackRelease:
-		return o.rollback(config, deployed.Version)
+	case !same(latest(all), o.records.made):
+		return "", nil // it was never written, or somebody else has gone on from it
+	case o.spec.OnFailure == plan.UninstallRelease && o.installs:
+		return o.uninstall(conn, len(all) > 1)
+	}
+	if to := o.rollbackTo(all); o.spec.OnFailure == plan.RollbackRelease && to != nil {
+		return o.rollback(conn, to.Version)
 	}
 	return "", nil
+}
+
+// same tells whether two are the same revision. Numbers alone do not tell: another
+// run may have given the same one to its own.
+func same(a, b *release.Release) bool {
+	return a != nil && b != nil && a.Version == b.Version &&
+		a.Info.FirstDeployed.Equal(b.Info.FirstDeployed) && a.Info.LastDeployed.Equal(b.Info.LastDeployed)
+}
+
+// rollbackTo is the revision of a history that was deployed before this attempt;
+// nil when there is none, also if the attempt was an install.
+//
+// Helm's own Storage.Deployed takes every error that says "not found" for the
+// lack of a deployed revision.
+func (o *operation) rollbackTo(all []*release.Release) *release.Release {
+	if o.installs {
+		return nil
+	}
+	deployed, err := deployedOf(all)
+	if err == nil && same(deployed, o.records.made) {
+		// Helm was done, and the step's own waits failed: Helm has superseded it.
+		i := slices.IndexFunc(all, func(r *release.Release) bool { return same(r, o.deployed) })
+		if i < 0 {
+			return nil
+		}
+		return all[i]
+	}
+	return deployed
 }
 
 // until is a context for the cleanup, which the end of the attempt does not end.
 func (o *operation) until(end time.Time) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(context.WithoutCancel(o.ctx), end,
 		&runner.TimeoutError{After: time.Until(end).Round(time.Second), For: "the release to be undone"})
-}
-
-// newest is the newest deployed revision of a release. The error is
-// driver.ErrNoDeployedReleases when there is none, and
-// driver.ErrReleaseNotFound when the revision of the attempt was never written.
-//
-// Helm's own Storage.Deployed takes every error that says "not found" for the
-// lack of a deployed revision, and would let a release be removed for it.
-func newest(config *action.Configuration, name string, attempt *release.Release) (*release.Release, error) {
-	all, err := config.Releases.History(name)
-	if err != nil {
-		return nil, err
-	}
-	if !slices.ContainsFunc(all, func(r *release.Release) bool { return r.Version == attempt.Version }) {
-		return nil, driver.ErrReleaseNotFound
-	}
-	return deployedOf(all)
 }
 
 func deployedOf(all []*release.Release) (*release.Release, error) {
@@ -122,19 +131,41 @@ func deployedOf(all []*release.Release) (*release.Release, error) {
 	return deployed, nil
 }
 
-func (o *operation) rollback(config *action.Configuration, revision int) (string, error) {
+func (o *operation) rollback(c *connection, revision int) (string, error) {
 	what := fmt.Sprintf("rolling back to revision %d", revision)
 	o.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: what})
-	r := action.NewRollback(config)
+	r := action.NewRollback(c.Configuration)
 	r.Version, r.Wait, r.Timeout, r.MaxHistory = revision, o.waits(), forever, history
-	return what, r.Run(o.release)
+	err := r.Run(o.release)
+	return what, c.settle("Rollback", c.records.made, err)
 }
 
-func (o *operation) uninstall(config *action.Configuration) (string, error) {
+// uninstall removes the release; its record too, unless there are others.
+func (o *operation) uninstall(c *connection, others bool) (string, error) {
 	const what = "uninstalling the release, which was never deployed,"
 	o.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: what[:len(what)-1]})
-	u := action.NewUninstall(config)
-	u.Wait, u.Timeout = o.waits(), forever
+	u := action.NewUninstall(c.Configuration)
+	u.Wait, u.Timeout, u.KeepHistory = o.waits(), forever, others
 	_, err := u.Run(o.release)
-	return what, err
+	if err == nil {
+		return what, nil
+	}
+	left, unread := c.Releases.Get(o.release, o.records.made.Version)
+	if unread != nil { // gone, as a rule
+		return what, err
+	}
+	return what, c.settle("Uninstall", left, err)
+}
+
+// settle writes down as failed a revision that Helm left in the middle of what it
+// failed at: it does not write that of hooks. Every later run would refuse it.
+func (c *connection) settle(operation string, r *release.Release, failure error) error {
+	if failure == nil || r == nil || !busy(r.Info.Status) {
+		return failure
+	}
+	r.SetStatus(release.StatusFailed, fmt.Sprintf("%s %q failed: %s", operation, r.Name, failure))
+	if err := c.Releases.Update(r); err != nil {
+		return fmt.Errorf("%w; writing that down failed: %w", failure, err)
+	}
+	return failure
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,8 +26,24 @@ func (log) Report(runner.Report) {}
 // The cleanup ends before the runner gives the action up, whatever it waits
 // for, and leaves a release that can be worked on.
 func TestUndoIsBounded(t *testing.T) {
-	require.Less(t, cleanup+record, runner.DefaultGrace-5*time.Second)
 	t.Parallel()
+	require.Less(t, cleanup+record, runner.DefaultGrace-5*time.Second)
+	for name, tc := range map[string]struct{ template, says string }{
+		"an object": {"", "waiting for deployment/d"},
+		"a hook": {`{apiVersion: batch/v1, kind: Job, metadata: {name: j, annotations: {helm.sh/hook: pre-rollback}},
+  spec: {template: {spec: {restartPolicy: Never, containers: [{name: x, image: x}]}}}}`, "waiting for job/j"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			undoIsBounded(t, tc.template, tc.says)
+		})
+	}
+}
+
+// undoIsBounded fails an upgrade of a chart with one more template; says is in the
+// rollback's error.
+func undoIsBounded(t *testing.T, template, says string) {
+	t.Helper()
 	lab := labtest.ControlPlane(t)
 	ns := lab.Namespace(t)
 	cluster, err := kube.Connect(t.Context(), lab.Flags(), "kplan-test")
@@ -39,6 +56,7 @@ func TestUndoIsBounded(t *testing.T) {
 		"Chart.yaml": "apiVersion: v2\nname: never\nversion: 0.1.0\n",
 		"templates/d.yaml": `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 1, selector: {matchLabels: {a: b}},
   template: {metadata: {labels: {a: b}}, spec: {containers: [{name: x, image: "x:{{ .Values.tag | default 1 }}"}]}}}}`,
+		"templates/more.yaml": template,
 	} {
 		file := filepath.Join(dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
@@ -49,7 +67,7 @@ func TestUndoIsBounded(t *testing.T) {
 			Chart: dir, Namespace: ns, Wait: wait, OnFailure: plan.RollbackRelease, Values: values,
 		}}, ns)
 		require.NoError(t, err)
-		return New(c, session)
+		return New(c, session, Options{})
 	}
 	require.NoError(t, stepOf(plan.WaitNone, nil).Run(t.Context(), log{}))
 
@@ -63,18 +81,20 @@ func TestUndoIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	o, err := a.prepare(ctx, log{}, ch, a.spec.Values)
 	require.NoError(t, err)
-	rel, failure := o.install()
+	_, failure := o.install()
 	require.Error(t, failure)
 	o.ctx, cancel = context.WithDeadlineCause(t.Context(), time.Now().Add(6*time.Second-cleanup), timeout)
 	defer cancel()
 
-	err = o.failed(rel, failure)
+	err = o.failed(failure)
 
 	require.Less(t, time.Since(began), 40*time.Second)
 	require.ErrorContains(t, err, "waiting for deployment/d")
-	require.ErrorContains(t, err, "rolling back to revision 1 failed")
+	_, undoing, failed := strings.Cut(err.Error(), "rolling back to revision 1 failed")
+	require.True(t, failed, "%v", err)
+	require.Contains(t, undoing, says)
 	require.True(t, errors.Is(err, failure), "the first failure is not lost")
-	last, err := o.config.Releases.Last("never")
+	last, err := o.Releases.Last("never")
 	require.NoError(t, err)
 	require.Equal(t, 3, last.Version)
 	require.Equal(t, release.StatusFailed, last.Info.Status, "not pending: the next run can go on")

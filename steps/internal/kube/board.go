@@ -29,7 +29,8 @@ type board struct {
 	wait    Wait
 	entries []*entry
 	groups  map[flock]*group
-	next    *time.Timer // fires when the first recovery ends; nil without any
+	next    *time.Timer // fires when all is to be judged again; nil without need
+	nextAt  time.Time   // is when next fires
 	again   *time.Timer // fires when what is still waited for has to be told; nil without need
 }
 
@@ -40,6 +41,7 @@ type entry struct {
 	reading   Reading
 	judged    bool
 	recovered time.Time // until then a recoverable failure is endured
+	since     time.Time // since then a state has been reached that must last
 }
 
 // group is the objects of one flock.
@@ -195,6 +197,7 @@ func (b *board) judge(e *entry) {
 		r = b.judgeAllOf(e)
 	}
 	now := time.Now()
+	r = b.lasting(e, r, now)
 	switch {
 	case r.State != Failed || !r.Recoverable:
 		e.recovered = time.Time{}
@@ -203,12 +206,41 @@ func (b *board) judge(e *entry) {
 	}
 	if r.State == Failed && now.Before(e.recovered) {
 		r.State = Waiting
-		if b.next == nil {
-			b.next = time.NewTimer(recovery)
-		}
+		b.judgeAgain(e.recovered.Sub(now))
 	}
 	e.judged = true
 	b.set(e, r)
+}
+
+// lasting is a reading as it counts: one that must last changes nothing until it has.
+func (b *board) lasting(e *entry, r Reading, now time.Time) Reading {
+	need := r.Lasting
+	r.Lasting = 0
+	switch {
+	case r.State != Reached || need == 0:
+		e.since = time.Time{}
+		return r
+	case e.since.IsZero():
+		e.since = now
+	}
+	left := need - now.Sub(e.since)
+	switch {
+	case left <= 0:
+		return r
+	case e.judged:
+		r = e.reading
+	default:
+		r.State = Waiting
+	}
+	b.judgeAgain(left)
+	return r
+}
+
+// judgeAgain sees to it that all is judged again, after this time at the latest.
+func (b *board) judgeAgain(after time.Duration) {
+	if at := time.Now().Add(after); b.next == nil || at.Before(b.nextAt) {
+		b.next, b.nextAt = time.NewTimer(after), at
+	}
 }
 
 // judgeAllOf is the reading of a selector: the worst of its objects' readings.
@@ -280,9 +312,8 @@ func (b *board) remind() {
 	}
 }
 
-// recoveryOver fires when an endured failure has to be judged again; it never
-// does without one.
-func (b *board) recoveryOver() <-chan time.Time {
+// due fires when all has to be judged again; it never does without need.
+func (b *board) due() <-chan time.Time {
 	if b.next == nil {
 		return nil
 	}

@@ -94,7 +94,7 @@ func TestBoardEnduresAFailureThatWasThereBefore(t *testing.T) {
 		require.False(t, done, "it may be of an earlier run")
 
 		began := time.Now()
-		<-b.recoveryOver()
+		<-b.due()
 		require.Equal(t, recovery, time.Since(began))
 		b.judgeAll()
 		done, err := b.verdict()
@@ -110,6 +110,37 @@ func TestBoardEnduresAFailureThatWasThereBefore(t *testing.T) {
 		done, err := b.verdict()
 		require.True(t, done)
 		require.EqualError(t, err, "widget/a: failed")
+	})
+}
+
+// A state that must last counts once it has, and from the start when it came back.
+func TestBoardTakesOnlyWhatLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		b, f := boardOf(Wait{Targets: named("web", "db"), Judge: func(target Target, u *unstructured.Unstructured) Reading {
+			r := byLabel(target, u)
+			if r.State == Reached && target.Name == "web" {
+				r.Lasting = 2 * time.Second
+			}
+			return r
+		}, Changed: func(c Change) { told = append(told, c.Target.String()+": "+c.Reading.Reason) }})
+		b.take(update{flock: f, list: []*unstructured.Unstructured{widget("web", Waiting), widget("db", Reached)}})
+		b.take(update{flock: f, object: widget("web", Reached)})
+		require.Equal(t, "widget/web: waiting", b.pendingText())
+		time.Sleep(time.Second)
+		b.take(update{flock: f, object: widget("web", Waiting)})
+		b.take(update{flock: f, object: widget("web", Reached)})
+		<-b.due()
+		b.judgeAll()
+		require.Equal(t, "widget/web: waiting", b.pendingText(), "the first time did not last")
+		began := time.Now()
+		<-b.due()
+		require.Equal(t, time.Second, time.Since(began))
+		b.judgeAll()
+		done, err := b.verdict()
+		require.True(t, done)
+		require.NoError(t, err)
+		require.Equal(t, []string{"widget/web: waiting", "widget/db: ready", "widget/web: ready"}, told, "nothing is told of what did not last")
 	})
 }
 

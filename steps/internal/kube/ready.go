@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -34,6 +35,9 @@ type Reading struct {
 	// that was there before the wait began is given some time: it may be the
 	// trace of an earlier run.
 	Recoverable bool
+	// Lasting is how long a reached state must last before it counts, for one that
+	// comes and goes with a pod that crashes.
+	Lasting time.Duration
 }
 
 func waiting(reason string) Reading { return Reading{State: Waiting, Reason: reason} }
@@ -47,7 +51,8 @@ func failed(reason string) Reading  { return Reading{State: Failed, Reason: reas
 // complete, not when it runs; a Pod that ended in failure for good has failed;
 // crash loops and unschedulable Pods are waited for, since operators come up
 // crashing; a paused Deployment is ready, and a Service is not before its load
-// balancer has an address, both as in Helm; a custom resource whose Available
+// balancer has an address, both as in Helm; pods of a DaemonSet with strategy
+// OnDelete need not be of its newest version; a custom resource whose Available
 // condition is not true is waited for; and a status in an unknown form is read
 // as far as possible rather than refused. As in kstatus, an object without any
 // known condition is ready: nothing tells it from one whose controller never
@@ -72,6 +77,8 @@ func Ready(u *unstructured.Unstructured) Reading {
 		if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
 			return reached("paused")
 		}
+	case schema.GroupKind{Group: "apps", Kind: "DaemonSet"}:
+		u = byHand(u)
 	}
 	res, err := status.Compute(u)
 	if err != nil {
@@ -97,6 +104,21 @@ func Ready(u *unstructured.Unstructured) Reading {
 		return waiting(reason)
 	}
 	return waiting(reason)
+}
+
+// byHand lets the pods of a DaemonSet count as updated that its owner replaces by
+// hand: nobody else does.
+func byHand(u *unstructured.Unstructured) *unstructured.Unstructured {
+	if strategy, _, _ := unstructured.NestedString(u.Object, "spec", "updateStrategy", "type"); strategy != "OnDelete" {
+		return u
+	}
+	desired, found, _ := unstructured.NestedInt64(u.Object, "status", "desiredNumberScheduled")
+	if !found {
+		return u
+	}
+	u = u.DeepCopy()
+	_ = unstructured.SetNestedField(u.Object, desired, "status", "updatedNumberScheduled") // there is a status
+	return u
 }
 
 func jobReady(u *unstructured.Unstructured) Reading {

@@ -73,6 +73,42 @@ spec: {replicas: 1, progressDeadlineSeconds: 600}
 status: {observedGeneration: 1, replicas: 1, conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]}`,
 			Reading{State: Failed, Reason: "Progress deadline exceeded", Recoverable: true},
 		},
+		"a DaemonSet that is rolled out": {
+			`
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: x, generation: 2}
+spec: {updateStrategy: {type: RollingUpdate}}
+status: {observedGeneration: 2, desiredNumberScheduled: 2, currentNumberScheduled: 2, updatedNumberScheduled: 1, numberReady: 2, numberAvailable: 2}`,
+			waiting("Updated: 1/2"),
+		},
+		"a DaemonSet whose pods are replaced by hand": {
+			`
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: x, generation: 2}
+spec: {updateStrategy: {type: OnDelete}}
+status: {observedGeneration: 2, desiredNumberScheduled: 2, currentNumberScheduled: 2, numberReady: 2, numberAvailable: 2}`,
+			reached("All replicas scheduled as expected. Replicas: 2"),
+		},
+		"a DaemonSet whose pods are replaced by hand, of an older generation": {
+			`
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: x, generation: 2}
+spec: {updateStrategy: {type: OnDelete}}
+status: {observedGeneration: 1, desiredNumberScheduled: 2, currentNumberScheduled: 2, numberReady: 2, numberAvailable: 2}`,
+			waiting("DaemonSet generation is 2, but latest observed generation is 1"),
+		},
+		"a DaemonSet whose pods are replaced by hand, with one that is not ready": {
+			`
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: x, generation: 2}
+spec: {updateStrategy: {type: OnDelete}}
+status: {observedGeneration: 2, desiredNumberScheduled: 2, currentNumberScheduled: 2, numberReady: 1, numberAvailable: 2}`,
+			waiting("Ready: 1/2"),
+		},
 		"a Deployment that is paused": {`
 apiVersion: apps/v1
 kind: Deployment

@@ -101,7 +101,7 @@ func (s *Session) Until(ctx context.Context, w Wait) error {
 				return u.fatal
 			}
 			b.take(u)
-		case <-b.recoveryOver():
+		case <-b.due():
 			b.judgeAll()
 		case <-b.reminder():
 			b.remind()

@@ -1,0 +1,135 @@
+package helm
+
+import (
+	"errors"
+	"slices"
+
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// toRun are those hooks that are still to run in an install that goes on with
+// failed ones: all but what these have done, which comes with how it ended.
+//
+// What is created anew each time (before-hook-creation, Helm's default) is never
+// done. A Job or Pod is done once it succeeded; what a failed one left makes way.
+// Other kinds are done while they are there: what is gone may be needed by the
+// hooks that follow.
+func (o *operation) toRun(hooks []*release.Hook) ([]*release.Hook, error) {
+	var run []*release.Hook
+	for _, h := range hooks {
+		done, err := o.done(h)
+		if err != nil {
+			return nil, err
+		}
+		if !done {
+			run = append(run, h)
+		}
+	}
+	return run, nil
+}
+
+func (o *operation) done(h *release.Hook) (bool, error) {
+	before := o.ranBefore(h)
+	if before == nil {
+		return false, nil
+	}
+	h.LastRun = before.LastRun
+	made, err := o.client.Build(hookManifest(before), false)
+	if err != nil || len(made) != 1 {
+		return false, err
+	}
+	runs := runsToItsEnd(made[0].Mapping.GroupVersionKind.GroupKind())
+	if runs && before.LastRun.Phase == release.HookPhaseSucceeded {
+		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "hook " + objectOf(made[0]) + " succeeded in an attempt before and is not run again"})
+		return true, nil
+	}
+	live, err := liveOf(made[0])
+	if err != nil || live == nil || !isOf(live, made[0]) {
+		return false, err
+	}
+	if !runs {
+		return true, nil
+	}
+	if _, errs := o.client.Delete(made); len(errs) > 0 {
+		return false, errors.Join(errs...)
+	}
+	return false, o.client.WaitForDelete(made, forever)
+}
+
+// ranBefore is the hook as the newest failed install ran it that did; nil if none
+// did, or if that does not matter.
+func (o *operation) ranBefore(h *release.Hook) *release.Hook {
+	events := 0
+	for _, e := range h.Events {
+		if e == release.HookPreInstall || e == release.HookPostInstall {
+			events++
+		}
+	}
+	if events != 1 || len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, release.HookBeforeHookCreation) {
+		return nil // with two events nobody knows for which of them it ran
+	}
+	name := o.objectOfHook(h)
+	for _, r := range o.replaces {
+		for _, before := range r.Hooks {
+			if !before.LastRun.StartedAt.IsZero() && o.objectOfHook(before) == name {
+				return before
+			}
+		}
+	}
+	return nil
+}
+
+// hookObject names the object of a hook.
+type hookObject struct {
+	kind            schema.GroupKind
+	namespace, name string
+}
+
+func (o *operation) objectOfHook(h *release.Hook) hookObject {
+	objects, err := decode(h.Manifest)
+	if err != nil || len(objects) != 1 {
+		return hookObject{name: h.Path} // Helm says what is wrong with it
+	}
+	u := objects[0]
+	out := hookObject{u.GroupVersionKind().GroupKind(), u.GetNamespace(), u.GetName()}
+	if out.namespace == "" {
+		out.namespace = o.namespace
+	}
+	return out
+}
+
+// runsToItsEnd tells whether hooks of a kind are done when they have run, and not
+// when they are there.
+func runsToItsEnd(kind schema.GroupKind) bool {
+	return kind == job || kind == pod
+}
+
+// isOf tells whether a live object is the one that was sent, by its labels and
+// annotations: hooks bear no other mark of their release.
+func isOf(live runtime.Object, sent *resource.Info) bool {
+	l, err := meta.Accessor(live)
+	if err != nil {
+		return false
+	}
+	s, err := meta.Accessor(sent.Object)
+	if err != nil {
+		return false
+	}
+	return contains(l.GetLabels(), s.GetLabels()) && contains(l.GetAnnotations(), s.GetAnnotations())
+}
+
+// contains tells whether all has what part has.
+func contains(all, part map[string]string) bool {
+	for k, v := range part {
+		if got, ok := all[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}

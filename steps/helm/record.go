@@ -1,0 +1,114 @@
+package helm
+
+import (
+	"bytes"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/postrender"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+)
+
+// connection is Helm's configuration over a session, with parts of ours.
+type connection struct {
+	*action.Configuration
+	client  *client
+	records *recorder
+}
+
+// recorder is Helm's storage for one operation. It sees the revision that the
+// operation makes before Helm carries it out, and waits for what is held before
+// Helm writes down that all was done.
+type recorder struct {
+	driver.Driver
+	client *client
+	// complete, when set, changes a new revision before it is written, and says
+	// which of its hooks are to run.
+	complete func(*release.Release) (run []*release.Hook, err error)
+	// made is the revision that the operation wrote, or tried to; nil before.
+	made *release.Release
+	// hooks are all of made's. Helm itself sees only those that it is to run.
+	hooks []*release.Hook
+	// failure is why a revision was not deployed that Helm took to be.
+	failure error
+}
+
+var _ driver.Driver = (*recorder)(nil)
+
+// Create implements driver.Creator.
+func (d *recorder) Create(key string, r *release.Release) error {
+	if d.complete != nil {
+		run, err := d.complete(r)
+		if err != nil {
+			return err
+		}
+		d.hooks, r.Hooks = r.Hooks, run
+	}
+	d.made = r
+	d.client.revision.begin(r)
+	return d.Driver.Create(key, d.whole(r))
+}
+
+// Update implements driver.Updator. An upgrade supersedes the revision before
+// first: when an object was held in vain, that one stays what it was.
+func (d *recorder) Update(key string, r *release.Release) error {
+	if s := r.Info.Status; s == release.StatusDeployed || s == release.StatusSuperseded {
+		if d.failure == nil {
+			d.failure = d.client.gathered()
+		}
+		switch {
+		case d.failure == nil:
+		case s == release.StatusSuperseded:
+			return nil
+		default:
+			r.SetStatus(release.StatusFailed, fmt.Sprintf("Release %q failed: %s", r.Name, d.failure))
+		}
+	}
+	return d.Driver.Update(key, d.whole(r))
+}
+
+// whole is a revision with all of its hooks.
+func (d *recorder) whole(r *release.Release) *release.Release {
+	if r != d.made || d.hooks == nil {
+		return r
+	}
+	out := *r
+	out.Hooks = d.hooks
+	return &out
+}
+
+// complete makes of a new revision what is sent: all of the last one when that is
+// sent again, so that its parts fit together.
+func (o *operation) complete(r *release.Release) ([]*release.Hook, error) {
+	if o.resend {
+		r.Chart, r.Info.Notes, r.Hooks = o.last.Chart, o.last.Info.Notes, nil
+		for _, h := range o.last.Hooks {
+			anew := *h
+			anew.LastRun = release.HookExecution{}
+			r.Hooks = append(r.Hooks, &anew)
+		}
+	}
+	return o.toRun(r.Hooks)
+}
+
+// unrendered takes the templates out of a chart that is sent again: what they
+// would render to, or fail with, does not matter.
+func unrendered(ch *chart.Chart) {
+	ch.Templates = nil
+	for _, sub := range ch.Dependencies() {
+		unrendered(sub)
+	}
+}
+
+// rendered stands for what a chart renders to: the manifest of a revision. It
+// runs no program, unlike Helm's other post-renderers.
+type rendered string
+
+var _ postrender.PostRenderer = rendered("")
+
+// Run implements postrender.PostRenderer.
+func (m rendered) Run(*bytes.Buffer) (*bytes.Buffer, error) {
+	return bytes.NewBufferString(string(m)), nil
+}

@@ -1,0 +1,137 @@
+package helm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	helmkube "helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// failedInstalls are those revisions of a release, newest first, that an install
+// goes on with: none of them was deployed, the oldest was made by an install, and
+// there are no others since. There are none when that is not certain.
+func failedInstalls(history []*release.Release) []*release.Release {
+	newest := slices.SortedFunc(slices.Values(history), func(a, b *release.Release) int { return b.Version - a.Version })
+	if _, err := deployedOf(newest); err == nil {
+		return nil
+	}
+	failed := 0
+	for i, r := range newest {
+		if r.Info.Status != release.StatusFailed {
+			break
+		}
+		if r.Info.FirstDeployed.Equal(r.Info.LastDeployed) { // upgrades and rollbacks keep the first
+			failed = i + 1
+		}
+	}
+	return newest[:failed]
+}
+
+// before are the objects of the failed installs, as the newest of them has each.
+func (o *operation) before() (helmkube.ResourceList, error) {
+	var all helmkube.ResourceList
+	for _, r := range o.replaces {
+		objects, err := o.client.Build(manifestOf(r), false)
+		if err != nil && strings.Contains(err.Error(), "no matches for kind") {
+			continue // of a kind or version that the chart does not bring any more
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the objects of revision %d: %w", r.Version, err)
+		}
+		for _, info := range objects {
+			if !all.Contains(info) {
+				all.Append(info)
+			}
+		}
+	}
+	return all, nil
+}
+
+// base is the original of an update: for an install that goes on with failed ones
+// Helm has none but the target, and so would leave custom resources as they are.
+// How the failed ones sent them is that original, and what is live counts too,
+// since each may have failed before it sent them: merge says so.
+func (c *client) base(original, target helmkube.ResourceList) (base helmkube.ResourceList, merge bool, err error) {
+	if c.before == nil {
+		return original, false, nil
+	}
+	before, err := c.before()
+	if err != nil {
+		return nil, false, err
+	}
+	base = before.Intersect(target)
+	for _, info := range original {
+		if !base.Contains(info) {
+			base.Append(info)
+		}
+	}
+	return base, true, nil
+}
+
+// prune removes what the failed installs left and the release does not have, as
+// an upgrade would. Failures are told only: the release is deployed all the same.
+func (o *operation) prune(r *release.Release) {
+	left, err := o.leftBehind(r)
+	if err == nil && len(left) > 0 {
+		_, errs := o.client.Delete(left)
+		err = errors.Join(errs...)
+	}
+	if err != nil {
+		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "what failed attempts left could not be removed: " + err.Error()})
+	}
+}
+
+// leftBehind are the release's objects that r does not have.
+func (o *operation) leftBehind(r *release.Release) (helmkube.ResourceList, error) {
+	before, err := o.before()
+	if err != nil {
+		return nil, err
+	}
+	target, err := o.client.Build(manifestOf(r), false)
+	if err != nil {
+		return nil, err
+	}
+	var left helmkube.ResourceList
+	for _, info := range before.Difference(target) {
+		live, err := liveOf(info)
+		if err != nil {
+			return nil, err
+		}
+		if live != nil && o.owns(live) {
+			left.Append(info)
+		}
+	}
+	return left, nil
+}
+
+// owns tells whether a live object is the release's, and to be removed with it.
+func (o *operation) owns(live runtime.Object) bool {
+	m, err := meta.Accessor(live)
+	if err != nil {
+		return false
+	}
+	a := m.GetAnnotations()
+	return a["meta.helm.sh/release-name"] == o.release && a["meta.helm.sh/release-namespace"] == o.namespace &&
+		a[helmkube.ResourcePolicyAnno] != helmkube.KeepPolicy
+}
+
+// liveOf reads an object; nil when it is gone.
+func liveOf(info *resource.Info) (runtime.Object, error) {
+	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading %s: %w", objectOf(info), err)
+	}
+	return live, nil
+}
