@@ -119,6 +119,11 @@ steps:
   apply: {namespace: `+ns+`, objects: [{apiVersion: example.io/v1, kind: Store, metadata: {name: s}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}
 - {name: ready, needs: [good], wait: {resource: store/s, for: condition=Ready}}
 - {name: early, apply: {namespace: `+ns+`, objects: [{apiVersion: example.io/v1, kind: Store, metadata: {name: s}}]}}
+- {name: version, needs: [definitions], apply: {namespace: `+ns+`, objects: [{apiVersion: example.io/v2, kind: Store, metadata: {name: s}}]}}
+- name: operator
+  apply: {namespace: `+ns+`, objects: [{apiVersion: v1, kind: Pod, metadata: {name: o}, spec: {containers: [{name: o, image: o}]}}]}
+- {name: operated, needs: [operator], apply: {namespace: `+ns+`, objects: [{apiVersion: example.io/v1, kind: Late, metadata: {name: l}}]}}
+- {name: watches, needs: [operator], wait: {resource: lates/l, for: condition=Ready}}
 - {name: nowhere, apply: {namespace: no-such-namespace, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}}
 - {name: refused, apply: {namespace: `+ns+`, objects: [{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {clusterIP: 300.0.0.1, ports: [{port: 80}]}}]}}
 - {name: waits, wait: {resource: unicorns/x, for: condition=Ready}}
@@ -133,11 +138,16 @@ steps:
 		rules[f.Step.Name] = f.Rule
 	}
 	require.Equal(t, map[string]check.Rule{
-		"early": check.Kind, "nowhere": check.Namespace, "refused": check.Refused, "waits": check.Kind, "there": check.Unchecked,
+		"early": check.Unchecked, "version": check.Kind, "operated": check.Unchecked, "watches": check.Unchecked, "nowhere": check.Namespace, "refused": check.Refused, "waits": check.Kind, "there": check.Unchecked,
 	}, rules, "%v", found)
 	for _, f := range found {
-		if f.Step.Name == "early" {
+		switch f.Step.Name {
+		case "early":
 			require.Equal(t, `the step "definitions" brings it: add it to needs`, f.Hint)
+		case "version":
+			require.Contains(t, f.Message, `step "definitions" brings it in v1 only`)
+		case "operated":
+			require.Contains(t, f.Message, `step "operator" may when it runs`)
 		}
 	}
 	_, err = lab.Clientset(t).CoreV1().ConfigMaps(ns).Get(t.Context(), "c", metav1.GetOptions{})
