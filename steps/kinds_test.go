@@ -161,6 +161,28 @@ func TestKindsThatNobodyBringsFailAtOnce(t *testing.T) {
 	}
 }
 
+// Helm has to know the kinds of a chart's templates before it sends any: that the
+// chart defines one of them is no reason to wait, whatever ran before.
+func TestAKindOfTheOwnTemplatesFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	ns := lab.Namespace(t)
+
+	out := runPlan(t, lab, ns, `
+- name: operator
+  apply: {objects: [{apiVersion: v1, kind: Pod, metadata: {name: operator, namespace: NS}, spec: {containers: [{name: x, image: x}]}}]}
+- name: chart
+  needs: [operator]
+  helm: {chart: `+chartOf(t, map[string]string{
+		"crd.yaml":   definition(ns, "things", "Thing", "thing"),
+		"thing.yaml": "{apiVersion: " + ns + ".kplan.dev/v1, kind: Thing, metadata: {name: thing}}\n",
+	})+`, release: NS, namespace: NS}
+`)
+
+	require.ErrorContains(t, out.err, "the step's own chart defines it")
+	require.Empty(t, awaited(out, "chart"))
+}
+
 // The wait ends with the step's time, and the error says what keeps the kind away.
 func TestAKindThatIsNeverServedIsExplained(t *testing.T) {
 	t.Parallel()

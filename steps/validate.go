@@ -112,6 +112,9 @@ func (v *validation) cluster(ctx context.Context, name string) error {
 		}
 		if len(s.Late()) > 0 {
 			v.find(check.Unchecked, s, "", "the step cannot be checked before the run: it asks for "+s.Late()[0].String(), "name")
+			late := v.place(s)
+			late.Unread = true
+			c.Steps = append(c.Steps, late)
 			continue
 		}
 		found, err := v.step(ctx, s, session, has)
@@ -125,9 +128,19 @@ func (v *validation) cluster(ctx context.Context, name string) error {
 	return err
 }
 
+// place is a step among the others, of which nothing was read yet.
+func (v *validation) place(s plan.Step) check.Step {
+	out := check.Step{Step: s, Before: v.graph.Ancestors(s.Name)}
+	_, beside := neighbours(v.plan, s)
+	for _, other := range beside {
+		out.Beside = append(out.Beside, other.Name)
+	}
+	return out
+}
+
 // step reads what a step sends.
 func (v *validation) step(ctx context.Context, s plan.Step, session *kube.Session, has helm.Capabilities) (check.Step, error) {
-	out := check.Step{Step: s, Before: v.graph.Ancestors(s.Name)}
+	out := v.place(s)
 	namespace := v.links[v.plan.StepCluster(s)].namespace()
 	switch {
 	case s.Helm != nil:
@@ -141,6 +154,7 @@ func (v *validation) step(ctx context.Context, s plan.Step, session *kube.Sessio
 			return out, context.Cause(ctx)
 		case err != nil:
 			v.find(check.Chart, s, runner.HintOf(err), err.Error(), "helm", "chart")
+			out.Unread = true
 			return out, nil
 		}
 		for _, u := range objects {
@@ -155,6 +169,7 @@ func (v *validation) step(ctx context.Context, s plan.Step, session *kube.Sessio
 		objects, err := apply.Objects(v.plan.In(s), spec)
 		if err != nil {
 			v.find(check.Refused, s, runner.HintOf(err), err.Error(), "apply")
+			out.Unread = true
 			return out, nil
 		}
 		sources, _ := apply.Sources(v.plan.In(s), spec)

@@ -102,8 +102,8 @@ func stepRules() []Rule {
 		{
 			ID: "crd-beside-resource", Severity: Error, check: checkCRDs,
 			Summary: "a custom resource does not wait for the step that brings its CRD",
-			Explanation: `One step brings a CustomResourceDefinition and another one objects of its kind, and nothing orders the two. Which comes first is ` +
-				`chance: on the author's machine the CRD won, and at two in the morning, on a new and slower cluster, the API server says "no matches for kind". ` +
+			Explanation: `One step brings a CustomResourceDefinition and another one objects of its kind, and nothing orders the two. A run waits for the kind, ` +
+				`but in the step's own time, which goes by while the other step has not even begun; and should that one fail, this one waits in vain to its end. ` +
 				`Let the step with the objects need the one with the CRD.`,
 		},
 		{
