@@ -38,11 +38,11 @@ func newLint(a *app) *cobra.Command {
 	l := &linting{app: a}
 	var in *plan.Inputs
 	cmd := &cobra.Command{
-		Use:   "lint PLAN",
+		Use:   "lint [PLAN]",
 		Short: "Find what goes wrong in a plan without faults",
 		Long: `Look in a plan for what its grammar allows and what goes wrong later: races that nothing waits for, waits that never end, values
-that mean something else than they seem, secrets in plain text. No cluster is asked. Charts are rendered, and fetched where they
-are not local.
+that mean something else than they seem, secrets in plain text. Without PLAN it is plan.yaml of the current folder. No cluster is asked. Charts are
+rendered, and fetched where they are not local.
 
 Each finding goes to stdout as file:line:col: severity: message [rule], with the line and a hint; with -o as data, as for validate.
 A comment "# kplan:ignore RULE reason" silences a rule on its line, or alone on the line above.
@@ -58,9 +58,6 @@ Exit codes: 0 nothing found but warnings and notes, 2 errors, or warnings with -
   kplan lint plan.yaml --fix=init-container
   kplan lint plan.yaml --offline -o sarif > lint.sarif`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && (l.list || l.explain != "") {
-				return nil
-			}
 			if len(args) == 2 && cmd.Flags().Changed("fix") {
 				if i := slices.IndexFunc(args, func(arg string) bool { return slices.Contains(lint.Remedies, lint.Remedy(arg)) }); i >= 0 {
 					return fmt.Errorf("one plan only: the remedy is part of the flag, --fix=%s", args[i])
@@ -80,7 +77,11 @@ Exit codes: 0 nothing found but warnings and notes, 2 errors, or warnings with -
 			case l.explain != "":
 				return l.writeExplanation()
 			}
-			l.path = args[0]
+			path, err := l.choosePlan(args, false)
+			if err != nil {
+				return err
+			}
+			l.path = path
 			return l.run(cmd.Context())
 		},
 	}
