@@ -73,6 +73,23 @@ steps:
 	require.Equal(t, plan.Hold{Hold: true, HoldTimeout: 5 * time.Minute, MisconfiguredTimeout: 30 * time.Second}, bare.StepWebhooks(plan.Step{}))
 }
 
+// No delay and no jitter are values like others: they win over the defaults.
+func TestNoDelay(t *testing.T) {
+	p, err := plan.Parse("p.yaml", []byte(head+`
+vars: {none: {default: 0}}
+defaults: {retry: {install_retries: 2, retry_delay_seconds: 30, jitter: 0.5}}
+steps:
+  - {name: plain, wait: {resource: pod/x, for: create}}
+  - {name: own, retry: {retry_delay_seconds: 0, jitter: 0}, wait: {resource: pod/x, for: create}}
+  - {name: read, retry: {retry_delay_seconds: "${{ vars.none }}"}, wait: {resource: pod/x, for: create}}
+`), plan.Inputs{})
+	require.NoError(t, err)
+	for i, want := range [][]float64{{30, 0.5}, {0, 0}, {0, 0.5}} {
+		r := p.StepRetry(p.Steps[i])
+		require.Equal(t, want, []float64{r.RetryDelaySeconds, r.Jitter}, p.Steps[i].Name)
+	}
+}
+
 // Files come in the order of the step, those of a glob sorted, each once; the
 // folder of the plan may have characters of globs in its name.
 func TestApplyFiles(t *testing.T) {
