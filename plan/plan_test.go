@@ -62,14 +62,14 @@ steps:
 	plain, own := p.Steps[0], p.Steps[1]
 	require.Equal(t, 3*time.Minute, p.StepTimeout(plain))
 	require.Equal(t, 90*time.Second, p.StepTimeout(own))
-	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: 10, Multiplier: 1, MaxDelaySeconds: 300}, p.StepRetry(plain))
-	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: 0.5, Multiplier: 1, MaxDelaySeconds: 300}, p.StepRetry(own))
+	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: new(10.0), Multiplier: 1, MaxDelaySeconds: 300, Jitter: new(0.0)}, p.StepRetry(plain))
+	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: new(0.5), Multiplier: 1, MaxDelaySeconds: 300, Jitter: new(0.0)}, p.StepRetry(own))
 	require.Equal(t, plan.Hold{Hold: true, HoldTimeout: time.Minute, MisconfiguredTimeout: 30 * time.Second}, p.StepWebhooks(plain))
 	require.Equal(t, plan.Hold{Hold: false, HoldTimeout: time.Minute, MisconfiguredTimeout: 30 * time.Second}, p.StepWebhooks(own))
 
 	var bare plan.Plan
 	require.Equal(t, 10*time.Minute, bare.StepTimeout(plan.Step{}))
-	require.Equal(t, plan.Retry{InstallRetries: 1, RetryDelaySeconds: 10, Multiplier: 1, MaxDelaySeconds: 300}, bare.StepRetry(plan.Step{}))
+	require.Equal(t, plan.Retry{InstallRetries: 1, RetryDelaySeconds: new(10.0), Multiplier: 1, MaxDelaySeconds: 300, Jitter: new(0.0)}, bare.StepRetry(plan.Step{}))
 	require.Equal(t, plan.Hold{Hold: true, HoldTimeout: 5 * time.Minute, MisconfiguredTimeout: 30 * time.Second}, bare.StepWebhooks(plan.Step{}))
 }
 
@@ -86,7 +86,7 @@ steps:
 	require.NoError(t, err)
 	for i, want := range [][]float64{{30, 0.5}, {0, 0}, {0, 0.5}} {
 		r := p.StepRetry(p.Steps[i])
-		require.Equal(t, want, []float64{r.RetryDelaySeconds, r.Jitter}, p.Steps[i].Name)
+		require.Equal(t, want, []float64{*r.RetryDelaySeconds, *r.Jitter}, p.Steps[i].Name)
 	}
 }
 
