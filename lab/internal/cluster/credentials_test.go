@@ -16,7 +16,9 @@ import (
 func TestKubeconfigIsWrittenWhole(t *testing.T) {
 	l := &Lab{Dir: t.TempDir()}
 	path := filepath.Join(l.Dir, "kubeconfig")
-	write := func() error { return l.writeKubeconfig(path, "https://127.0.0.1:1", "admin", make([]byte, 4096), pki.Pair{}) }
+	write := func() error {
+		return l.writeKubeconfig(path, "https://127.0.0.1:1", "admin", make([]byte, 4096), pki.Pair{})
+	}
 	require.NoError(t, write())
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
