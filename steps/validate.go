@@ -162,7 +162,7 @@ func (v *validation) step(ctx context.Context, s plan.Step, session *kube.Sessio
 				Unstructured: u, Fields: []any{"helm", "chart"}, Manager: "helm", Force: true, Validation: metav1.FieldValidationWarn,
 			})
 		}
-		v.release(ctx, s, helm.New(chart, session))
+		v.release(ctx, s, helm.New(chart, session), has)
 	case s.Apply != nil:
 		spec := *s.Apply
 		spec.Namespace = cmp.Or(spec.Namespace, namespace)
@@ -194,13 +194,22 @@ func placeOf(source string) []any {
 	return []any{"apply", "files"}
 }
 
-// release looks whether another chart has the release's name.
-func (v *validation) release(ctx context.Context, s plan.Step, a *helm.Action) {
+// release looks whether another chart has the release's name, and somebody else
+// objects of the chart.
+func (v *validation) release(ctx context.Context, s plan.Step, a *helm.Action, has helm.Capabilities) {
 	switch other, err := a.Clash(ctx); {
 	case err != nil:
 		v.find(check.Unchecked, s, runner.HintOf(err), err.Error(), "helm", "release")
+		return
 	case other != "":
 		v.find(check.Release, s, "give the release another name, or uninstall that one first",
 			fmt.Sprintf("the release %s is of another chart, %s", s.ReleaseName(), other), "helm", "release")
+	}
+	foreign, err := a.Foreign(ctx, has)
+	if err != nil {
+		v.find(check.Unchecked, s, runner.HintOf(err), err.Error(), "helm", "chart")
+	}
+	for _, f := range foreign {
+		v.find(check.Owner, s, helm.ForeignHint, f, "helm", "chart")
 	}
 }
