@@ -32,6 +32,8 @@ type linting struct {
 	fix     string
 
 	list, diff, offline, strict bool
+
+	partial bool // not all of the plan was looked at
 }
 
 func newLint(a *app) *cobra.Command {
@@ -203,6 +205,7 @@ func (l *linting) look(ctx context.Context) (*plan.Plan, lint.Input, []lint.Find
 	if ctx.Err() != nil {
 		return nil, lint.Input{}, nil, context.Cause(ctx)
 	}
+	l.partial = err != nil || len(input.Unread) > 0
 	for _, problem := range split(err) {
 		line := strings.Join(strings.Fields(ui.Clean(l.secrets().Text(problem.Error()))), " ")
 		fmt.Fprintf(l.stderr, "warning: not all is looked at: %s\n", line)
@@ -265,9 +268,12 @@ func (l *linting) writeText(r verdict.Report, count map[lint.Severity]int) error
 		b.WriteString(f.String() + "\n")
 	}
 	b.WriteString(l.path + ": ")
-	if len(r.Findings) == 0 {
+	switch {
+	case len(r.Findings) == 0 && l.partial:
+		b.WriteString("nothing found in what was looked at\n")
+	case len(r.Findings) == 0:
 		b.WriteString("nothing found\n")
-	} else {
+	default:
 		fmt.Fprintf(&b, "%s, %s", ui.Count(count[lint.Error], "error"), ui.Count(count[lint.Warning], "warning"))
 		if n := count[lint.Note]; n > 0 {
 			fmt.Fprintf(&b, ", %s", ui.Count(n, "note"))

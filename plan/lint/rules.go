@@ -79,6 +79,13 @@ func fieldRules() []Rule {
 				`reference end in such a tag or in @sha256:…; bots such as Renovate keep it fresh.`,
 		},
 		{
+			ID: "unread-step", Severity: Warning, check: checkUnread,
+			Summary: "what a step sends cannot be looked at",
+			Explanation: `A chart cannot be fetched, or does not render with the values that the plan gives it. A run fails then, unless the chart asks the cluster ` +
+				`for something that no lint can know; kplan validate --cluster renders it for the cluster. The rules know nothing of the step's objects, so that no ` +
+				`finding on them means nothing. Mend the values, or give the chart what it asks for. Charts that --offline leaves out are no findings.`,
+		},
+		{
 			ID: "unused-var", Severity: Warning, check: checkUnusedVars,
 			Summary: "a variable that nothing reads",
 			Explanation: `A variable is declared and no expression reads it. Who sets it on the command line believes that it does something. Mostly the ` +
