@@ -1,5 +1,6 @@
-# Two commands are all that a new machine needs (Go 1.26; Debian or Ubuntu as
-# root for the lab): make demo, make test. The rest serves development.
+# Three commands are all that a new machine needs: make tour (Go 1.26), make demo
+# and make test (Debian or Ubuntu as root besides, for the lab). The rest serves
+# development.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -13,15 +14,23 @@ IMAGE := kplan.dev/lab-operator:dev
 # test; it needs the image $(IMAGE), see lab/README.md.
 OWN := $(KPLAN_TEST_KUBECONFIG)
 say = printf '\n==> %s\n' >&2
+# go build that says how far it is. -work is the CPU time that a program takes with
+# nothing in Go's cache: what the machine makes of it is told.
+gobuild = cd lab && CGO_ENABLED=0 go run ./cmd/gobuild
 
 .PHONY: help
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
+.PHONY: tour
+tour: $(KPLAN) ## Show a recorded run in the display; it takes no cluster, and of compilers Go's for kplan
+	@$(say) 'the race of make demo, as it was recorded on a lab: p pauses, + and - change the speed, q leaves'
+	$(KPLAN) replay lab/race/run.jsonl
+
 .PHONY: demo
 demo: build $(OPERATOR) ## Install examples/eso and the one-chart race on a lab of their own
 ifeq ($(OWN),)
-	@$(say) 'starting a Kubernetes cluster for the demo; the first time builds it, some minutes'
+	@$(say) 'starting a Kubernetes cluster for the demo; the first time compiles it'
 	$(LAB) down --name demo
 	$(LAB) up --name demo
 	$(LAB) load --name demo $(IMAGE) $(OPERATOR)
@@ -38,7 +47,7 @@ demo-env = KUBECONFIG=$(if $(OWN),$(OWN),$$($(LAB) kubeconfig --name demo --path
 .PHONY: test
 test: $(LAB) gcc tmux browser npm ## Run all tests: unit tests, and end-to-end tests on labs
 ifeq ($(OWN),)
-	@$(say) 'starting two Kubernetes clusters for the tests; the first time builds them, some minutes'
+	@$(say) 'starting two Kubernetes clusters for the tests; the first time compiles them'
 	trap 'for n in test test-cp test-match test-restart test-region; do $(LAB) down --name $$n; done' EXIT; \
 	$(LAB) up --name test && $(LAB) up --name test-cp --nodes 0 && $(MAKE) --no-print-directory go-test
 else
@@ -84,17 +93,16 @@ build: $(KPLAN) $(LAB) ## Build kplan and the lab's command
 # Go decides what is stale.
 .PHONY: $(KPLAN) $(LAB) $(OPERATOR)
 $(KPLAN):
-	@$(say) 'building kplan; the first time compiles its libraries, some minutes'
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $@ ./cmd/kplan
+	@$(gobuild) -work 4m -C .. -o $@ ./cmd/kplan -trimpath -ldflags '-s -w'
 $(LAB):
-	cd lab && CGO_ENABLED=0 go build -o ../$@ ./cmd/kplan-lab
+	@$(gobuild) -o ../$@ ./cmd/kplan-lab
 $(OPERATOR):
-	cd lab && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$@ ./operator
+	@$(gobuild) -o ../$@ ./operator -trimpath -ldflags '-s -w'
 
 .PHONY: bench
 bench: $(LAB) $(OPERATOR) ## Measure how long after the floor objects are admitted (30 installs)
 ifeq ($(OWN),)
-	@$(say) 'starting a Kubernetes cluster for the benchmark; the first time builds it, some minutes'
+	@$(say) 'starting a Kubernetes cluster for the benchmark; the first time compiles it'
 	trap '$(LAB) down --name bench' EXIT; \
 	$(LAB) up --name bench && $(LAB) load --name bench $(IMAGE) $(OPERATOR) && \
 	KPLAN_TEST_KUBECONFIG=$$($(LAB) kubeconfig --name bench --path) $(MAKE) --no-print-directory go-bench
@@ -110,7 +118,7 @@ go-bench:
 
 .PHONY: bench-phases
 bench-phases: $(LAB) $(OPERATOR) $(BIN)/helm ## Measure each fault phase of a webhook, beside plain Helm (and kapp, if it is on the PATH)
-	@$(say) 'starting a Kubernetes cluster for the benchmark; the first time builds it, some minutes'
+	@$(say) 'starting a Kubernetes cluster for the benchmark; the first time compiles it'
 	trap '$(LAB) down --name phases' EXIT; \
 	$(LAB) up --name phases --audit && $(LAB) load --name phases $(IMAGE) $(OPERATOR) && \
 	$(say) 'measuring ten phases; takes some 30 minutes' && \
@@ -119,8 +127,7 @@ bench-phases: $(LAB) $(OPERATOR) $(BIN)/helm ## Measure each fault phase of a we
 PHASES := -benchtime 4x -rivals 1 -update
 
 $(BIN)/helm: bench/rivals/go.mod bench/rivals/go.sum
-	@$(say) 'building helm, the rival; the first time compiles its libraries, some minutes'
-	cd bench/rivals && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../$@ helm.sh/helm/v3/cmd/helm
+	@$(gobuild) -C ../bench/rivals -o ../../$@ helm.sh/helm/v3/cmd/helm -trimpath -ldflags '-s -w'
 
 # The linter reads what the compiler writes for the tests and for the lab: compiled
 # once, it serves both.

@@ -60,6 +60,7 @@ func TestPlansLint(t *testing.T) {
 			require.NoError(t, err)
 			in, err := steps.LintInput(t.Context(), p, true)
 			require.NoError(t, err)
+			require.Empty(t, in.Unread)
 			for _, f := range lint.Run(in) {
 				require.NotEqual(t, lint.Error, f.Severity, "%v", f)
 			}

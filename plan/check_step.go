@@ -87,9 +87,9 @@ func (c *checker) checkRetry(r *Retry, at path) {
 	if c.isNumber(n) && (r.InstallRetries < 1 || r.InstallRetries > maxInstallRetries) {
 		c.addValue(n, "it counts the attempts in all: 1 is no retry", "install_retries is %d, but must be from 1 to %d", r.InstallRetries, maxInstallRetries)
 	}
-	if c.isNumber(d) && (r.RetryDelaySeconds <= 0 || r.RetryDelaySeconds > maxRetryDelay) {
-		c.addValue(d, "it is the longest wait between two attempts; 0.1 is as good as none",
-			"retry_delay_seconds is %v, but must be more than 0 and at most %d", r.RetryDelaySeconds, maxRetryDelay)
+	if c.isNumber(d) && r.RetryDelaySeconds != nil && (*r.RetryDelaySeconds < 0 || *r.RetryDelaySeconds > maxRetryDelay) {
+		c.addValue(d, "it is the longest wait between two attempts",
+			"retry_delay_seconds is %v, but must be from 0 to %d", *r.RetryDelaySeconds, maxRetryDelay)
 	}
 	m, most, jitter := at.key("multiplier"), at.key("max_delay_seconds"), at.key("jitter")
 	if c.isNumber(m) && (r.Multiplier < 1 || r.Multiplier > maxMultiplier) {
@@ -98,8 +98,8 @@ func (c *checker) checkRetry(r *Retry, at path) {
 	if c.isNumber(most) && (r.MaxDelaySeconds <= 0 || r.MaxDelaySeconds > maxRetryDelay) {
 		c.addValue(most, "it bounds the delays that multiplier makes", "max_delay_seconds is %v, but must be more than 0 and at most %d", r.MaxDelaySeconds, maxRetryDelay)
 	}
-	if c.isNumber(jitter) && (r.Jitter < 0 || r.Jitter > maxJitter) {
-		c.addValue(jitter, "0.2 makes each delay up to a fifth shorter", "jitter is %v, but must be from 0 to %d", r.Jitter, maxJitter)
+	if c.isNumber(jitter) && r.Jitter != nil && (*r.Jitter < 0 || *r.Jitter > maxJitter) {
+		c.addValue(jitter, "0.2 makes each delay up to a fifth shorter", "jitter is %v, but must be from 0 to %d", *r.Jitter, maxJitter)
 	}
 	on := at.key("on")
 	if list, ok := c.value(on).([]any); ok && len(list) == 0 {

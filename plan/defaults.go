@@ -50,10 +50,11 @@ func (p *Plan) StepTimeout(s Step) time.Duration {
 }
 
 // StepRetry says how a step is tried again. Each field is that of the step, else
-// that of the plan's defaults, else the constants above.
+// that of the plan's defaults, else the constants above; none is nil.
 func (p *Plan) StepRetry(s Step) Retry {
 	r := Retry{
-		InstallRetries: DefaultInstallRetries, RetryDelaySeconds: DefaultRetryDelaySeconds, Multiplier: 1, MaxDelaySeconds: DefaultMaxDelaySeconds,
+		InstallRetries: DefaultInstallRetries, RetryDelaySeconds: new(float64(DefaultRetryDelaySeconds)), Multiplier: 1,
+		MaxDelaySeconds: DefaultMaxDelaySeconds, Jitter: new(0.0),
 	}
 	return *s.Retry.over(p.Defaults.Retry).over(&r)
 }

@@ -58,7 +58,7 @@ func checkPlan(t *testing.T, p *plan.Plan) {
 		require.NotEmpty(t, s.Kind())
 		require.Positive(t, p.StepTimeout(s))
 		require.Positive(t, p.StepRetry(s).InstallRetries)
-		require.Positive(t, p.StepRetry(s).RetryDelaySeconds)
+		require.GreaterOrEqual(t, *p.StepRetry(s).RetryDelaySeconds, 0.0)
 		require.Positive(t, p.StepWebhooks(s).HoldTimeout)
 		require.NotEmpty(t, s.Dir)
 		require.Nil(t, s.Include)

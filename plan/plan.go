@@ -146,15 +146,15 @@ type Webhooks struct {
 type Retry struct {
 	// InstallRetries counts the attempts in all: 3 means at most three (default 1).
 	InstallRetries int `json:"install_retries,omitempty"`
-	// RetryDelaySeconds is the longest wait between two attempts, in seconds (default 10).
-	RetryDelaySeconds float64 `json:"retry_delay_seconds,omitempty"`
+	// RetryDelaySeconds is the longest wait between two attempts, in seconds; 0 is none (default 10).
+	RetryDelaySeconds *float64 `json:"retry_delay_seconds,omitempty"`
 	// Multiplier makes each delay that much longer than the one before (default 1).
 	Multiplier float64 `json:"multiplier,omitempty"`
 	// MaxDelaySeconds bounds the delays that Multiplier makes (default 300).
 	MaxDelaySeconds float64 `json:"max_delay_seconds,omitempty"`
 	// Jitter shortens each delay by a random part of up to this share, from 0 to
 	// 1 (default 0).
-	Jitter float64 `json:"jitter,omitempty"`
+	Jitter *float64 `json:"jitter,omitempty"`
 	// On are the kinds of failure after which there is another attempt (default any).
 	On []RetryOn `json:"on,omitempty"`
 }

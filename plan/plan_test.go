@@ -62,15 +62,32 @@ steps:
 	plain, own := p.Steps[0], p.Steps[1]
 	require.Equal(t, 3*time.Minute, p.StepTimeout(plain))
 	require.Equal(t, 90*time.Second, p.StepTimeout(own))
-	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: 10, Multiplier: 1, MaxDelaySeconds: 300}, p.StepRetry(plain))
-	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: 0.5, Multiplier: 1, MaxDelaySeconds: 300}, p.StepRetry(own))
+	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: new(10.0), Multiplier: 1, MaxDelaySeconds: 300, Jitter: new(0.0)}, p.StepRetry(plain))
+	require.Equal(t, plan.Retry{InstallRetries: 3, RetryDelaySeconds: new(0.5), Multiplier: 1, MaxDelaySeconds: 300, Jitter: new(0.0)}, p.StepRetry(own))
 	require.Equal(t, plan.Hold{Hold: true, HoldTimeout: time.Minute, MisconfiguredTimeout: 30 * time.Second}, p.StepWebhooks(plain))
 	require.Equal(t, plan.Hold{Hold: false, HoldTimeout: time.Minute, MisconfiguredTimeout: 30 * time.Second}, p.StepWebhooks(own))
 
 	var bare plan.Plan
 	require.Equal(t, 10*time.Minute, bare.StepTimeout(plan.Step{}))
-	require.Equal(t, plan.Retry{InstallRetries: 1, RetryDelaySeconds: 10, Multiplier: 1, MaxDelaySeconds: 300}, bare.StepRetry(plan.Step{}))
+	require.Equal(t, plan.Retry{InstallRetries: 1, RetryDelaySeconds: new(10.0), Multiplier: 1, MaxDelaySeconds: 300, Jitter: new(0.0)}, bare.StepRetry(plan.Step{}))
 	require.Equal(t, plan.Hold{Hold: true, HoldTimeout: 5 * time.Minute, MisconfiguredTimeout: 30 * time.Second}, bare.StepWebhooks(plan.Step{}))
+}
+
+// No delay and no jitter are values like others: they win over the defaults.
+func TestNoDelay(t *testing.T) {
+	p, err := plan.Parse("p.yaml", []byte(head+`
+vars: {none: {default: 0}}
+defaults: {retry: {install_retries: 2, retry_delay_seconds: 30, jitter: 0.5}}
+steps:
+  - {name: plain, wait: {resource: pod/x, for: create}}
+  - {name: own, retry: {retry_delay_seconds: 0, jitter: 0}, wait: {resource: pod/x, for: create}}
+  - {name: read, retry: {retry_delay_seconds: "${{ vars.none }}"}, wait: {resource: pod/x, for: create}}
+`), plan.Inputs{})
+	require.NoError(t, err)
+	for i, want := range [][]float64{{30, 0.5}, {0, 0}, {0, 0.5}} {
+		r := p.StepRetry(p.Steps[i])
+		require.Equal(t, want, []float64{*r.RetryDelaySeconds, *r.Jitter}, p.Steps[i].Name)
+	}
 }
 
 // Files come in the order of the step, those of a glob sorted, each once; the

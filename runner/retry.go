@@ -49,17 +49,17 @@ func retries(on []plan.RetryOn, err error) (again bool, why string) {
 }
 
 // delays gives the times between attempts. Each is at most that of the plan, and
-// shorter by a random part of up to r.Jitter of it: ExponentialBackOff, which
+// shorter by a random part of up to the jitter of it: ExponentialBackOff, which
 // randomizes in both directions, is given the middle of that span.
 func delays(r plan.Retry) *backoff.ExponentialBackOff {
-	delay := r.RetryDelaySeconds
+	delay, jitter := *r.RetryDelaySeconds, *r.Jitter // plan.StepRetry sets all
 	longest := max(delay, r.MaxDelaySeconds)
-	middle := 1 - r.Jitter/2
+	middle := 1 - jitter/2
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(seconds(delay*middle)),
 		backoff.WithMaxInterval(seconds(longest*middle)),
 		backoff.WithMultiplier(max(r.Multiplier, 1)),
-		backoff.WithRandomizationFactor(r.Jitter/2/middle),
+		backoff.WithRandomizationFactor(jitter/2/middle),
 		backoff.WithMaxElapsedTime(0), // attempts are counted, and the step has a timeout
 	)
 }

@@ -104,7 +104,7 @@ func (s *scenario) line(t *testing.T, f []string) {
 
 func (s *scenario) step(t *testing.T, name string, options []string) {
 	t.Helper()
-	step := plan.Step{Name: name, Wait: &plan.Wait{}, Retry: &plan.Retry{InstallRetries: 1, RetryDelaySeconds: 10}}
+	step := plan.Step{Name: name, Wait: &plan.Wait{}, Retry: &plan.Retry{InstallRetries: 1, RetryDelaySeconds: new(10.0)}}
 	for _, o := range options {
 		key, value, _ := strings.Cut(o, "=")
 		switch key {
@@ -121,13 +121,13 @@ func (s *scenario) step(t *testing.T, name string, options []string) {
 		case "retries":
 			step.Retry.InstallRetries, _ = strconv.Atoi(value)
 		case "delay":
-			step.Retry.RetryDelaySeconds, _ = strconv.ParseFloat(value, 64)
+			step.Retry.RetryDelaySeconds = new(number(t, value))
 		case "multiplier":
 			step.Retry.Multiplier, _ = strconv.ParseFloat(value, 64)
 		case "max":
 			step.Retry.MaxDelaySeconds, _ = strconv.ParseFloat(value, 64)
 		case "jitter":
-			step.Retry.Jitter, _ = strconv.ParseFloat(value, 64)
+			step.Retry.Jitter = new(number(t, value))
 		case "on":
 			for class := range strings.SplitSeq(value, ",") {
 				step.Retry.On = append(step.Retry.On, plan.RetryOn(class))
@@ -151,6 +151,15 @@ func (s *scenario) step(t *testing.T, name string, options []string) {
 		}
 	}
 	s.plan.Steps = append(s.plan.Steps, step)
+}
+
+func number(t *testing.T, s string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func duration(t *testing.T, s string) time.Duration {

@@ -53,7 +53,7 @@ func (a *action) over(conn *connection) error {
 		l.gate = conn.gate
 		l.hold.Timeout, l.hold.Grace = webhooks.HoldTimeout, webhooks.MisconfiguredTimeout
 	}
-	session, err := conn.cluster.Session(kube.Options{Wrap: l.wrap, Warn: l.warn})
+	session, err := conn.cluster.Session(kube.Options{Wrap: l.wrap, Warn: l.warn, Expect: a.steps.expect(a.step)})
 	if err != nil {
 		return err
 	}

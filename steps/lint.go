@@ -27,13 +27,14 @@ const atOnce = 4
 
 // LintInput reads what the rules of package lint look at: the objects of the steps'
 // files, what their charts render, and their files of values. Charts from afar are
-// fetched, unless offline is set. No cluster is asked. The error says which steps
-// could not be read; the rules know nothing of their objects.
+// fetched, unless offline is set. No cluster is asked. The error says what was not
+// looked at on purpose, and which webhooks mean nothing; steps that could not be
+// read are in the input.
 func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, error) {
 	r := &lintReader{plan: p, texts: map[string]*plan.Text{}}
 	objects := make([][]lint.Object, len(p.Steps))
 	manifests := make(map[string][]*unstructured.Unstructured, len(p.Steps))
-	problems := make([]error, len(p.Steps))
+	problems, left := make([]error, len(p.Steps)), make([]error, len(p.Steps))
 	charts := make([][]*unstructured.Unstructured, len(p.Steps))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
@@ -42,7 +43,7 @@ func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, err
 		case s.Apply != nil:
 			objects[i], problems[i] = r.applied(s)
 		case s.Helm != nil && offline && !s.Helm.IsLocal():
-			problems[i] = errors.New("its chart is not fetched while offline")
+			left[i] = fmt.Errorf("step %q: its chart is not fetched while offline", s.Name)
 		case s.Helm != nil:
 			group.Go(func() error {
 				charts[i], problems[i] = rendered(ctx, p, s)
@@ -60,9 +61,6 @@ func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, err
 			manifests[s.Name] = append(manifests[s.Name], &unstructured.Unstructured{Object: o.Fields})
 		}
 		all = append(all, manifests[s.Name]...)
-		if problems[i] != nil {
-			problems[i] = fmt.Errorf("step %q: %w", s.Name, problems[i])
-		}
 	}
 	namespaced := guard.Namespaced(all)
 	for _, u := range all {
@@ -70,8 +68,15 @@ func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, err
 			u.SetNamespace("")
 		}
 	}
-	in := lint.Input{Plan: p, Objects: make(map[string][]lint.Object, len(p.Steps)), Values: r.values()}
+	in := lint.Input{Plan: p, Objects: make(map[string][]lint.Object, len(p.Steps)), Unread: map[string]error{}, Values: r.values()}
 	for i, s := range p.Steps {
+		switch {
+		case problems[i] == nil:
+		case len(s.Late()) > 0: // what it asks for may be what the chart lacks
+			left[i] = fmt.Errorf("step %q: %w", s.Name, problems[i])
+		default:
+			in.Unread[s.Name] = problems[i]
+		}
 		if len(objects[i]) > 0 {
 			in.Objects[s.Name] = objects[i]
 		}
@@ -82,7 +87,7 @@ func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, err
 	for _, g := range guards {
 		in.Guards = append(in.Guards, lint.Guard{Step: g.Step, By: g.By, Webhooks: g.Webhooks, Objects: g.Objects, Maybe: g.Maybe})
 	}
-	return in, errors.Join(errors.Join(problems...), err)
+	return in, errors.Join(errors.Join(left...), err)
 }
 
 // lintReader reads the files of a plan, each document once.

@@ -119,6 +119,11 @@ steps:
   apply: {namespace: `+ns+`, objects: [{apiVersion: example.io/v1, kind: Store, metadata: {name: s}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}
 - {name: ready, needs: [good], wait: {resource: store/s, for: condition=Ready}}
 - {name: early, apply: {namespace: `+ns+`, objects: [{apiVersion: example.io/v1, kind: Store, metadata: {name: s}}]}}
+- {name: version, needs: [definitions], apply: {namespace: `+ns+`, objects: [{apiVersion: example.io/v2, kind: Store, metadata: {name: s}}]}}
+- name: operator
+  apply: {namespace: `+ns+`, objects: [{apiVersion: v1, kind: Pod, metadata: {name: o}, spec: {containers: [{name: o, image: o}]}}]}
+- {name: operated, needs: [operator], apply: {namespace: `+ns+`, objects: [{apiVersion: example.io/v1, kind: Late, metadata: {name: l}}]}}
+- {name: watches, needs: [operator], wait: {resource: lates/l, for: condition=Ready}}
 - {name: nowhere, apply: {namespace: no-such-namespace, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}}
 - {name: refused, apply: {namespace: `+ns+`, objects: [{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {clusterIP: 300.0.0.1, ports: [{port: 80}]}}]}}
 - {name: waits, wait: {resource: unicorns/x, for: condition=Ready}}
@@ -133,13 +138,59 @@ steps:
 		rules[f.Step.Name] = f.Rule
 	}
 	require.Equal(t, map[string]check.Rule{
-		"early": check.Kind, "nowhere": check.Namespace, "refused": check.Refused, "waits": check.Kind, "there": check.Unchecked,
+		"early": check.Unchecked, "version": check.Kind, "operated": check.Unchecked, "watches": check.Unchecked, "nowhere": check.Namespace, "refused": check.Refused, "waits": check.Kind, "there": check.Unchecked,
 	}, rules, "%v", found)
 	for _, f := range found {
-		if f.Step.Name == "early" {
+		switch f.Step.Name {
+		case "early":
 			require.Equal(t, `the step "definitions" brings it: add it to needs`, f.Hint)
+		case "version":
+			require.Contains(t, f.Message, `step "definitions" brings it in v1 only`)
+		case "operated":
+			require.Contains(t, f.Message, `step "operator" may when it runs`)
 		}
 	}
 	_, err = lab.Clientset(t).CoreV1().ConfigMaps(ns).Get(t.Context(), "c", metav1.GetOptions{})
 	require.Error(t, err, "nothing was written")
+}
+
+// Helm installs no object that is somebody else's: the check finds what the run
+// would fail on.
+func TestCheckFindsWhatOtherReleasesOwn(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	ns := lab.Namespace(t)
+	dir := chartOf(t, map[string]string{
+		"shared.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: shared}}\n",
+		"late.yaml":   "{{ if .Values.more }}{apiVersion: v1, kind: ConfigMap, metadata: {name: by-hand}}{{ end }}\n",
+		"hook.yaml":   "{apiVersion: v1, kind: ConfigMap, metadata: {name: hook, annotations: {helm.sh/hook: pre-install, helm.sh/hook-delete-policy: before-hook-creation}}}\n",
+	})
+	step := func(release, values string) string {
+		return "\n- name: s\n  helm: {chart: " + dir + ", release: " + release + ", namespace: " + ns + ", values: " + values + "}\n"
+	}
+	look := func(list string) []string {
+		found, err := steps.Check(t.Context(), steps.Config{Plan: loadPlan(t, "\nsteps:"+list), Flags: lab.Flags(), UserAgent: "kplan-test"})
+		require.NoError(t, err)
+		var said []string
+		for _, f := range found {
+			require.NotEmpty(t, f.Hint)
+			said = append(said, string(f.Rule)+": "+f.Message)
+		}
+		return said
+	}
+	require.NoError(t, runPlan(t, lab, ns, step("one", "{}")).err)
+	_, err := lab.Clientset(t).CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	require.Empty(t, look(step("one", "{data: {more: data}}")), "its own objects")
+
+	require.Equal(t, []string{
+		"cluster-owner: ConfigMap/" + ns + "/shared exists and belongs to Helm release " + ns + "/one: the release " + ns + "/two cannot have it",
+	}, look(step("two", "{}")))
+	require.ErrorContains(t, runPlan(t, lab, ns, step("two", "{}")).err, "cannot be imported")
+
+	require.Equal(t, []string{
+		"cluster-owner: ConfigMap/" + ns + "/by-hand exists and belongs to no Helm release: the release " + ns + "/one cannot have it",
+	}, look(step("one", "{more: true}")), "an upgrade")
+	require.ErrorContains(t, runPlan(t, lab, ns, step("one", "{more: true}")).err, "cannot be imported")
 }

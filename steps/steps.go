@@ -49,8 +49,11 @@ type Steps struct {
 	answers answers
 
 	mu sync.Mutex
-	// charts are those of the helm steps that were resolved, by the steps' names.
-	charts map[string]specified
+	// charts are those of the helm steps that were resolved, by the steps' names;
+	// bound are all that were, and origins what was read of them.
+	charts  map[string]specified
+	bound   map[string]plan.Step
+	origins map[string]read
 }
 
 // specified is a chart, and what it was made of.
@@ -73,7 +76,9 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 			return nil, err
 		}
 	}
-	return &Steps{plan: c.Plan, links: all, force: c.ForceUpgrade, charts: map[string]specified{}}, nil
+	return &Steps{
+		plan: c.Plan, links: all, force: c.ForceUpgrade, charts: map[string]specified{}, bound: map[string]plan.Step{}, origins: map[string]read{},
+	}, nil
 }
 
 // Cluster says for people which clusters the steps work on: for each its name in
@@ -103,6 +108,9 @@ func (s *Steps) Resolve(step plan.Step) (runner.Action, error) {
 	if l == nil {
 		return nil, fmt.Errorf("the plan has no cluster %q", s.plan.StepCluster(step))
 	}
+	s.mu.Lock()
+	s.bound[step.Name] = step
+	s.mu.Unlock()
 	a := &action{steps: s, step: step, link: l}
 	return a, a.resolve()
 }

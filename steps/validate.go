@@ -112,6 +112,9 @@ func (v *validation) cluster(ctx context.Context, name string) error {
 		}
 		if len(s.Late()) > 0 {
 			v.find(check.Unchecked, s, "", "the step cannot be checked before the run: it asks for "+s.Late()[0].String(), "name")
+			late := v.place(s)
+			late.Unread = true
+			c.Steps = append(c.Steps, late)
 			continue
 		}
 		found, err := v.step(ctx, s, session, has)
@@ -125,9 +128,19 @@ func (v *validation) cluster(ctx context.Context, name string) error {
 	return err
 }
 
+// place is a step among the others, of which nothing was read yet.
+func (v *validation) place(s plan.Step) check.Step {
+	out := check.Step{Step: s, Before: v.graph.Ancestors(s.Name)}
+	_, beside := neighbours(v.plan, s)
+	for _, other := range beside {
+		out.Beside = append(out.Beside, other.Name)
+	}
+	return out
+}
+
 // step reads what a step sends.
 func (v *validation) step(ctx context.Context, s plan.Step, session *kube.Session, has helm.Capabilities) (check.Step, error) {
-	out := check.Step{Step: s, Before: v.graph.Ancestors(s.Name)}
+	out := v.place(s)
 	namespace := v.links[v.plan.StepCluster(s)].namespace()
 	switch {
 	case s.Helm != nil:
@@ -141,6 +154,7 @@ func (v *validation) step(ctx context.Context, s plan.Step, session *kube.Sessio
 			return out, context.Cause(ctx)
 		case err != nil:
 			v.find(check.Chart, s, runner.HintOf(err), err.Error(), "helm", "chart")
+			out.Unread = true
 			return out, nil
 		}
 		for _, u := range objects {
@@ -148,13 +162,14 @@ func (v *validation) step(ctx context.Context, s plan.Step, session *kube.Sessio
 				Unstructured: u, Fields: []any{"helm", "chart"}, Manager: "helm", Force: true, Validation: metav1.FieldValidationWarn,
 			})
 		}
-		v.release(ctx, s, helm.New(chart, session, helm.Options{}))
+		v.release(ctx, s, helm.New(chart, session, helm.Options{}), has)
 	case s.Apply != nil:
 		spec := *s.Apply
 		spec.Namespace = cmp.Or(spec.Namespace, namespace)
 		objects, err := apply.Objects(v.plan.In(s), spec)
 		if err != nil {
 			v.find(check.Refused, s, runner.HintOf(err), err.Error(), "apply")
+			out.Unread = true
 			return out, nil
 		}
 		sources, _ := apply.Sources(v.plan.In(s), spec)
@@ -179,13 +194,22 @@ func placeOf(source string) []any {
 	return []any{"apply", "files"}
 }
 
-// release looks whether another chart has the release's name.
-func (v *validation) release(ctx context.Context, s plan.Step, a *helm.Action) {
+// release looks whether another chart has the release's name, and somebody else
+// objects of the chart.
+func (v *validation) release(ctx context.Context, s plan.Step, a *helm.Action, has helm.Capabilities) {
 	switch other, err := a.Clash(ctx); {
 	case err != nil:
 		v.find(check.Unchecked, s, runner.HintOf(err), err.Error(), "helm", "release")
+		return
 	case other != "":
 		v.find(check.Release, s, "give the release another name, or uninstall that one first",
 			fmt.Sprintf("the release %s is of another chart, %s", s.ReleaseName(), other), "helm", "release")
+	}
+	foreign, err := a.Foreign(ctx, has)
+	if err != nil {
+		v.find(check.Unchecked, s, runner.HintOf(err), err.Error(), "helm", "chart")
+	}
+	for _, f := range foreign {
+		v.find(check.Owner, s, helm.ForeignHint, f, "helm", "chart")
 	}
 }

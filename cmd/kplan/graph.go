@@ -25,9 +25,9 @@ func newGraph(a *app) *cobra.Command {
 		webhooks bool
 	)
 	cmd := &cobra.Command{
-		Use:   "graph PLAN",
+		Use:   "graph [PLAN]",
 		Short: "Show what needs what in a plan",
-		Long: `Show the steps of a plan and what each of them needs, to stdout. No cluster is asked.
+		Long: `Show the steps of a plan and what each of them needs, to stdout; without PLAN, of plan.yaml of the current folder. No cluster is asked.
 
 text lists the steps by level: those of a level need nothing but steps above it. In dot and mermaid, arrows lead from a step
 to those that need it. Steps that --tags, --skip-tags, --only, --from and --until leave out, as they do for kplan run, are drawn grey.
@@ -45,7 +45,11 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 			if !slices.Contains(graph.Formats, f) {
 				return usagef("there is no output format %q, only text, dot, mermaid and json", output)
 			}
-			p, err := a.read(args[0], *in)
+			path, err := a.choosePlan(args, false)
+			if err != nil {
+				return err
+			}
+			p, err := a.read(path, *in)
 			if err != nil {
 				return err
 			}

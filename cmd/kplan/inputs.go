@@ -27,14 +27,10 @@ func varFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirect
 	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// varNames completes the names of the plan's variables, once the plan is given, and
-// then the values of one that takes few. A plan that is being written may have
+// varNames completes the names of the plan's variables, and then the values of one that takes few. A plan that is being written may have
 // faults: what can be read of its variables is offered.
 func varNames(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	p, _ := plan.LoadVars(args[0], plan.Inputs{})
+	p, _ := plan.LoadVars(namedPlan(args), plan.Inputs{})
 	if p == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -32,17 +32,19 @@ type linting struct {
 	fix     string
 
 	list, diff, offline, strict bool
+
+	partial bool // not all of the plan was looked at
 }
 
 func newLint(a *app) *cobra.Command {
 	l := &linting{app: a}
 	var in *plan.Inputs
 	cmd := &cobra.Command{
-		Use:   "lint PLAN",
+		Use:   "lint [PLAN]",
 		Short: "Find what goes wrong in a plan without faults",
 		Long: `Look in a plan for what its grammar allows and what goes wrong later: races that nothing waits for, waits that never end, values
-that mean something else than they seem, secrets in plain text. No cluster is asked. Charts are rendered, and fetched where they
-are not local.
+that mean something else than they seem, secrets in plain text. Without PLAN it is plan.yaml of the current folder. No cluster is asked. Charts are
+rendered, and fetched where they are not local.
 
 Each finding goes to stdout as file:line:col: severity: message [rule], with the line and a hint; with -o as data, as for validate.
 A comment "# kplan:ignore RULE reason" silences a rule on its line, or alone on the line above.
@@ -58,9 +60,6 @@ Exit codes: 0 nothing found but warnings and notes, 2 errors, or warnings with -
   kplan lint plan.yaml --fix=init-container
   kplan lint plan.yaml --offline -o sarif > lint.sarif`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && (l.list || l.explain != "") {
-				return nil
-			}
 			if len(args) == 2 && cmd.Flags().Changed("fix") {
 				if i := slices.IndexFunc(args, func(arg string) bool { return slices.Contains(lint.Remedies, lint.Remedy(arg)) }); i >= 0 {
 					return fmt.Errorf("one plan only: the remedy is part of the flag, --fix=%s", args[i])
@@ -80,7 +79,11 @@ Exit codes: 0 nothing found but warnings and notes, 2 errors, or warnings with -
 			case l.explain != "":
 				return l.writeExplanation()
 			}
-			l.path = args[0]
+			path, err := l.choosePlan(args, false)
+			if err != nil {
+				return err
+			}
+			l.path = path
 			return l.run(cmd.Context())
 		},
 	}
@@ -202,6 +205,7 @@ func (l *linting) look(ctx context.Context) (*plan.Plan, lint.Input, []lint.Find
 	if ctx.Err() != nil {
 		return nil, lint.Input{}, nil, context.Cause(ctx)
 	}
+	l.partial = err != nil || len(input.Unread) > 0
 	for _, problem := range split(err) {
 		line := strings.Join(strings.Fields(ui.Clean(l.secrets().Text(problem.Error()))), " ")
 		fmt.Fprintf(l.stderr, "warning: not all is looked at: %s\n", line)
@@ -264,9 +268,12 @@ func (l *linting) writeText(r verdict.Report, count map[lint.Severity]int) error
 		b.WriteString(f.String() + "\n")
 	}
 	b.WriteString(l.path + ": ")
-	if len(r.Findings) == 0 {
+	switch {
+	case len(r.Findings) == 0 && l.partial:
+		b.WriteString("nothing found in what was looked at\n")
+	case len(r.Findings) == 0:
 		b.WriteString("nothing found\n")
-	} else {
+	default:
 		fmt.Fprintf(&b, "%s, %s", ui.Count(count[lint.Error], "error"), ui.Count(count[lint.Warning], "warning"))
 		if n := count[lint.Note]; n > 0 {
 			fmt.Fprintf(&b, ", %s", ui.Count(n, "note"))

@@ -134,25 +134,6 @@ func (a *app) offline(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// onePlan is the check of arguments of commands that take a plan.
-func onePlan(cmd *cobra.Command, args []string) error {
-	switch len(args) {
-	case 0:
-		return fmt.Errorf("name the plan: %s PLAN", cmd.CommandPath())
-	case 1:
-		return nil
-	}
-	return fmt.Errorf("one plan only, not %d: %s", len(args), strings.Join(args, " "))
-}
-
-// planFiles completes the path of a plan.
-func planFiles(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
-}
-
 // colour tells whether to write colours to w: the flag wins over NO_COLOR, that
 // over CLICOLOR_FORCE, and else it takes a terminal that is not dumb.
 func (a *app) colour(w io.Writer) bool {

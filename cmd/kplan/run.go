@@ -41,9 +41,10 @@ type runOptions struct {
 func newRun(a *app) *cobra.Command {
 	o := &runOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "run PLAN",
+		Use:   "run [PLAN]",
 		Short: "Run a plan",
 		Long: `Run the steps of a plan, independent ones side by side, until all are done or one failed that the others need.
+Without PLAN that is plan.yaml of the current folder.
 
 Progress goes to stderr; with -o a summary of the run goes to stdout. Reports are written when the run is over, also when it failed or was stopped.
 --progress auto shows it as fits: github in a workflow of GitHub Actions, plain in other CI systems and without a terminal, else tty: a display in which keys retry steps that failed and skip waits (? tells all).
@@ -70,7 +71,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --progress quiet -o json | jq .state`,
 		Args:              oneForcedPlan,
 		ValidArgsFunction: planFiles,
-		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.inputs = addInputs(cmd)
 	o.picked = addSelection(cmd, o.inputs)
@@ -121,12 +122,20 @@ func (o *runOptions) spare(p *plan.Plan) error {
 	return spareReports(o.reports, reads)
 }
 
-func (o *runOptions) run(ctx context.Context, path string) error {
+func (o *runOptions) run(ctx context.Context, args []string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+	mode, err := o.drawn(o.progress)
+	if err != nil {
+		return err
+	}
+	// A reader of events wants nothing else, and one of quiet nothing at all.
+	path, err := o.choosePlan(args, mode == ui.JSON || mode == ui.Quiet)
+	if err != nil {
+		return err
+	}
 	o.planFile = path
-	var err error
 	if o.reports, err = parseReports(*o.wanted); err != nil {
 		return err
 	}

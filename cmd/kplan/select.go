@@ -41,15 +41,13 @@ func selectSteps(p *plan.Plan, s plan.Selection) error {
 	return nil
 }
 
-// fromPlan completes names that the plan has, once that is given.
+// fromPlan completes names that the plan has.
 func fromPlan(in *plan.Inputs, names func(*plan.Plan) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		p, err := plan.Load(args[0], *in)
+		file := namedPlan(args)
+		p, err := plan.Load(file, *in)
 		if err != nil { // it is being written, or wants variables: what stands there must do
-			p = sketch(args[0])
+			p = sketch(file)
 		}
 		return names(p), cobra.ShellCompDirectiveNoFileComp
 	}

@@ -20,10 +20,10 @@ func newValidate(a *app) *cobra.Command {
 		cluster bool
 	)
 	cmd := &cobra.Command{
-		Use:   "validate PLAN",
+		Use:   "validate [PLAN]",
 		Short: "Check a plan, without a cluster unless asked to",
 		Long: `Read a plan and report every fault at once: syntax, fields, types, variables, needs and cycles, and files that are missing.
-No cluster is asked, and nothing is downloaded.
+Without PLAN it is plan.yaml of the current folder. No cluster is asked, and nothing is downloaded.
 
 With --cluster the plan's clusters are asked too, and charts are fetched and rendered: that kinds and namespaces exist or are brought by a step
 before, that the API server takes the objects (by dry runs, which write nothing), and that releases are not of another chart. What cannot be told
@@ -47,10 +47,14 @@ Exit codes: 0 the plan is good, 2 it is not, 1 a cluster cannot be asked.`,
 			if f != "" && !slices.Contains(verdict.Formats, f) {
 				return usagef("there is no output format %q, only json, yaml, github and sarif", output)
 			}
-			if cluster {
-				return a.validate(args[0], *in, f, func(p *plan.Plan) ([]verdict.Finding, error) { return a.askClusters(cmd.Context(), p) })
+			path, err := a.choosePlan(args, false)
+			if err != nil {
+				return err
 			}
-			return a.validate(args[0], *in, f, nil)
+			if cluster {
+				return a.validate(path, *in, f, func(p *plan.Plan) ([]verdict.Finding, error) { return a.askClusters(cmd.Context(), p) })
+			}
+			return a.validate(path, *in, f, nil)
 		},
 	}
 	in = addInputs(cmd)

@@ -125,7 +125,7 @@ func TestValidateCluster(t *testing.T) {
 
 // A bad command line is told apart from a bad plan by its words only.
 func TestValidateUsage(t *testing.T) {
-	for _, args := range [][]string{{"validate"}, {"validate", "a", "b"}, {"validate", "missing.yaml"}, {"validate", "plan.yaml", "-o", "xml"}, {"graph", "plan.yaml", "-o", "svg"}} {
+	for _, args := range [][]string{{"validate", "a", "b"}, {"validate", "missing.yaml"}, {"validate", "plan.yaml", "-o", "xml"}, {"graph", "plan.yaml", "-o", "svg"}} {
 		code, stdout, stderr := kplan(t, nil, args...)
 		require.Equal(t, 2, code, args)
 		require.Empty(t, stdout, args)

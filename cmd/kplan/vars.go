@@ -22,11 +22,11 @@ func newVars(a *app) *cobra.Command {
 		output format
 	)
 	cmd := &cobra.Command{
-		Use:   "vars PLAN",
+		Use:   "vars [PLAN]",
 		Short: "Show a plan's variables and where their values come from",
 		Long: `Show the variables that a plan declares, the value of each, and who gives it: of several the first of --set, the last --var-file,
 the environment variable that the plan names, the Secret or ConfigMap, and the default. No cluster is asked: values from a Secret or
-ConfigMap are read when a step needs them.
+ConfigMap are read when a step needs them. Without PLAN it is plan.yaml of the current folder.
 
 Values of sensitive variables are shown as (sensitive), wide ones are cut; with -o they are whole. Whatever else is wrong with the plan,
 its variables are shown.
@@ -41,7 +41,11 @@ Exit codes: 0 every variable has a value that it takes, 2 one has not, or the fi
 			if err := output.check(); err != nil {
 				return err
 			}
-			return a.vars(args[0], *in, output)
+			path, err := a.choosePlan(args, false)
+			if err != nil {
+				return err
+			}
+			return a.vars(path, *in, output)
 		},
 	}
 	in = addInputs(cmd)

@@ -132,19 +132,12 @@ func find(name string, upArgs ...string) (*Lab, error) {
 	if _, err := run("", command, append([]string{"up", "--name", name}, upArgs...)...); err != nil {
 		return nil, err
 	}
-	out, err := run("", command, "kubeconfig", "--name", name)
+	// The lab's own file: a copy would be written while others read it.
+	path, err := run("", command, "kubeconfig", "--name", name, "--path")
 	if err != nil {
 		return nil, err
 	}
-	// The command may print the file's path, or what is in it.
-	if path := strings.TrimSpace(out); filepath.IsAbs(path) && !strings.Contains(path, "\n") {
-		return &Lab{Kubeconfig: path}, nil
-	}
-	path := filepath.Join(dir, name+".kubeconfig")
-	if err := os.WriteFile(path, []byte(out), 0o600); err != nil {
-		return nil, err
-	}
-	return &Lab{Kubeconfig: path}, nil
+	return &Lab{Kubeconfig: strings.TrimSpace(path)}, nil
 }
 
 // build makes the lab's command, which is a module of its own.
@@ -156,8 +149,23 @@ func build(dir string) (string, error) {
 		return "", fmt.Errorf("the lab is not there: %w", err)
 	}
 	command := filepath.Join(dir, "kplan-lab")
-	_, err := run(source(), "go", "build", "-o", command, "./cmd/kplan-lab")
-	return command, err
+	return command, compile(command, "./cmd/kplan-lab")
+}
+
+// compile makes a program of the lab's module, whole or not at all: other test
+// processes run it, or load it, meanwhile.
+func compile(path, pkg string, flags ...string) error {
+	dir, err := os.MkdirTemp(filepath.Dir(path), "build-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	made := filepath.Join(dir, filepath.Base(path))
+	args := append([]string{"CGO_ENABLED=0", "go", "build", "-o", made}, append(flags, pkg)...)
+	if _, err := run(source(), "env", args...); err != nil {
+		return err
+	}
+	return os.Rename(made, path)
 }
 
 // run runs a command to its end; its output is in the error when it fails.

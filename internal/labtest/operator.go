@@ -109,8 +109,7 @@ var operator = sync.OnceValues(func() (string, error) {
 	}
 	defer unlock()
 	binary := filepath.Join(dir, "operator")
-	_, err = run(source(), "env", "CGO_ENABLED=0", "go", "build", "-ldflags", "-s -w", "-o", binary, "./operator")
-	return binary, err
+	return binary, compile(binary, "./operator", "-ldflags", "-s -w")
 })
 
 // source is the lab's module.

@@ -55,6 +55,8 @@ type Input struct {
 	// Objects are those that each step sends, by the step's name; steps whose
 	// objects nobody knows have none.
 	Objects map[string][]Object
+	// Unread are the steps whose objects were to be had and could not be, with why.
+	Unread map[string]error
 	// Guards say which steps' objects webhooks of the plan judge.
 	Guards []Guard
 	// Values are the files of values that helm steps name.

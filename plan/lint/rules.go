@@ -79,6 +79,13 @@ func fieldRules() []Rule {
 				`reference end in such a tag or in @sha256:…; bots such as Renovate keep it fresh.`,
 		},
 		{
+			ID: "unread-step", Severity: Warning, check: checkUnread,
+			Summary: "what a step sends cannot be looked at",
+			Explanation: `A chart cannot be fetched, or does not render with the values that the plan gives it. A run fails then, unless the chart asks the cluster ` +
+				`for something that no lint can know; kplan validate --cluster renders it for the cluster. The rules know nothing of the step's objects, so that no ` +
+				`finding on them means nothing. Mend the values, or give the chart what it asks for. Charts that --offline leaves out are no findings.`,
+		},
+		{
 			ID: "unused-var", Severity: Warning, check: checkUnusedVars,
 			Summary: "a variable that nothing reads",
 			Explanation: `A variable is declared and no expression reads it. Who sets it on the command line believes that it does something. Mostly the ` +
@@ -102,8 +109,8 @@ func stepRules() []Rule {
 		{
 			ID: "crd-beside-resource", Severity: Error, check: checkCRDs,
 			Summary: "a custom resource does not wait for the step that brings its CRD",
-			Explanation: `One step brings a CustomResourceDefinition and another one objects of its kind, and nothing orders the two. Which comes first is ` +
-				`chance: on the author's machine the CRD won, and at two in the morning, on a new and slower cluster, the API server says "no matches for kind". ` +
+			Explanation: `One step brings a CustomResourceDefinition and another one objects of its kind, and nothing orders the two. A run waits for the kind, ` +
+				`but in the step's own time, which goes by while the other step has not even begun; and should that one fail, this one waits in vain to its end. ` +
 				`Let the step with the objects need the one with the CRD.`,
 		},
 		{

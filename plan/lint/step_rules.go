@@ -34,6 +34,18 @@ func checkPins(l *linter) {
 	})
 }
 
+func checkUnread(l *linter) {
+	l.each(func(s *plan.Step) {
+		if why := l.Unread[s.Name]; why != nil {
+			what, at := "the chart", spotOf(s, "helm", "chart")
+			if s.Helm == nil {
+				what, at = "what the step sends", spotOf(s, string(s.Kind()))
+			}
+			l.add(Warning, s, at, "", "%s cannot be looked at: %s", what, strings.Join(strings.Fields(why.Error()), " "))
+		}
+	})
+}
+
 // given tells whether the file of the step has an expression at a path: its value
 // may be one that the run finds out.
 func given(s *plan.Step, fields ...any) bool {

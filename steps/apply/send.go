@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 
+	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 )
 
@@ -54,7 +55,7 @@ type item struct {
 	phase   phase
 	mapping *meta.RESTMapping
 	client  dynamic.ResourceInterface
-	fresh   bool // the step itself brings the kind
+	fresh   bool // the kind was not served before
 
 	before   *metav1.ObjectMeta // nil when the object was absent
 	surveyed bool               // before is known
@@ -66,45 +67,77 @@ type item struct {
 	answer  *unstructured.Unstructured
 }
 
-// prepare maps the manifests that pick says, and gives each its namespace.
+// prepare maps the manifests that pick says, and gives each its namespace. It
+// waits for kinds that other steps bring, once all others are known.
 func (r *run) prepare(ctx context.Context, pick func(manifest) bool) error {
-	type found struct {
-		mapping *meta.RESTMapping
-		err     error
+	type kind struct {
+		*meta.RESTMapping
+		awaited []kube.Awaited
+		failed  bool
 	}
-	kinds := map[schema.GroupVersionKind]found{}
+	kinds := map[schema.GroupVersionKind]*kind{}
 	var errs faults
 	for _, m := range r.manifests {
-		if !pick(m) {
+		gvk := m.object.GroupVersionKind()
+		if !pick(m) || kinds[gvk] != nil {
 			continue
 		}
-		gvk, fresh := m.object.GroupVersionKind(), r.brought[m.kind()]
-		k, ok := kinds[gvk]
-		if !ok {
-			k.mapping, k.err = r.mappingOf(ctx, gvk, fresh)
-			kinds[gvk] = k
+		k := &kind{}
+		var err error
+		if k.RESTMapping, err = r.mappingOf(ctx, gvk, r.brought[m.kind()]); meta.IsNoMatchError(err) {
+			k.awaited, err = r.session.Missing(ctx, gvk)
 		}
-		if k.err != nil {
-			if !ok {
-				errs = append(errs, fmt.Errorf("%s: %s: %w", m.source, m.id(), kube.Explain(k.err, kube.Op{})))
-			}
-			continue
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s: %w", m.source, m.id(), kube.Explain(err, kube.Op{})))
 		}
-		object := m.object.DeepCopy()
-		switch {
-		case k.mapping.Scope.Name() != meta.RESTScopeNameNamespace:
-			object.SetNamespace("")
-		case object.GetNamespace() == "":
-			object.SetNamespace(r.namespace)
-		}
-		it := &item{manifest: manifest{object: object, source: m.source}, phase: phaseOf(m.kind()), mapping: k.mapping, fresh: fresh}
-		it.client = r.session.Resource(k.mapping, object.GetNamespace())
-		r.items = append(r.items, it)
+		kinds[gvk] = k
 	}
 	if len(errs) > 0 {
 		return errs.err()
 	}
+	for _, m := range r.manifests {
+		if !pick(m) {
+			continue
+		}
+		gvk := m.object.GroupVersionKind()
+		k := kinds[gvk]
+		if k.RESTMapping == nil {
+			var err error
+			if k.RESTMapping, err = r.await(ctx, gvk, k.awaited); err != nil {
+				return err
+			}
+		}
+		r.add(m, k.RESTMapping, r.brought[m.kind()] || len(k.awaited) > 0)
+	}
 	return nil
+}
+
+// await waits for a kind, and gives its resource.
+func (r *run) await(ctx context.Context, gvk schema.GroupVersionKind, awaited []kube.Awaited) (*meta.RESTMapping, error) {
+	for _, a := range awaited { // none if it came in the meantime
+		err := r.session.Await(ctx, a, func(object, message string) {
+			r.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: object, Message: message})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	m, err := r.session.Cluster.Mapping(ctx, gvk)
+	return m, kube.Explain(err, kube.Op{})
+}
+
+// add notes a manifest whose resource is known.
+func (r *run) add(m manifest, mapping *meta.RESTMapping, fresh bool) {
+	object := m.object.DeepCopy()
+	switch {
+	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
+		object.SetNamespace("")
+	case object.GetNamespace() == "":
+		object.SetNamespace(r.namespace)
+	}
+	it := &item{manifest: manifest{object: object, source: m.source}, phase: phaseOf(m.kind()), mapping: mapping, fresh: fresh}
+	it.client = r.session.Resource(mapping, object.GetNamespace())
+	r.items = append(r.items, it)
 }
 
 // mappingOf finds a kind's resource. A kind that the step itself brings may

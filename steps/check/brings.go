@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/steps/internal/origin"
 )
 
 // brings is what the cluster has once a step is done.
@@ -46,6 +47,18 @@ func broughtBy(s Step) *brings {
 	return b
 }
 
+// originOf is what a step's objects mean for kinds.
+func originOf(s Step) *origin.Step {
+	if s.Unread {
+		return origin.Unknown(s.Name)
+	}
+	objects := make([]*unstructured.Unstructured, len(s.Objects))
+	for i, o := range s.Objects {
+		objects[i] = o.Unstructured
+	}
+	return origin.Of(s.Name, objects)
+}
+
 // define takes note of a CRD.
 func (b *brings) define(crd *unstructured.Unstructured) {
 	text := func(path ...string) string {
@@ -68,6 +81,9 @@ func (b *brings) names(typ string) bool {
 	}
 	return full != nil && b.types[full.GroupResource().String()]
 }
+
+// defines tells whether the step brings a kind, or waits for its definition.
+func (b *brings) defines(kind schema.GroupKind) bool { return b.kinds[kind] || b.waitsFor(kind) }
 
 // waitsFor tells whether the step waits for the definition of a kind.
 func (b *brings) waitsFor(kind schema.GroupKind) bool {

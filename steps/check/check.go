@@ -25,42 +25,9 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/origin"
 	"github.com/kplan-dev/kplan/webhook"
 )
-
-// Rule is what a finding is about. Rules do not change from one version to the next.
-type Rule string
-
-// The rules; About says what each of them is.
-const (
-	Kind      Rule = "cluster-kind"
-	Namespace Rule = "cluster-namespace"
-	Refused   Rule = "cluster-refused"
-	Release   Rule = "cluster-release"
-	Chart     Rule = "cluster-chart"
-	Unchecked Rule = "cluster-unchecked"
-)
-
-// Rules are all rules.
-var Rules = []Rule{Kind, Namespace, Refused, Release, Chart, Unchecked}
-
-// About says in one sentence what findings of the rule are.
-func (r Rule) About() string {
-	switch r {
-	case Kind:
-		return "The cluster does not know a kind, and no step before brings it."
-	case Namespace:
-		return "A namespace does not exist, and no step before makes it."
-	case Refused:
-		return "The API server refuses an object."
-	case Release:
-		return "A release of this name is of another chart."
-	case Chart:
-		return "A chart cannot be had, or not be rendered for the cluster."
-	default:
-		return "The cluster cannot tell yet."
-	}
-}
 
 // Finding is one thing that the cluster has to say of a step. One of the rule
 // Unchecked is no fault.
@@ -75,9 +42,12 @@ type Finding struct {
 // Step is a step with what it sends.
 type Step struct {
 	plan.Step
-	// Before are the names of the steps that it needs, directly or not.
-	Before  []string
-	Objects []Object
+	// Before are the names of the steps that it needs, directly or not; Beside are
+	// those of steps that may run at the same time.
+	Before, Beside []string
+	Objects        []Object
+	// Unread says that the objects are not known.
+	Unread bool
 }
 
 // Object is one that a step sends.
@@ -100,7 +70,8 @@ type Cluster struct {
 	// Steps are the plan's steps on the cluster.
 	Steps []Step
 
-	brings map[string]*brings
+	brings  map[string]*brings
+	origins map[string]*origin.Step
 
 	mu       sync.Mutex
 	findings []Finding
@@ -114,15 +85,19 @@ const inFlight = 16
 // cluster could not be asked.
 func (c *Cluster) Run(ctx context.Context) ([]Finding, error) {
 	c.brings = map[string]*brings{}
+	c.origins = map[string]*origin.Step{}
 	c.exists = map[string]bool{}
 	for _, s := range c.Steps {
-		c.brings[s.Name] = broughtBy(s)
+		c.brings[s.Name], c.origins[s.Name] = broughtBy(s), originOf(s)
 	}
 	var (
 		wg    sync.WaitGroup
 		slots = make(chan struct{}, inFlight)
 	)
 	for _, s := range c.Steps {
+		if len(s.Late()) > 0 {
+			continue
+		}
 		if err := c.types(ctx, s); err != nil {
 			return nil, err
 		}
@@ -170,16 +145,22 @@ func (c *Cluster) types(ctx context.Context, s Step) error {
 	}
 	for _, n := range all {
 		_, err := c.Session.Cluster.MappingFor(ctx, n.typ)
+		brings := func(b *brings) bool { return b.names(n.typ) }
 		switch {
 		case err == nil:
 		case !meta.IsNoMatchError(err):
 			return fmt.Errorf("looking for the type %q: %w", n.typ, err)
-		case !c.earlier(s, func(b *brings) bool { return b.names(n.typ) }):
-			c.find(Finding{
-				Rule: Kind, Step: s.Step, Fields: n.fields,
+		case !c.earlier(s, brings):
+			f := Finding{
+				Rule: Kind, Step: s.Step, Fields: n.fields, Hint: c.bringer(s, brings),
 				Message: fmt.Sprintf("the cluster does not know the type %q, and no step before brings it", n.typ),
-				Hint:    c.bringer(s, func(b *brings) bool { return b.names(n.typ) }),
-			})
+			}
+			if p := c.neighbours(s).Run(); p.Comes {
+				f.Rule, f.Message, f.Hint = Unchecked, fmt.Sprintf("the cluster does not know the type %q yet: %s", n.typ, p.Why), ""
+			} else if c.beside(s, brings) {
+				f.Rule = Unchecked
+			}
+			c.find(f)
 		}
 	}
 	return nil
@@ -188,6 +169,14 @@ func (c *Cluster) types(ctx context.Context, s Step) error {
 // earlier tells whether the step itself, or one before it, brings something.
 func (c *Cluster) earlier(s Step, brings func(*brings) bool) bool {
 	return brings(c.brings[s.Name]) || slices.ContainsFunc(s.Before, func(name string) bool {
+		b := c.brings[name]
+		return b != nil && brings(b)
+	})
+}
+
+// beside tells whether a step that may run at the same time brings something.
+func (c *Cluster) beside(s Step, brings func(*brings) bool) bool {
+	return slices.ContainsFunc(s.Beside, func(name string) bool {
 		b := c.brings[name]
 		return b != nil && brings(b)
 	})
@@ -222,19 +211,16 @@ func (c *Cluster) known(ctx context.Context, s Step) ([]sendable, error) {
 	}
 	for _, o := range s.Objects {
 		gvk := o.GroupVersionKind()
-		defined := func(b *brings) bool { return b.kinds[gvk.GroupKind()] || b.waitsFor(gvk.GroupKind()) }
-		brought := c.earlier(s, defined)
+		brought := c.earlier(s, func(b *brings) bool { return b.defines(gvk.GroupKind()) })
 		mapping, err := c.Session.Cluster.Mapping(ctx, gvk)
 		switch {
 		case err == nil:
 		case !meta.IsNoMatchError(err):
 			return nil, fmt.Errorf("looking for the kind %s: %w", gvk.Kind, err)
-		case !brought:
-			once(gvk.String(), Finding{
-				Rule: Kind, Step: s.Step, Fields: o.Fields, Hint: c.bringer(s, defined),
-				Message: o.from() + fmt.Sprintf("the cluster does not know the kind %s of %s%s, and no step before brings it",
-					gvk.Kind, gvk.GroupVersion(), c.otherVersion(ctx, gvk)),
-			})
+		default:
+			if f, found := c.unserved(ctx, s, o); found {
+				once(gvk.String(), f)
+			}
 		}
 		if err != nil || brought { // a definition that changes may have another schema by then
 			continue
@@ -266,6 +252,52 @@ func (c *Cluster) known(ctx context.Context, s Step) ([]sendable, error) {
 		}
 	}
 	return out, nil
+}
+
+// unserved says what is to be said of an object whose kind the cluster does not
+// serve; nothing when a step before brings it.
+func (c *Cluster) unserved(ctx context.Context, s Step, o Object) (Finding, bool) {
+	gvk := o.GroupVersionKind()
+	defines := func(b *brings) bool { return b.defines(gvk.GroupKind()) }
+	p := c.neighbours(s).Find(gvk)
+	switch {
+	case p.Comes && p.Definition != "" && !p.Beside,
+		defines(c.brings[s.Name]), // by itself
+		c.earlier(s, func(b *brings) bool { return b.waitsFor(gvk.GroupKind()) }):
+		return Finding{}, false
+	case p.Comes:
+		f := Finding{
+			Rule: Unchecked, Step: s.Step, Fields: o.Fields,
+			Message: o.from() + fmt.Sprintf("the cluster does not know the kind %s of %s yet: %s", gvk.Kind, gvk.GroupVersion(), p.Why),
+		}
+		if p.Beside {
+			f.Hint = c.bringer(s, defines)
+		}
+		return f, true
+	}
+	why, hint := "no step before brings it", c.bringer(s, defines)
+	if p.Why != "" {
+		why, hint = p.Why, "let the object and the definition agree on a version"
+	}
+	return Finding{
+		Rule: Kind, Step: s.Step, Fields: o.Fields, Hint: hint,
+		Message: o.from() + fmt.Sprintf("the cluster does not know the kind %s of %s%s, and %s", gvk.Kind, gvk.GroupVersion(), c.otherVersion(ctx, gvk), why),
+	}, true
+}
+
+// neighbours are the steps around one, as far as kinds go.
+func (c *Cluster) neighbours(s Step) origin.Neighbours {
+	n := origin.Neighbours{Own: c.origins[s.Name]}
+	add := func(to *[]*origin.Step, names []string) {
+		for _, name := range names {
+			if o := c.origins[name]; o != nil { // on this cluster
+				*to = append(*to, o)
+			}
+		}
+	}
+	add(&n.Before, s.Before)
+	add(&n.Beside, s.Beside)
+	return n
 }
 
 // from is the start of a message on an object of a file.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
 	"github.com/kplan-dev/kplan/runner"
@@ -18,17 +19,9 @@ func (a *Action) Clash(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	conn, err := a.connect(ctx, silent{})
+	all, err := a.history(ctx)
 	if err != nil {
 		return "", err
-	}
-	all, err := conn.Releases.History(a.release)
-	if len(all) == 0 {
-		if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
-			return "", kube.Explain(fmt.Errorf("reading release %s/%s: %w", a.namespace, a.release, cause(ctx, err)),
-				kube.Op{Verb: "list", Namespace: a.namespace})
-		}
-		return "", nil
 	}
 	for _, r := range all {
 		if r.Chart != nil && r.Chart.Metadata != nil && r.Chart.Metadata.Name != ch.Metadata.Name {
@@ -36,6 +29,21 @@ func (a *Action) Clash(ctx context.Context) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// history are the revisions of the step's release; none when there is no release.
+func (a *Action) history(ctx context.Context) ([]*release.Release, error) {
+	conn, err := a.connect(ctx, silent{})
+	if err != nil {
+		return nil, err
+	}
+	defer conn.client.order.Close()
+	all, err := conn.Releases.History(a.release)
+	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, kube.Explain(fmt.Errorf("reading release %s/%s: %w", a.namespace, a.release, cause(ctx, err)),
+			kube.Op{Verb: "list", Namespace: a.namespace})
+	}
+	return all, nil
 }
 
 // silent reports to nobody.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -66,18 +67,46 @@ var (
 func (c *client) IsReachable() error { return nil }
 
 // Build reads objects. Kinds that are not known are looked up with fresh
-// discovery: a step before this one may have brought them.
+// discovery, and waited for where another step brings them: it may have ended
+// before they are served.
 func (c *client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error) {
 	b, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
 	}
 	resources, err := c.Client.Build(bytes.NewReader(b), validate)
-	if err != nil && strings.Contains(err.Error(), "no matches for kind") {
-		c.session.Cluster.Refresh()
-		return c.Client.Build(bytes.NewReader(b), validate)
+	if err == nil || !strings.Contains(err.Error(), "no matches for kind") {
+		return resources, err
 	}
-	return resources, err
+	if err := c.await(string(b)); err != nil {
+		return nil, c.note(err)
+	}
+	return c.Client.Build(bytes.NewReader(b), validate)
+}
+
+// await waits for the kinds of a manifest that other steps bring.
+func (c *client) await(manifest string) error {
+	objects, err := decode(manifest)
+	if err != nil {
+		return err
+	}
+	kinds := map[schema.GroupVersionKind]bool{}
+	for _, o := range objects {
+		kinds[o.GroupVersionKind()] = true
+	}
+	missing, err := c.session.Missing(c.ctx, slices.Collect(maps.Keys(kinds))...)
+	if err != nil {
+		return cause(c.ctx, err)
+	}
+	for _, m := range missing {
+		err := c.session.Await(c.ctx, m, func(object, message string) {
+			c.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: object, Message: message})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Wait waits until the objects are ready that Helm's own wait looks at, but for

@@ -15,6 +15,9 @@ import (
 // schemaFault is how Helm begins what a chart's schema says of its values.
 const schemaFault = "values don't meet the specifications of the schema"
 
+// ForeignHint is what to do about an object of a chart that is somebody else's.
+const ForeignHint = "the object exists and belongs to something else: delete it, or label and annotate it as the release's"
+
 // releaseError is what Helm says, with the error that it kept only the text of.
 type releaseError struct {
 	text   string
@@ -54,7 +57,7 @@ func explain(err error, namespace string) error {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "cannot be imported into the current release"):
-		return runner.WithHint(runner.Permanent(err), "the object exists and belongs to something else: delete it, or label and annotate it as the release's")
+		return runner.WithHint(runner.Permanent(err), ForeignHint)
 	case strings.Contains(text, schemaFault),
 		strings.Contains(text, "execution error at ("), strings.Contains(text, "parse error at ("),
 		strings.Contains(text, "error converting YAML to JSON"), strings.Contains(text, "nil pointer evaluating"):

@@ -33,6 +33,33 @@ const libraries = "v1.37.0"
 // its crds folder, its templates and its install hooks. No cluster is asked, so
 // templates that look up objects find none.
 func (c *Chart) Render(ctx context.Context, has Capabilities) ([]*unstructured.Unstructured, error) {
+	rel, err := c.render(ctx, has, !c.spec.SkipCRDs)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := decode(rel.Manifest)
+	for _, h := range rel.Hooks {
+		if installs(h) {
+			more, e := decode(h.Manifest)
+			objects, err = append(objects, more...), errors.Join(err, e)
+		}
+	}
+	c.place(objects)
+	return objects, err
+}
+
+// place gives objects that name no namespace that of the release.
+func (c *Chart) place(objects []*unstructured.Unstructured) {
+	for _, o := range objects {
+		if o.GetNamespace() == "" {
+			o.SetNamespace(c.namespace)
+		}
+	}
+}
+
+// render makes the release of a first install; crds says whether the crds folder
+// is part of its manifest.
+func (c *Chart) render(ctx context.Context, has Capabilities, crds bool) (*release.Release, error) {
 	values, err := c.values()
 	if err != nil {
 		return nil, err
@@ -54,7 +81,7 @@ func (c *Chart) Render(ctx context.Context, has Capabilities) ([]*unstructured.U
 	i := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
 	i.ReleaseName, i.Namespace = c.release, c.namespace
 	i.DryRun, i.ClientOnly, i.Replace = true, true, true
-	i.IncludeCRDs = !c.spec.SkipCRDs
+	i.IncludeCRDs = crds
 	i.APIVersions = has.APIs
 	if i.KubeVersion, err = chartutil.ParseKubeVersion(version); err != nil {
 		return nil, fmt.Errorf("version of the cluster: %w", err)
@@ -63,19 +90,7 @@ func (c *Chart) Render(ctx context.Context, has Capabilities) ([]*unstructured.U
 	if err != nil {
 		return nil, fmt.Errorf("rendering chart %s: %w", public(c.spec.Chart), err)
 	}
-	objects, err := decode(rel.Manifest)
-	for _, h := range rel.Hooks {
-		if installs(h) {
-			more, e := decode(h.Manifest)
-			objects, err = append(objects, more...), errors.Join(err, e)
-		}
-	}
-	for _, o := range objects {
-		if o.GetNamespace() == "" {
-			o.SetNamespace(c.namespace)
-		}
-	}
-	return objects, err
+	return rel, nil
 }
 
 // installs tells whether a hook is run by an install.

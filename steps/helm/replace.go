@@ -40,7 +40,7 @@ func failedInstalls(history []*release.Release) []*release.Release {
 func (o *operation) before() (helmkube.ResourceList, error) {
 	var all helmkube.ResourceList
 	for _, r := range o.replaces {
-		objects, err := o.client.Build(manifestOf(r), false)
+		objects, err := o.client.Client.Build(manifestOf(r), false) // what is not served is not waited for
 		if err != nil && strings.Contains(err.Error(), "no matches for kind") {
 			continue // of a kind or version that the chart does not bring any more
 		}

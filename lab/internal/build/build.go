@@ -6,30 +6,24 @@
 package build
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/kplan-dev/kplan/lab/internal/compile"
 	"github.com/kplan-dev/kplan/lab/internal/flock"
 )
 
 // Version of Kubernetes that the lab runs; go.mod says the same.
 const Version = "v1.36.3"
-
-// interval between progress lines of one build.
-const interval = 15 * time.Second
 
 // Program is one thing to build.
 type Program struct {
@@ -39,26 +33,27 @@ type Program struct {
 	Sources []string // folders and files that decide the result, relative to the module
 	Flags   string   // -ldflags
 	Tags    string   // -tags
-	Hint    string   // how long it takes the first time
+	// Work is the CPU time that it takes the first time.
+	Work time.Duration
 }
 
 // Kube is the multi-call binary of all Kubernetes components.
 var Kube = Program{
 	Name: "kube", Module: ".", Package: "./cmd/kube",
 	Sources: []string{"go.mod", "go.sum", "cmd/kube"},
-	Flags:   versionFlags(), Tags: "kube", Hint: "first time: about 5 minutes",
+	Flags:   versionFlags(), Tags: "kube", Work: 10 * time.Minute,
 }
 
 // CoreDNS is the cluster's DNS server.
 var CoreDNS = Program{
 	Name: "coredns", Module: "coredns", Package: ".",
-	Sources: []string{"."}, Flags: "-s -w", Hint: "first time: about 1 minute",
+	Sources: []string{"."}, Flags: "-s -w", Work: 2 * time.Minute,
 }
 
 // Pause is the process of a pod's sandbox.
 var Pause = Program{
 	Name: "pause", Module: ".", Package: "./cmd/pause",
-	Sources: []string{"cmd/pause"}, Flags: "-s -w", Hint: "a second",
+	Sources: []string{"cmd/pause"}, Flags: "-s -w",
 }
 
 // versionFlags stamp the version: charts' kubeVersion checks read it.
@@ -76,17 +71,7 @@ func versionFlags() string {
 }
 
 // Error says that a program could not be built.
-type Error struct {
-	Program string
-	Output  string // the last lines of go build
-	Err     error
-}
-
-func (e *Error) Error() string {
-	return strings.TrimSpace(fmt.Sprintf("build %s: %v\n%s", e.Program, e.Err, e.Output))
-}
-
-func (e *Error) Unwrap() error { return e.Err }
+type Error = compile.Error
 
 // Builder builds programs of one source tree into one cache.
 type Builder struct {
@@ -161,42 +146,20 @@ func (b *Builder) key(p Program) (string, error) {
 
 // compile runs go build, with a line of progress now and then.
 func (b *Builder) compile(ctx context.Context, p Program, path string) error {
-	tool, err := exec.LookPath("go")
-	if err != nil {
-		return &Error{Program: p.Name, Err: errors.New("no Go toolchain on the PATH (Go 1.26 or later is needed to build the lab)")}
-	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return &Error{Program: p.Name, Err: err}
 	}
-	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, tool, "build", "-trimpath", "-buildvcs=false", "-ldflags", p.Flags, "-tags", p.Tags, "-o", path+".new", p.Package)
-	cmd.Dir = filepath.Join(b.Source, p.Module)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
-	cmd.Stdout, cmd.Stderr = &output, &output
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
-	cmd.WaitDelay = 10 * time.Second
-	began := time.Now()
-	fmt.Fprintf(b.Progress, "building %s (%s)…\n", p.Name, p.Hint)
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Run() }()
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			fmt.Fprintf(b.Progress, "building %s (%s)…  %s elapsed\n", p.Name, p.Hint, time.Since(began).Round(time.Second))
-		case err := <-ended:
-			if err != nil {
-				if ctx.Err() != nil {
-					err = context.Cause(ctx)
-				}
-				_ = os.Remove(path + ".new")
-				return &Error{Program: p.Name, Output: last(output.String(), 20), Err: err}
-			}
-			fmt.Fprintf(b.Progress, "built %s in %s\n", p.Name, time.Since(began).Round(time.Second))
-			return os.Rename(path+".new", path)
-		}
+	made := path + ".new"
+	err := compile.Program{
+		Name: p.Name, Dir: filepath.Join(b.Source, p.Module), Package: p.Package, Output: made, Work: p.Work,
+		Flags: []string{"-trimpath", "-buildvcs=false", "-ldflags", p.Flags, "-tags", p.Tags},
+		Env:   []string{"CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="},
+	}.Run(ctx, func(line string) { fmt.Fprintln(b.Progress, line) })
+	if err != nil {
+		_ = os.Remove(made)
+		return err
 	}
+	return os.Rename(made, path)
 }
 
 // prune removes builds of the same program that nobody has made or asked for
@@ -209,9 +172,4 @@ func (b *Builder) prune(p Program, keep string) {
 			_ = os.RemoveAll(other)
 		}
 	}
-}
-
-func last(text string, n int) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

@@ -16,7 +16,7 @@ func tree(t *testing.T) (*Builder, Program, *bytes.Buffer) {
 	write(t, dir, "go.mod", "module example.com/hello\n\ngo 1.26\n")
 	write(t, dir, "main.go", "package main\n\nvar version string\n\nfunc main() { println(version) }\n")
 	progress := &bytes.Buffer{}
-	program := Program{Name: "hello", Module: ".", Package: ".", Sources: []string{"."}, Flags: "-X main.version=one", Hint: "quick"}
+	program := Program{Name: "hello", Module: ".", Package: ".", Sources: []string{"."}, Flags: "-X main.version=one"}
 	return &Builder{Source: dir, Cache: t.TempDir(), Progress: progress}, program, progress
 }
 
@@ -30,7 +30,7 @@ func TestPath(t *testing.T) {
 	builder, program, progress := tree(t)
 	first, err := builder.Path(t.Context(), program)
 	require.NoError(t, err)
-	require.Contains(t, progress.String(), "building hello (quick)…\nbuilt hello in ")
+	require.Contains(t, progress.String(), "building hello\nbuilt hello in ")
 
 	progress.Reset()
 	again, err := builder.Path(t.Context(), program)

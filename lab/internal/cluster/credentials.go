@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/kplan-dev/kplan/lab/internal/file"
 	"github.com/kplan-dev/kplan/lab/internal/node"
 	"github.com/kplan-dev/kplan/lab/internal/pki"
 )
@@ -102,5 +103,5 @@ users:
     client-certificate-data: %[5]s
     client-key-data: %[6]s
 `, name, user, server, encode(ca), encode(pair.Cert), encode(pair.Key))
-	return os.WriteFile(path, []byte(text), 0o600)
+	return file.Write(path, []byte(text))
 }

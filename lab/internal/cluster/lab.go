@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/lab/internal/api"
+	"github.com/kplan-dev/kplan/lab/internal/file"
 	"github.com/kplan-dev/kplan/lab/internal/flock"
 	"github.com/kplan-dev/kplan/lab/internal/node"
 )
@@ -157,10 +158,7 @@ func (l *Lab) save() error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(l.path("lab.json.new"), append(data, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(l.path("lab.json.new"), l.path("lab.json"))
+	return file.Write(l.path("lab.json"), append(data, '\n'))
 }
 
 // lock keeps other programs from bringing the same lab up or down.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/kplan-dev/kplan/lab/internal/file"
 )
 
 // Kubelet, the API server and containerd watch files with about 20 inotify
@@ -26,7 +28,7 @@ func RaiseLimits() (changed bool, err error) {
 	if err != nil || was >= inotifyInstances {
 		return false, err
 	}
-	if err := os.WriteFile(inotifyKept, []byte(strconv.Itoa(was)), 0o600); err != nil {
+	if err := file.Write(inotifyKept, []byte(strconv.Itoa(was))); err != nil {
 		return false, err
 	}
 	return true, os.WriteFile(inotifyFile, []byte(strconv.Itoa(inotifyInstances)), 0o644)

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kplan-dev/kplan/lab/internal/file"
 )
 
 // ErrUnsupported is returned by everything that needs Linux's /proc.
@@ -53,11 +55,7 @@ func (r Record) Save(dir string) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, r.Name+".json")
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return file.Write(filepath.Join(dir, r.Name+".json"), data)
 }
 
 // Find reads the record NAME of dir; the error is fs.ErrNotExist if there is none.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -33,6 +34,8 @@ type Session struct {
 
 	// watchFor bounds one watch; see follower.
 	watchFor time.Duration
+
+	expect func(context.Context, schema.GroupVersionKind) Prospect
 }
 
 // Options say how a session differs from its cluster.
@@ -44,6 +47,9 @@ type Options struct {
 	// as of deprecated versions; they are dropped without it. It is called from
 	// many goroutines.
 	Warn func(message string)
+	// Expect tells of a kind that is not served whether it may come yet; without
+	// it no kind is awaited that the cluster has no definition of.
+	Expect func(context.Context, schema.GroupVersionKind) Prospect
 	// Fresh makes a connection for every request. A kept one leads to the same
 	// API server of several for ever.
 	Fresh bool
@@ -75,7 +81,7 @@ func (c *Cluster) Session(o Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the step's clientset: %w", err)
 	}
-	return &Session{Cluster: c, Config: config, Dynamic: dyn, Clientset: set, watchFor: watchFor}, nil
+	return &Session{Cluster: c, Config: config, Dynamic: dyn, Clientset: set, watchFor: watchFor, expect: o.Expect}, nil
 }
 
 // closing sends every request over a connection that is closed afterwards, so

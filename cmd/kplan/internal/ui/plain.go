@@ -166,7 +166,11 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 			text += " on " + s.Cluster
 		}
 	case runner.StateRetrying:
-		text = fmt.Sprintf("attempt %d/%d failed: %s\nnext attempt within %s", e.Attempt, e.Attempts, e.Error, Brief(s.Delay))
+		when := "at once"
+		if s.Delay > 0 {
+			when = "within " + Brief(s.Delay)
+		}
+		text = fmt.Sprintf("attempt %d/%d failed: %s\nnext attempt %s", e.Attempt, e.Attempts, e.Error, when)
 	case runner.StateSucceeded, runner.StateUnchanged:
 		text = success(s, e.Time)
 	case runner.StateFailed:

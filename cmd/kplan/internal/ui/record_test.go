@@ -155,7 +155,7 @@ func restarts(ctx context.Context, r runner.Reporter) error {
 func step(name string, retries int, needs ...string) plan.Step {
 	return plan.Step{
 		Name: name, Needs: plan.Needs(needs...), Helm: &plan.Helm{},
-		Retry: &plan.Retry{InstallRetries: retries, RetryDelaySeconds: 30},
+		Retry: &plan.Retry{InstallRetries: retries, RetryDelaySeconds: new(30.0)},
 	}
 }
 
@@ -279,7 +279,7 @@ var recordings = map[string]struct {
 		steps: []plan.Step{
 			on("regional", step("operator", 2)), on("regional", step("address", 1, "operator")),
 			on("child", plan.Step{Name: "agent", Needs: plan.Needs("address"), Helm: &plan.Helm{}, Retry: &plan.Retry{
-				InstallRetries: 3, RetryDelaySeconds: 5, Multiplier: 2, On: []plan.RetryOn{plan.RetryNetwork},
+				InstallRetries: 3, RetryDelaySeconds: new(5.0), Multiplier: 2, On: []plan.RetryOn{plan.RetryNetwork},
 			}}),
 			on("child", plan.Step{Name: "dashboards", Helm: &plan.Helm{}, Skip: "not picked by --tags core"}),
 			on("child", plan.Step{Name: "rollback", Needs: []plan.Need{{Step: "agent", On: plan.NeedFailure}}, Helm: &plan.Helm{}}),

@@ -1,0 +1,130 @@
+package helm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/webhook"
+)
+
+// Foreign tells which objects of the chart's templates exist and are not the
+// release's: Helm refuses to send any while there are such ones. Those that the
+// release has already are not looked at, nor are hooks and the crds folder, all
+// as by Helm (helm.sh/helm/v3 pkg/action/validate.go).
+func (a *Action) Foreign(ctx context.Context, has Capabilities) ([]string, error) {
+	all, err := a.history(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rel, err := a.render(ctx, has, false)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := decode(rel.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	had, err := a.had(all)
+	if err != nil {
+		return nil, err
+	}
+	a.place(objects)
+	var (
+		group errgroup.Group
+		said  = make([]string, len(objects))
+	)
+	group.SetLimit(lookups)
+	for i, o := range objects {
+		if had[kube.TargetOf(o)] {
+			continue
+		}
+		group.Go(func() (err error) {
+			said[i], err = a.foreign(ctx, o)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, s := range said {
+		if s != "" {
+			found = append(found, s)
+		}
+	}
+	return found, nil
+}
+
+// had are the objects of the revision that an upgrade starts from: the deployed
+// one, else the last.
+func (a *Action) had(all []*release.Release) (map[kube.Target]bool, error) {
+	from, err := deployedOf(all)
+	if err != nil {
+		for _, r := range all {
+			if from == nil || r.Version > from.Version {
+				from = r
+			}
+		}
+	}
+	had := map[kube.Target]bool{}
+	if from == nil || from.Info.Status == release.StatusUninstalled {
+		return had, nil
+	}
+	objects, err := decode(from.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	a.place(objects)
+	for _, o := range objects {
+		had[kube.TargetOf(o)] = true
+	}
+	return had, nil
+}
+
+// foreign says whose an object is that exists and is not the release's; "" otherwise.
+func (a *Action) foreign(ctx context.Context, o *unstructured.Unstructured) (string, error) {
+	mapping, err := a.session.Cluster.Mapping(ctx, o.GroupVersionKind())
+	if meta.IsNoMatchError(err) {
+		return "", nil // there are no such objects
+	}
+	target := kube.TargetOf(o)
+	if err == nil {
+		if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+			target.Namespace = ""
+		}
+		o, err = a.session.Resource(mapping, o.GetNamespace()).Get(ctx, o.GetName(), metav1.GetOptions{})
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		op := kube.Op{Verb: "get", Namespace: target.Namespace}
+		if mapping != nil {
+			op.Resource = mapping.Resource.GroupResource()
+		}
+		return "", kube.Explain(fmt.Errorf("reading %s: %w", target.Object(), cause(ctx, err)), op)
+	}
+	own := a.namespace + "/" + a.release
+	is := "belongs to no Helm release"
+	switch owner := webhook.OwnerOf(o).Release; {
+	case owner == own && o.GetLabels()[managedBy] == "Helm":
+		return "", nil
+	case owner == own:
+		is = fmt.Sprintf("has the label %s: %s", managedBy, cmp.Or(o.GetLabels()[managedBy], "(none)"))
+	case owner != "":
+		is = "belongs to Helm release " + owner
+	}
+	return fmt.Sprintf("%s exists and %s: the release %s cannot have it", target.Object(), is, own), nil
+}
+
+// managedBy is the label without which Helm takes no object for its own.
+const managedBy = "app.kubernetes.io/managed-by"
