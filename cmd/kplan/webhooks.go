@@ -196,16 +196,16 @@ func few(texts []string) []string {
 	return append(slices.Clip(texts[:most]), fmt.Sprintf("and %d more; -o json lists all", len(texts)-most))
 }
 
-// all are the webhooks to show.
-func (l *listing) all() []webhooks.Webhook {
-	return slices.DeleteFunc(webhooks.Of(l.following.Standings()), func(w webhooks.Webhook) bool {
-		return l.failing && !w.Failing()
-	})
+// all are the webhooks that are asked for, those that do not fail among them.
+func (l *listing) all() []webhooks.Webhook { return webhooks.Of(l.following.Standings()) }
+
+// picked are the webhooks to show.
+func (l *listing) picked() []webhooks.Webhook {
+	return slices.DeleteFunc(l.all(), func(w webhooks.Webhook) bool { return l.failing && !w.Failing() })
 }
 
 // show writes them once.
 func (l *listing) show() error {
-	all := l.all()
 	if missing := l.missing(); len(missing) > 0 {
 		return fmt.Errorf("there is no webhook and no configuration named %s", strings.Join(missing, ", "))
 	}
@@ -214,8 +214,9 @@ func (l *listing) show() error {
 		return l.print(l.output, struct {
 			Webhooks []webhooks.Webhook `json:"webhooks"`
 			Unread   []string           `json:"unread,omitempty"`
-		}{all, l.view.Unread()})
+		}{l.picked(), l.view.Unread()})
 	}
+	all := l.all()
 	if len(all) == 0 {
 		fmt.Fprintln(l.stderr, "no webhooks found")
 		return nil
@@ -234,7 +235,7 @@ func (l *listing) missing() []string {
 // style is how to draw on stdout.
 func (l *listing) style() webhooks.Style {
 	out := unwrap(l.stdout)
-	s := webhooks.Style{Clean: ui.Clean, Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Now: time.Now()}
+	s := webhooks.Style{Clean: ui.Clean, Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Failing: l.failing, Now: time.Now()}
 	s.Width, _, _ = size(out)
 	return s
 }

@@ -24,6 +24,9 @@ type Style struct {
 	ASCII bool
 	// Wide shows more columns, and all of the rules.
 	Wide bool
+	// Failing leaves out of the table what is not known to miss a rung. The summary
+	// counts all.
+	Failing bool
 	// Width is that of the terminal, which columns are cut to; 0 cuts nothing.
 	Width int
 	// Now is the time to count ages from.
@@ -120,8 +123,22 @@ const gap = "  "
 // Table writes a line for each webhook, and what keeps the failing ones from
 // answering.
 func (s Style) Table(out io.Writer, all []Webhook) error {
-	columns, rows, widths := s.layout(s.columns(), all)
+	shown := all
+	if s.Failing {
+		shown = slices.DeleteFunc(slices.Clone(all), func(w Webhook) bool { return !w.Failing() })
+	}
 	var b strings.Builder
+	if len(shown) > 0 {
+		s.rows(&b, shown)
+	}
+	b.WriteString(s.Summary(all))
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// rows writes a line for each webhook, and an empty one.
+func (s Style) rows(b *strings.Builder, all []Webhook) {
+	columns, rows, widths := s.layout(s.columns(), all)
 	for i, row := range rows {
 		var line strings.Builder
 		for j, cell := range row {
@@ -139,9 +156,7 @@ func (s Style) Table(out io.Writer, all []Webhook) error {
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-	b.WriteString("\n" + s.Summary(all))
-	_, err := io.WriteString(out, b.String())
-	return err
+	b.WriteString("\n")
 }
 
 // layout makes the cells of the columns, titles first, and finds their widths.

@@ -165,6 +165,19 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, "1 webhook, nothing that was read keeps any from answering\n", style.Summary(all[len(all)-1:]))
 }
 
+// The table of those that fail counts all of them.
+func TestFailing(t *testing.T) {
+	style := webhooks.Style{Clean: ui.Clean, Failing: true, Now: noon}
+	var b strings.Builder
+	require.NoError(t, style.Table(&b, cluster()))
+	require.Contains(t, b.String(), "5 webhooks, 3 cannot answer now:")
+	require.NotContains(t, b.String(), "cert-manager")
+	b.Reset()
+	all := cluster()
+	require.NoError(t, style.Table(&b, all[len(all)-1:]))
+	require.Equal(t, "1 webhook, nothing that was read keeps any from answering\n", b.String())
+}
+
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
