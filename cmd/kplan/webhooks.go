@@ -34,6 +34,7 @@ type webhooksOptions struct {
 	names             []string
 	selector, release string
 	failing, watch    bool
+	every             bool
 	output            format
 	timeout           time.Duration
 }
@@ -56,7 +57,8 @@ LADDER has a sign for each rung that a webhook climbs until it admits objects:
 ● + reached, ○ o not yet, ✗ x somebody has to change something, ? not known, - not needed (a webhook with a URL).
 
 Listing calls no webhook, so serving and admitting are unknown here; 'kplan wait webhook' proves more.
-The lowest-standing webhooks come first, and below the table is why they cannot answer.`,
+The lowest-standing webhooks come first, and below the table is why they cannot answer. Webhooks of one configuration that are called
+at one Service and stand alike share a row, which says how many they are; with --all, with a NAME and with -o wide each has its own.`,
 		Example: `  kplan webhooks
   kplan webhooks --failing -o wide
   kplan webhooks cert-manager-webhook --watch
@@ -69,6 +71,7 @@ The lowest-standing webhooks come first, and below the table is why they cannot 
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.watch, "watch", "w", false, "show every change until ^C: the table anew on a terminal, else a line for each change")
+	flags.BoolVar(&o.every, "all", false, "have a row for each webhook, also for those of one configuration and Service that stand alike")
 	flags.BoolVar(&o.failing, "failing", false, "show only webhooks with a rung that is known not to be reached")
 	flags.StringVarP(&o.selector, "selector", "l", "", "show only webhooks whose configuration has these labels, as for kubectl")
 	flags.StringVar(&o.release, "release", "", "show only webhooks of this Helm release, as `[NAMESPACE/]NAME`")
@@ -236,6 +239,7 @@ func (l *listing) missing() []string {
 func (l *listing) style() webhooks.Style {
 	out := unwrap(l.stdout)
 	s := webhooks.Style{Clean: ui.Clean, Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Failing: l.failing, Now: time.Now()}
+	s.Fold = !l.every && len(l.names) == 0
 	s.Width, _, _ = size(out)
 	return s
 }
