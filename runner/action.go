@@ -47,7 +47,8 @@ type Report struct {
 	Object string
 	// Done and Total count objects, where the action knows.
 	Done, Total int
-	// Revision is the Helm release's revision, in a result.
+	// Revision is the Helm release's revision: in progress when it was recorded, and
+	// in a result.
 	Revision int
 	// Webhook says which webhook holds a request, in held and released, and how
 	// one stands, in webhook.

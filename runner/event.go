@@ -93,7 +93,8 @@ type Event struct {
 	// all of them, in progress.
 	Done  int `json:"done,omitempty"`
 	Total int `json:"total,omitempty"`
-	// Revision is that of the Helm release, in result.
+	// Revision is that of the Helm release: in progress when it was recorded, and in
+	// result.
 	Revision int `json:"revision,omitempty"`
 	// Webhook is the one that holds a request, in held and released, and the one
 	// that stands so, in webhook.

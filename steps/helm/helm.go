@@ -142,6 +142,7 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*action.Config
 		return nil, nil, fmt.Errorf("setting Helm up: %w", err)
 	}
 	config.Releases.MaxHistory = history
+	config.Releases.Driver = records{config.Releases.Driver, r}
 	base, ok := config.KubeClient.(*helmkube.Client)
 	if !ok {
 		return nil, nil, fmt.Errorf("unexpected Helm client %T", config.KubeClient)
