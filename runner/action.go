@@ -81,8 +81,10 @@ type Webhook struct {
 	// Explanation says Cause in words that take no knowledge of Kubernetes; empty
 	// when there is nothing to add.
 	Explanation string `json:"explanation,omitempty"`
-	// Configuration and Owner say what configures the webhook and who brought
-	// that, in webhook events.
+	// Kind is mutating, validating or conversion, and Configuration and Owner say
+	// what configures the webhook and who brought that, in webhook events. A mutating
+	// and a validating one may share name and configuration.
+	Kind          string `json:"kind,omitempty"`
 	Configuration string `json:"configuration,omitempty"`
 	Owner         string `json:"owner,omitempty"`
 	// Rung is the lowest rung of its ladder that the webhook has not reached,

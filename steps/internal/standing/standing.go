@@ -24,6 +24,9 @@ func Of(s survey.Standing) *runner.Webhook {
 		Name: s.Name, Service: s.Service(), Configuration: s.Configuration, Owner: s.Owner.String(),
 		Rung: string(webhook.Admitting), State: string(webhook.Ready),
 	}
+	if s.Configuration != "" { // else the kind is that of a fault, which does not tell
+		w.Kind = string(s.Kind)
+	}
 	if r, missing := s.Ladder.Missing(); missing {
 		w.Rung, w.State, w.Cause, w.Explanation = string(r.Rung), string(r.State), r.Reason, r.Explain()
 	} else if r, ok := s.Ladder.Unknown(); ok {
@@ -35,19 +38,19 @@ func Of(s survey.Standing) *runner.Webhook {
 // Once hands reports on to r, except for those on a webhook that stands as the
 // one before said.
 func Once(r runner.Reporter) runner.Reporter {
-	return &once{reporter: r, told: map[[2]string]runner.Webhook{}}
+	return &once{reporter: r, told: map[[3]string]runner.Webhook{}}
 }
 
 type once struct {
 	reporter runner.Reporter
 
 	mu   sync.Mutex
-	told map[[2]string]runner.Webhook
+	told map[[3]string]runner.Webhook
 }
 
 func (o *once) Report(r runner.Report) {
 	if r.Type == runner.TypeWebhook && r.Webhook != nil {
-		key := [2]string{r.Webhook.Configuration, r.Webhook.Name}
+		key := [3]string{r.Webhook.Kind, r.Webhook.Configuration, r.Webhook.Name}
 		o.mu.Lock()
 		same := o.told[key] == *r.Webhook
 		o.told[key] = *r.Webhook

@@ -120,6 +120,7 @@ type jsonLog struct {
 
 type jsonWebhook struct {
 	Cluster        string     `json:"cluster,omitempty"`
+	Kind           string     `json:"kind,omitempty"`
 	Configuration  string     `json:"configuration,omitempty"`
 	Name           string     `json:"name"`
 	Service        string     `json:"service,omitempty"`
@@ -227,7 +228,7 @@ func (r *run) jsonStep(s *timeline.Step) jsonStep {
 
 func (r *run) jsonWebhook(l *timeline.Lane) jsonWebhook {
 	out := jsonWebhook{
-		Cluster: l.Cluster, Configuration: l.Configuration, Name: l.Name, Service: l.Service, Owner: l.Owner,
+		Cluster: l.Cluster, Kind: l.Kind, Configuration: l.Configuration, Name: l.Name, Service: l.Service, Owner: l.Owner,
 		Requests: l.Requests, Waiting: l.Held, Failed: l.Failed, Sends: l.Sends,
 		TotalSeconds: l.HoldTime(r.end).Seconds(), LongestSeconds: l.LongestAt(r.end).Seconds(),
 	}

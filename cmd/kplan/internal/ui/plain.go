@@ -54,7 +54,7 @@ type said struct {
 	progress string    // the last line of progress
 	paced    time.Time // when that was
 	holds    map[string]*episode
-	stands   map[string]stand // of webhooks, by name
+	stands   map[string]stand // of webhooks, by kind, configuration and name
 	words    map[string]bool  // explanations that were given
 	log      log
 }

@@ -78,9 +78,9 @@ func waitsFor(s *runner.Step) string {
 		}
 	}
 	if s.Kind == "webhook" { // others wait for a webhook only while it holds a request
-		for i, w := range s.Webhooks {
-			if standing(s, w.Name) == i && !slices.ContainsFunc(s.Holds, func(h *runner.Hold) bool { return h.Waiting > 0 && h.Webhook == w.Name }) {
-				add(webhookText(w.Name, ""), stands(w))
+		for _, w := range s.Webhooks {
+			if lacks(w) && !slices.ContainsFunc(s.Holds, func(h *runner.Hold) bool { return h.Waiting > 0 && h.Webhook == w.Name }) {
+				add(Joined(" ", w.Kind, webhookText(w.Name, "")), stands(w))
 			}
 		}
 	}
@@ -102,9 +102,11 @@ func waitsFor(s *runner.Step) string {
 // standing finds the webhook of a name that has not reached its rung; -1 without.
 func standing(s *runner.Step, name string) int {
 	return slices.IndexFunc(s.Webhooks, func(w *runner.Standing) bool {
-		return w.Name == name && (w.State == "waiting" || w.State == "failed")
+		return w.Name == name && lacks(w)
 	})
 }
+
+func lacks(w *runner.Standing) bool { return w.State == "waiting" || w.State == "failed" }
 
 func stands(w *runner.Standing) string { return Joined(": ", w.Rung, w.Cause) }
 

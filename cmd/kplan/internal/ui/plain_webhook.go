@@ -64,17 +64,18 @@ func (p *plain) stands(e runner.Event, s *runner.Step) {
 	if w == nil {
 		return
 	}
-	last, told := p.said[s.Name].stands[w.Name]
+	key := w.Kind + " " + w.Configuration + "/" + w.Name
+	last, told := p.said[s.Name].stands[key]
 	now := stand{e.Time, w.Rung + " " + w.State}
 	if told && last.rung == now.rung && e.Time.Sub(last.at) < pace {
 		return
 	}
-	p.said[s.Name].stands[w.Name] = now
+	p.said[s.Name].stands[key] = now
 	cause := w.Cause
 	if cause == "" {
 		cause = w.State
 	}
-	text := Joined(": ", w.Name, w.Rung, cause)
+	text := Joined(": ", Joined(" ", w.Kind, w.Name), w.Rung, cause)
 	if w.Owner != "" && !told {
 		text += " (of " + w.Owner + ")"
 	}

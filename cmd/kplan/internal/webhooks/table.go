@@ -241,7 +241,7 @@ func (s Style) Summary(all []Webhook) string {
 		if because[why] == nil {
 			reasons = append(reasons, why)
 		}
-		because[why] = append(because[why], s.line(w.ID()))
+		because[why] = append(because[why], s.line(w.among(all)))
 		means[why] = w.Explanation
 	}
 	total := fmt.Sprintf("%d webhooks", len(all))
@@ -287,7 +287,7 @@ func some(names []string) string {
 
 // Line is one line about one webhook, for a log.
 func (s Style) Line(w Webhook) string {
-	return s.line(w.ID()) + gap + s.colours(s.ladder(w.Ladder), w.Ladder) + gap + s.line(stands(w))
+	return s.line(w.ID()) + gap + string(w.Kind) + gap + s.colours(s.ladder(w.Ladder), w.Ladder) + gap + s.line(stands(w))
 }
 
 // stands says how a webhook stands.

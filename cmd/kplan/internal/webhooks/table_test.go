@@ -144,6 +144,7 @@ func operator() []webhooks.Webhook {
 	add(webhook.Validating, "vmrules", admissionv1.Ignore, good)
 	add(webhook.Validating, "vmusers", admissionv1.Fail, ladder(webhook.Trusted, webhook.Waiting, "the CA bundle is empty"))
 	add(webhook.Mutating, "vmalerts", admissionv1.Fail, good)
+	add(webhook.Mutating, "vmusers", admissionv1.Fail, ladder(webhook.Trusted, webhook.Waiting, "the CA bundle is empty"))
 	add(webhook.Conversion, "vmauths", "", good)
 	add(webhook.Conversion, "vmsingles", "", good)
 	return webhooks.Of(all)
