@@ -37,3 +37,16 @@ func TestPlainTellsNamesakesApart(t *testing.T) {
 	require.Contains(t, out.String(), "12:00:02  s  webhook    mutating webhook.cert-manager.io: backed: no\n")
 	require.Contains(t, out.String(), "12:00:03  s  webhook    validating webhook.cert-manager.io: trusted: no\n")
 }
+
+// Which objects webhooks will judge is told before they are sent, or not at all.
+func TestPlainTellsNoGuardsLate(t *testing.T) {
+	ended := runner.Event{Type: runner.TypeState, State: runner.StateSucceeded, Attempt: 1, Attempts: 1}
+	guards := runner.Event{Type: runner.TypeGuards, Guards: []runner.Guard{{Step: "s", By: "s", Webhooks: []string{"v"}, Objects: 2}}}
+	for name, all := range map[string][]runner.Event{
+		"while nothing was sent": events("helm", guards, ended), "when the step has ended": events("helm", ended, guards),
+	} {
+		var out bytes.Buffer
+		show(t, newPlain(&out, Options{}), all)
+		require.Equal(t, name == "while nothing was sent", bytes.Contains(out.Bytes(), []byte("guarded")), "%s:\n%s", name, out.String())
+	}
+}
