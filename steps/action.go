@@ -51,7 +51,7 @@ func (a *action) over(conn *connection) error {
 	l := &line{}
 	if webhooks := a.steps.plan.StepWebhooks(a.step); webhooks.Hold {
 		l.gate = conn.gate
-		l.hold.Timeout, l.hold.Grace = webhooks.HoldTimeout, webhooks.MisconfiguredTimeout
+		l.hold.Timeout, l.hold.Grace, l.hold.Kind = webhooks.HoldTimeout, webhooks.MisconfiguredTimeout, conn.cluster.KindOf
 	}
 	session, err := conn.cluster.Session(kube.Options{Wrap: l.wrap, Warn: l.warn})
 	if err != nil {
