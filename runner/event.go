@@ -146,6 +146,9 @@ type Guard struct {
 	// Maybe says that it is not certain: it depends on what is not known before
 	// the run, or the two steps run side by side.
 	Maybe bool `json:"maybe,omitempty"`
+	// Late says that the step had begun to send when this was found: it is true all
+	// the same, and no news to people.
+	Late bool `json:"late,omitempty"`
 }
 
 // String says it for people, without the step: webhooks of x judge 3 objects: a, b.

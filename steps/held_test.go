@@ -9,7 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
+	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps"
 )
 
 // unanswered configures webhooks for the ConfigMaps of a namespace, whose Service does
@@ -90,4 +92,57 @@ func TestStepsThatWaitForOneServiceAreToldAlike(t *testing.T) {
 		}
 		require.ElementsMatch(t, names, told, step)
 	}
+}
+
+// A guard that is found when its step has sent something is marked as late.
+func TestGuardsOfStepsThatHaveSentAreLate(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	ns := lab.Namespace(t)
+	t.Cleanup(func() {
+		api := lab.Clientset(t).AdmissionregistrationV1().ValidatingWebhookConfigurations()
+		_ = api.Delete(context.WithoutCancel(t.Context()), ns, metav1.DeleteOptions{})
+	})
+	chart := chartOf(t, map[string]string{"hook.yaml": `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: ` + ns + `}
+webhooks:
+- name: v.example.com
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  failurePolicy: Ignore
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ` + ns + `}}
+  rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
+`})
+	p, err := plan.Parse("plan.yaml", []byte(`
+apiVersion: kplan.dev/v1alpha1
+kind: Plan
+metadata: {name: test}
+steps:
+  - {name: hook, helm: {chart: `+chart+`, release: `+ns+`, namespace: `+ns+`}}
+  - name: map
+    needs: [hook]
+    apply: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: `+ns+`}}]}
+`), plan.Inputs{})
+	require.NoError(t, err)
+	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
+	require.NoError(t, err)
+	defer s.Close()
+	late := func() map[string]bool {
+		out := map[string]bool{}
+		for _, g := range s.Guards(t.Context()) {
+			out[g.Step] = g.Late
+		}
+		return out
+	}
+	for _, step := range p.Steps {
+		_, err := s.Resolve(step)
+		require.NoError(t, err)
+	}
+	require.False(t, late()["map"], "nothing was sent")
+	_, err = (&runner.Runner{Resolve: s.Resolve}).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.True(t, late()["map"])
 }

@@ -47,6 +47,8 @@ type Steps struct {
 	mu sync.Mutex
 	// charts are those of the helm steps that were resolved, by the steps' names.
 	charts map[string]specified
+	// sent are the names of the steps that have begun to send something.
+	sent map[string]bool
 }
 
 // specified is a chart, and what it was made of.
@@ -69,7 +71,7 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 			return nil, err
 		}
 	}
-	return &Steps{plan: c.Plan, links: all, charts: map[string]specified{}}, nil
+	return &Steps{plan: c.Plan, links: all, charts: map[string]specified{}, sent: map[string]bool{}}, nil
 }
 
 // Cluster says for people which clusters the steps work on: for each its name in
@@ -108,6 +110,13 @@ func (s *Steps) hide(value any) {
 	if set := s.plan.Sensitive(); set != nil {
 		set.Add(value)
 	}
+}
+
+// sends notes that a step has begun to send something.
+func (s *Steps) sends(step string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent[step] = true
 }
 
 // kind makes what a step does over a session; view is of the same cluster.

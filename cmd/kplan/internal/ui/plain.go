@@ -97,6 +97,9 @@ func (p *plain) draw(e runner.Event) {
 		p.begin(e)
 	case runner.TypeGuards:
 		for _, g := range e.Guards {
+			if s := p.x.Step(g.Step); g.Late || s == nil || s.State.Terminal() { // of a run that an older kplan recorded
+				continue
+			}
 			p.line(line{at: e.Time, step: g.Step, word: "guarded", colour: "2", text: g.String()})
 		}
 	case runner.TypeOrder:
