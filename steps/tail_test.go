@@ -111,7 +111,8 @@ spec:
     spec: {containers: [` + tc.container + `]}
 `})+`, release: NS, namespace: NS}
 `)
-			require.Error(t, out.err)
+			require.ErrorContains(t, out.err, tc.trouble, "what is wrong belongs in the error")
+			require.NotContains(t, runner.HintOf(out.err), tc.trouble, "and is not told twice")
 			var told []string
 			for _, e := range out.of(runner.TypeProgress) {
 				told = append(told, e.Message)
