@@ -45,6 +45,8 @@ type Report struct {
 	Message string
 	// Object is what it is about, as Kind/namespace/name; see Event.
 	Object string
+	// Of is the object that is waited for, whose pod says a log; see Event.
+	Of string
 	// Done and Total count objects, where the action knows.
 	Done, Total int
 	// Revision is the Helm release's revision: in progress when it was recorded, and

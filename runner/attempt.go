@@ -161,7 +161,7 @@ func (l *loop) show(t *task) {
 // to hold requests.
 func (l *loop) report(t *task, r Report) {
 	e := Event{
-		Type: r.Type, Step: t.step.Name, Message: r.Message, Object: r.Object,
+		Type: r.Type, Step: t.step.Name, Message: r.Message, Object: r.Object, Of: r.Of,
 		Done: r.Done, Total: r.Total, Revision: r.Revision, Webhook: r.Webhook, Error: r.Error,
 	}
 	switch r.Type {

@@ -89,6 +89,9 @@ type Event struct {
 	// Object is what it is about, as Kind/namespace/name; in log what says it, a pod
 	// with " container " and the container's name; "" is kplan itself.
 	Object string `json:"object,omitempty"`
+	// Of is the object that is waited for, whose pod says it, in log: as Object of
+	// progress, or Service/namespace/name of a webhook's Service.
+	Of string `json:"of,omitempty"`
 	// Done and Total count the objects of the step that are as they should be, and
 	// all of them, in progress.
 	Done  int `json:"done,omitempty"`

@@ -261,10 +261,11 @@ func names(text, name string) bool {
 // forbidden says that something may not be read, once for all tails.
 func (t *Tail) forbidden(what, namespace string, err error) {
 	if t.refuse(what, namespace) {
-		t.log("", fmt.Sprintf("%s in namespace %s are not shown: %s", what, namespace, line(err.Error())))
+		t.log("", "", fmt.Sprintf("%s in namespace %s are not shown: %s", what, namespace, line(err.Error())))
 	}
 }
 
-func (t *Tail) log(object, text string) {
-	t.reporter.Report(runner.Report{Type: runner.TypeLog, Object: object, Message: text})
+// log tells what an object says while something is waited for, see runner.Event.
+func (t *Tail) log(of, object, text string) {
+	t.reporter.Report(runner.Report{Type: runner.TypeLog, Of: of, Object: object, Message: text})
 }

@@ -115,6 +115,7 @@ type jsonObject struct {
 type jsonLog struct {
 	Time    time.Time `json:"time"`
 	Object  string    `json:"object,omitempty"`
+	Of      string    `json:"of,omitempty"`
 	Message string    `json:"message"`
 }
 
@@ -221,7 +222,7 @@ func (r *run) jsonStep(s *timeline.Step) jsonStep {
 		out.Objects = append(out.Objects, jsonObject{o.Name, o.Text, o.First, o.Last})
 	}
 	for _, l := range s.Logs {
-		out.Logs = append(out.Logs, jsonLog{l.Time, l.Object, l.Text})
+		out.Logs = append(out.Logs, jsonLog{l.Time, l.Object, l.Of, l.Text})
 	}
 	return out
 }
