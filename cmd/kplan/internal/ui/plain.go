@@ -27,10 +27,11 @@ const (
 type plain struct {
 	sink
 	Options
-	x     runner.Execution
-	width int  // of the column of step names
-	many  bool // the plan has several clusters
-	said  map[string]*said
+	x      runner.Execution
+	stalls Stalls
+	width  int  // of the column of step names
+	many   bool // the plan has several clusters
+	said   map[string]*said
 	// put takes each line that is drawn; it writes it to buf unless somebody else
 	// has other plans with it.
 	put func(line, []byte)
@@ -92,6 +93,10 @@ func (p *plain) draw(e runner.Event) {
 		before = s.State
 	}
 	p.x.Apply(e)
+	object, moved := p.stalls.Observe(e)
+	if said := p.said[e.Step]; moved && said != nil && object != "" {
+		said.log.moved(object)
+	}
 	switch e.Type {
 	case runner.TypePlan:
 		p.begin(e)
@@ -120,6 +125,7 @@ func (p *plain) draw(e runner.Event) {
 func (p *plain) step(e runner.Event, s *runner.Step, before runner.State) {
 	if e.Type != runner.TypeLog {
 		p.unfold(e.Time, s)
+		p.trouble(e.Time, s)
 	}
 	switch e.Type {
 	case runner.TypeState:
@@ -186,6 +192,11 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 	if said := p.said[s.Name]; !s.State.Active() {
 		clear(said.holds)
 		said.progress = ""
+		if s.State == runner.StateRetrying {
+			p.attemptFailed(e.Time, s)
+		}
+		p.unfoldTrouble(e.Time, s)
+		said.log.rest()
 	}
 	p.news(e.Time, s, text)
 }

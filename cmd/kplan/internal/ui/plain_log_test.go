@@ -25,7 +25,7 @@ func waits(text string) runner.Event {
 func probes(n int) []runner.Event {
 	var all []runner.Event
 	for i := range n {
-		all = append(all, runner.Event{Type: runner.TypeLog, Object: pod, Message: fmt.Sprintf(
+		all = append(all, runner.Event{Type: runner.TypeLog, Object: pod, Of: web, Message: fmt.Sprintf(
 			`2026-01-01T12:%02d:%02d.%03dZ WARN health check failed after %dms id=%08x-0000-4000-8000-%012d conn=127.0.0.1:%d`,
 			i/60, i%60, i*7%1000, 900+i, i*7919, i, 40000+i)})
 	}
@@ -76,7 +76,7 @@ func TestCrashLoopsDoNotMove(t *testing.T) {
 		if i%10 == 0 {
 			text = "0 of 1 replicas are available; pod web-7d9f8c6b5d-x2x4z is in CrashLoopBackOff: container c ended with 2"
 		}
-		all = append(all, waits(text), runner.Event{Type: runner.TypeLog, Object: pod, Message: "panic: no license"})
+		all = append(all, waits(text), runner.Event{Type: runner.TypeLog, Object: pod, Of: web, Message: "panic: no license"})
 	}
 	require.Contains(t, drawn(t, Options{}, events("helm", all...)), "panic: no license")
 }
@@ -96,11 +96,28 @@ func TestLogsOfWhatFailedAreTold(t *testing.T) {
 func TestLogsAreBounded(t *testing.T) {
 	all := []runner.Event{waits("0 of 1 replicas are available")}
 	for i := range 400 {
-		all = append(all, runner.Event{Type: runner.TypeLog, Object: pod, Message: "line " + strings.Repeat("x", i)})
+		all = append(all, runner.Event{Type: runner.TypeLog, Object: pod, Of: web, Message: "line " + strings.Repeat("x", i)})
 	}
 	out := drawn(t, Options{}, events("helm", all...))
 	require.Less(t, strings.Count(out, "line "), 100)
 	require.Contains(t, out, "--logs all")
+}
+
+// An older record does not say whose log it is: then all that is waited for counts.
+func TestLogsOfOlderRecords(t *testing.T) {
+	all := after([]runner.Event{waits("0 of 1 replicas are available")}, probes(40)...)
+	for i := range all {
+		all[i].Of = ""
+	}
+	require.Equal(t, 1, strings.Count(drawn(t, Options{}, events("helm", all...)), "health check failed"))
+	require.NotContains(t, drawn(t, Options{}, events("helm", all[:20]...)), "health check failed")
+}
+
+// People choose.
+func TestLogsAsChosen(t *testing.T) {
+	all := events("helm", after(probes(3), failed, ended)...)
+	require.Equal(t, 3+1, strings.Count(drawn(t, Options{Logs: LogsAll}, all), "health check failed"), "and once more at the end")
+	require.Equal(t, 0, strings.Count(drawn(t, Options{Logs: LogsNone}, all), "health check failed"))
 }
 
 // kplan's own words are no pod's.

@@ -28,6 +28,7 @@ func (p *plain) tick(now time.Time) {
 			if s.State == runner.StateRunning { // what came before a hold is old news
 				p.progress(now, s)
 			}
+			p.trouble(now, s)
 			if now.Sub(said.at) < silence {
 				continue
 			}
