@@ -13,10 +13,10 @@ func TestIdle(t *testing.T) {
 		return Maker{Object{Kind: "Deployment", Namespace: "ns", Name: name}, replicas, failure}
 	}
 	for want, makers := range map[string][]Maker{
-		"no pod has the labels that the Service selects": nil,
-		"Deployment a is scaled to 0":                    {maker("a", 0, "")},
-		"Deployment b is scaled to 0":                    {maker("a", 1, ""), maker("b", 0, "")},
-		"Deployment a has made no pod yet":               {maker("a", 2, "")},
+		"no pod has the labels that the Service selects":                                nil,
+		"Deployment a is scaled to 0":                                                   {maker("a", 0, "")},
+		"Deployment b is scaled to 0":                                                   {maker("a", 1, ""), maker("b", 0, "")},
+		"Deployment a has made no pod yet":                                              {maker("a", 2, "")},
 		`Deployment a cannot make its pods: pods "a-1" is forbidden: exceeded quota: q`: {maker("a", 1, `pods "a-1" is forbidden: exceeded quota: q`)},
 	} {
 		b := &Backing{Service: &corev1.Service{Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "a"}}}, Makers: makers}
