@@ -62,9 +62,9 @@ func lab1(name string) plan.Inputs {
 	return plan.Inputs{VarFiles: []string{"../lab/" + name + ".yaml"}}
 }
 
-// runPlan runs a plan, and takes away its releases and the namespaces that it
+// runPlan runs a plan, gives its events, and takes away its releases and the namespaces that it
 // makes at the end of the test.
-func runPlan(t *testing.T, lab *labtest.Lab, file string, in plan.Inputs, namespaces ...string) {
+func runPlan(t *testing.T, lab *labtest.Lab, file string, in plan.Inputs, namespaces ...string) []runner.Event {
 	t.Helper()
 	p, err := plan.Load(file, in)
 	require.NoError(t, err)
@@ -80,7 +80,8 @@ func runPlan(t *testing.T, lab *labtest.Lab, file string, in plan.Inputs, namesp
 	require.NoError(t, err)
 	defer s.Close()
 
-	r := runner.Runner{Resolve: s.Resolve}
+	var events recorder
+	r := runner.Runner{Resolve: s.Resolve, Guards: s.Guards, Observers: []runner.Observer{&events}}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 3*patience, errors.New("the example takes too long"))
 	defer cancel()
 	x, err := r.Run(ctx, p)
@@ -95,7 +96,14 @@ func runPlan(t *testing.T, lab *labtest.Lab, file string, in plan.Inputs, namesp
 			require.Equal(t, 1, step.Revision, step.Name)
 		}
 	}
+	return events
 }
+
+// recorder keeps the events of a run.
+type recorder []runner.Event
+
+// Observe implements runner.Observer.
+func (r *recorder) Observe(e runner.Event) { *r = append(*r, e) }
 
 // install installs one of the lab's charts by Helm, without waiting, and
 // uninstalls it at the end of the test.

@@ -45,9 +45,12 @@ type Report struct {
 	Message string
 	// Object is what it is about, as Kind/namespace/name; see Event.
 	Object string
+	// Of is the object that is waited for, whose pod says a log; see Event.
+	Of string
 	// Done and Total count objects, where the action knows.
 	Done, Total int
-	// Revision is the Helm release's revision, in a result.
+	// Revision is the Helm release's revision: in progress when it was recorded, and
+	// in a result.
 	Revision int
 	// Webhook says which webhook holds a request, in held and released, and how
 	// one stands, in webhook.
@@ -80,8 +83,10 @@ type Webhook struct {
 	// Explanation says Cause in words that take no knowledge of Kubernetes; empty
 	// when there is nothing to add.
 	Explanation string `json:"explanation,omitempty"`
-	// Configuration and Owner say what configures the webhook and who brought
-	// that, in webhook events.
+	// Kind is mutating, validating or conversion, and Configuration and Owner say
+	// what configures the webhook and who brought that, in webhook events. A mutating
+	// and a validating one may share name and configuration.
+	Kind          string `json:"kind,omitempty"`
 	Configuration string `json:"configuration,omitempty"`
 	Owner         string `json:"owner,omitempty"`
 	// Rung is the lowest rung of its ladder that the webhook has not reached,

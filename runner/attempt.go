@@ -116,7 +116,7 @@ func (l *loop) handle(m message) {
 	switch {
 	case m.news == newsGuards:
 		if len(m.guards) > 0 {
-			l.emit(Event{Type: TypeGuards, Guards: m.guards})
+			l.emit(Event{Type: TypeGuards, Guards: l.dated(m.guards)})
 		}
 	case m.attempt != t.attempt:
 	case m.news == newsReport && t.active:
@@ -139,6 +139,17 @@ func (l *loop) handle(m message) {
 	}
 }
 
+// dated are guards with those marked that come late.
+func (l *loop) dated(guards []Guard) []Guard {
+	guards = slices.Clone(guards)
+	for i, g := range guards {
+		if s := l.exec.Step(g.Step); s != nil && (s.State.Terminal() || s.Attempt > 1 || len(s.Holds) > 0) {
+			guards[i].Late = true
+		}
+	}
+	return guards
+}
+
 // show tells that t is at work, where that was not told when its attempt began.
 func (l *loop) show(t *task) {
 	if !l.state(t).Active() {
@@ -150,7 +161,7 @@ func (l *loop) show(t *task) {
 // to hold requests.
 func (l *loop) report(t *task, r Report) {
 	e := Event{
-		Type: r.Type, Step: t.step.Name, Message: r.Message, Object: r.Object,
+		Type: r.Type, Step: t.step.Name, Message: r.Message, Object: r.Object, Of: r.Of,
 		Done: r.Done, Total: r.Total, Revision: r.Revision, Webhook: r.Webhook, Error: r.Error,
 	}
 	switch r.Type {

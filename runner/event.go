@@ -89,11 +89,15 @@ type Event struct {
 	// Object is what it is about, as Kind/namespace/name; in log what says it, a pod
 	// with " container " and the container's name; "" is kplan itself.
 	Object string `json:"object,omitempty"`
+	// Of is the object that is waited for, whose pod says it, in log: as Object of
+	// progress, or Service/namespace/name of a webhook's Service.
+	Of string `json:"of,omitempty"`
 	// Done and Total count the objects of the step that are as they should be, and
 	// all of them, in progress.
 	Done  int `json:"done,omitempty"`
 	Total int `json:"total,omitempty"`
-	// Revision is that of the Helm release, in result.
+	// Revision is that of the Helm release: in progress when it was recorded, and in
+	// result.
 	Revision int `json:"revision,omitempty"`
 	// Webhook is the one that holds a request, in held and released, and the one
 	// that stands so, in webhook.
@@ -145,6 +149,9 @@ type Guard struct {
 	// Maybe says that it is not certain: it depends on what is not known before
 	// the run, or the two steps run side by side.
 	Maybe bool `json:"maybe,omitempty"`
+	// Late says that the step had begun to send when this was found: it is true all
+	// the same, and no news to people.
+	Late bool `json:"late,omitempty"`
 }
 
 // String says it for people, without the step: webhooks of x judge 3 objects: a, b.

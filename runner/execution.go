@@ -241,7 +241,7 @@ func (s *Step) stand(e Event) {
 		return
 	}
 	i := slices.IndexFunc(s.Webhooks, func(w *Standing) bool {
-		return w.Name == e.Webhook.Name && w.Configuration == e.Webhook.Configuration
+		return w.Name == e.Webhook.Name && w.Configuration == e.Webhook.Configuration && w.Kind == e.Webhook.Kind
 	})
 	if i < 0 {
 		s.Webhooks, i = append(s.Webhooks, &Standing{Since: e.Time}), len(s.Webhooks)

@@ -9,7 +9,7 @@ import (
 // redacted gives e with hide applied to all of its texts but the names of steps.
 // What e points to is not changed: the action that reported it may still use it.
 func (e Event) redacted(hide func(string) string) Event {
-	for _, text := range []*string{&e.Plan, &e.Message, &e.Error, &e.Hint, &e.Object} {
+	for _, text := range []*string{&e.Plan, &e.Message, &e.Error, &e.Hint, &e.Object, &e.Of} {
 		*text = hideText(hide, *text)
 	}
 	if e.Webhook != nil {

@@ -221,6 +221,38 @@ func TestGuards(t *testing.T) {
 	})
 }
 
+// Guards that are found when their step has ended, or holds a request, are marked.
+func TestLateGuards(t *testing.T) {
+	guards := []runner.Guard{{Step: "ended", By: "ended"}, {Step: "holds", By: "ended"}, {Step: "waits", By: "ended"}}
+	synctest.Test(t, func(t *testing.T) {
+		var events recorder
+		r := runner.Runner{
+			Observers: []runner.Observer{&events},
+			Resolve: func(s plan.Step) (runner.Action, error) {
+				return action(func(_ context.Context, r runner.Reporter) error {
+					if s.Name == "holds" {
+						r.Report(runner.Report{Type: runner.TypeHeld, Webhook: &runner.Webhook{Name: "v"}})
+						time.Sleep(2 * time.Second)
+					}
+					return nil
+				}), nil
+			},
+			Guards: func(context.Context) []runner.Guard {
+				time.Sleep(time.Second)
+				return guards
+			},
+		}
+		p := steps("ended", "holds")
+		p.Steps = append(p.Steps, plan.Step{Name: "waits", Needs: plan.Needs("holds")})
+		x, err := r.Run(t.Context(), p)
+		require.NoError(t, err)
+		for _, g := range x.Guards() {
+			require.Equal(t, g.Step != "waits", g.Late, g.Step)
+			require.False(t, guards[0].Late, "the finder's own are left alone")
+		}
+	})
+}
+
 func TestGuardSaysWhatItGuards(t *testing.T) {
 	g := runner.Guard{Step: "rules", By: "operator", Webhooks: []string{"a", "b"}, Objects: 3}
 	require.Equal(t, "webhooks of operator judge 3 objects: a, b", g.String())

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"sync"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -48,10 +49,10 @@ func (a *action) resolve() (err error) {
 
 // over makes the step's kind over a connection.
 func (a *action) over(conn *connection) error {
-	l := &line{}
+	l := &line{sends: sync.OnceFunc(func() { a.steps.sends(a.step.Name) })}
 	if webhooks := a.steps.plan.StepWebhooks(a.step); webhooks.Hold {
 		l.gate = conn.gate
-		l.hold.Timeout, l.hold.Grace = webhooks.HoldTimeout, webhooks.MisconfiguredTimeout
+		l.hold.Timeout, l.hold.Grace, l.hold.Kind = webhooks.HoldTimeout, webhooks.MisconfiguredTimeout, conn.cluster.KindOf
 	}
 	session, err := conn.cluster.Session(kube.Options{Wrap: l.wrap, Warn: l.warn, Expect: a.steps.expect(a.step)})
 	if err != nil {

@@ -61,11 +61,11 @@ func TestCanaries(t *testing.T) {
 				{name: "d.example.io", does: "allow"},
 			},
 			canary: "accept: [DIR/good.yaml], deny: [DIR/bad.yaml], mutate: [" + made + "]",
-			want:   `3 of 4 webhooks admit (c.example.io unproven: `,
+			want:   `3 of 4 webhooks admit (validating c.example.io unproven: `,
 		},
 		"admission proves nothing of what may be ignored": {
 			hooks:  []hook{{name: "a.example.io", does: "allow", policy: ignore}},
-			canary: "accept: [DIR/good.yaml]", want: "0 of 1 webhooks admit (a.example.io unproven: failurePolicy Ignore lets objects pass",
+			canary: "accept: [DIR/good.yaml]", want: "0 of 1 webhooks admit (validating a.example.io unproven: failurePolicy Ignore lets objects pass",
 		},
 		"a denial by another webhook is none": {
 			hooks: []hook{{name: "a.example.io", does: "allow"}}, foreign: []hook{{name: "b.example.io", does: "deny"}},
@@ -246,7 +246,7 @@ func TestWebhookStepAsksWithLaterObjects(t *testing.T) {
 
 	alone := runPlan(t, lab, ns, gate)
 	require.NoError(t, alone.err)
-	require.Contains(t, alone.execution.Step("gate").Message, `0 of 1 webhooks admit (a.example.io unproven: it is called for no creation of a kind that can be made up: its matchCondition "named" is false`)
+	require.Contains(t, alone.execution.Step("gate").Message, `0 of 1 webhooks admit (validating a.example.io unproven: it is called for CREATE of configmaps; to create configmaps was tried: its matchCondition "named" is false`)
 
 	later := runPlan(t, lab, ns, gate+"- {name: between, needs: [gate], wait: {resource: configmap/kube-root-ca.crt, namespace: NS, for: create}}\n"+
 		"- {name: later, needs: [between], apply: {files: ["+files(t, ns, canaries)+"/good.yaml]}}\n")

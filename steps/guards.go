@@ -35,7 +35,8 @@ func Guards(ctx context.Context, p *plan.Plan) ([]runner.Guard, error) {
 
 // Guards is as the function of that name, with what the clusters know that are
 // connected, and with the charts that the steps fetch anyway. What cannot be
-// read is left out: its step will say why.
+// read is left out: its step will say why. Guards of steps that have begun to send are
+// marked as late.
 func (s *Steps) Guards(ctx context.Context) []runner.Guard {
 	known := map[string]guard.Known{}
 	has := map[string]helm.Capabilities{}
@@ -60,6 +61,11 @@ func (s *Steps) Guards(ctx context.Context) []runner.Guard {
 		}
 		return applied(s.plan, step)
 	}, func(cluster string) guard.Known { return known[cluster] })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, g := range guards {
+		guards[i].Late = s.sent[g.Step]
+	}
 	return guards
 }
 

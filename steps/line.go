@@ -34,6 +34,8 @@ const (
 type line struct {
 	gate *hold.Gate
 	hold hold.Transport
+	// sends is called before each write; it may be nil.
+	sends func()
 	// attempt is the running one; nil between attempts.
 	attempt atomic.Pointer[attempt]
 }
@@ -61,7 +63,12 @@ func (l *line) close() { l.attempt.Store(nil) }
 // wrap puts the line around a cluster's transport: outermost the end of the
 // attempt, then the hold, innermost the care for writes on their way.
 func (l *line) wrap(base http.RoundTripper) http.RoundTripper {
-	inner := roundTripper(func(req *http.Request) (*http.Response, error) { return deliver(base, req) })
+	inner := roundTripper(func(req *http.Request) (*http.Response, error) {
+		if l.sends != nil && writes(req) {
+			l.sends()
+		}
+		return deliver(base, req)
+	})
 	if l.gate == nil {
 		return roundTripper(func(req *http.Request) (*http.Response, error) { return l.bound(inner, req) })
 	}
@@ -107,12 +114,19 @@ func isReleaseRecord(req *http.Request) bool {
 	return req.Method == http.MethodPut && strings.HasPrefix(path.Base(req.URL.Path), "sh.helm.release.v1.")
 }
 
+// writes tells whether a request may change something.
+func writes(req *http.Request) bool {
+	switch req.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		return true
+	}
+	return false
+}
+
 // deliver sends a request, and lets a write that is on its way come to its end
 // when the request's context ends.
 func deliver(base http.RoundTripper, req *http.Request) (*http.Response, error) {
-	switch req.Method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-	default:
+	if !writes(req) {
 		return base.RoundTrip(req)
 	}
 	if req.Context().Err() != nil {

@@ -54,6 +54,8 @@ type Steps struct {
 	charts  map[string]specified
 	bound   map[string]plan.Step
 	origins map[string]read
+	// sent are the names of the steps that have begun to send something.
+	sent map[string]bool
 }
 
 // specified is a chart, and what it was made of.
@@ -77,7 +79,8 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 		}
 	}
 	return &Steps{
-		plan: c.Plan, links: all, force: c.ForceUpgrade, charts: map[string]specified{}, bound: map[string]plan.Step{}, origins: map[string]read{},
+		plan: c.Plan, links: all, force: c.ForceUpgrade,
+		charts: map[string]specified{}, bound: map[string]plan.Step{}, origins: map[string]read{}, sent: map[string]bool{},
 	}, nil
 }
 
@@ -120,6 +123,13 @@ func (s *Steps) hide(value any) {
 	if set := s.plan.Sensitive(); set != nil {
 		set.Add(value)
 	}
+}
+
+// sends notes that a step has begun to send something.
+func (s *Steps) sends(step string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent[step] = true
 }
 
 // kind makes what a step does over a session; view is of the same cluster.

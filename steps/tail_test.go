@@ -111,7 +111,8 @@ spec:
     spec: {containers: [` + tc.container + `]}
 `})+`, release: NS, namespace: NS}
 `)
-			require.Error(t, out.err)
+			require.ErrorContains(t, out.err, tc.trouble, "what is wrong belongs in the error")
+			require.NotContains(t, runner.HintOf(out.err), tc.trouble, "and is not told twice")
 			var told []string
 			for _, e := range out.of(runner.TypeProgress) {
 				told = append(told, e.Message)
@@ -139,6 +140,11 @@ func TestTailOfWebhooks(t *testing.T) {
 `)
 	require.NoError(t, out.err)
 	require.Contains(t, out.logs(ns)["Pod/"+ns+" container operator"], "crash 1 of 1, as asked by --crash", "%v", out.logs(ns))
+	for _, e := range out.of(runner.TypeLog) {
+		if e.Object != "" {
+			require.Contains(t, []string{"Service/" + ns + "/" + ns + "-webhook", "Deployment/" + ns + "/" + ns}, e.Of)
+		}
+	}
 	var words []string
 	for _, e := range append(out.of(runner.TypeHeld), out.of(runner.TypeWebhook)...) {
 		words = append(words, e.Webhook.Explanation)

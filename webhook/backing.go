@@ -21,6 +21,9 @@ type Backing struct {
 	Slices []*discoveryv1.EndpointSlice
 	// Pods are those that the Service selects.
 	Pods []*corev1.Pod
+	// Makers are what is to make pods that the Service selects; they are read
+	// while there are none.
+	Makers []Maker
 	// Certificates are those that the pods mount.
 	Certificates []Certificate
 	// Absent are the names of Secrets that the pods mount and that do not
@@ -29,6 +32,15 @@ type Backing struct {
 	// Unread says why a resource could not be read, e.g. because it is
 	// forbidden; the keys are Services, EndpointSlices, Pods and Secrets.
 	Unread map[string]string
+}
+
+// Maker is a Deployment or StatefulSet.
+type Maker struct {
+	Object
+	// Replicas is how many pods it is to make.
+	Replicas int32
+	// Failure is why it cannot make them, in Kubernetes' words; "" when it can.
+	Failure string
 }
 
 // The resources that a Backing is read from.
@@ -141,21 +153,39 @@ func (b *Backing) readySince() time.Time {
 	return first
 }
 
-// explain says why there is no ready endpoint: the trouble of the pod that has
-// the gravest one.
-func (b *Backing) explain() (string, *corev1.Pod) {
+// explain says why there is no ready endpoint, which object that was read from and
+// since when it is so: the trouble of the pod that has the gravest one, or why there
+// is no pod. The object is empty where that is the Service.
+func (b *Backing) explain() (why string, from Object, since time.Time) {
 	switch {
 	case b.unread(Pods) != "":
-		return b.unread(Pods), nil
+		return b.unread(Pods), from, since
 	case b.Service == nil:
-		return "", nil
+		return "", from, since
 	case len(b.Service.Spec.Selector) == 0:
-		return "the Service selects no pods", nil
+		return "the Service selects no pods", from, since
 	case len(b.Pods) == 0:
-		return "no pod has the labels that the Service selects", nil
+		why, from = b.idle()
+		return why, from, since
 	}
 	pod := b.gravest()
-	return "pod " + pod.Name + " " + b.troubleOf(pod).text, pod
+	from = Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}
+	return "pod " + pod.Name + " " + b.troubleOf(pod).text, from, turned(pod)
+}
+
+// idle says why there is no pod.
+func (b *Backing) idle() (why string, from Object) {
+	for _, m := range b.Makers {
+		switch {
+		case m.Failure != "":
+			return because(m.Kind+" "+m.Name+" cannot make its pods", m.Failure), m.Object
+		case m.Replicas == 0:
+			return m.Kind + " " + m.Name + " is scaled to 0", m.Object
+		default:
+			why, from = m.Kind+" "+m.Name+" has made no pod yet", m.Object
+		}
+	}
+	return cmp.Or(why, "no pod has the labels that the Service selects"), from
 }
 
 // gravest is the pod that explains most.

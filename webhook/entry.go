@@ -55,7 +55,7 @@ func (e Entry) String() string {
 	if e.Kind == Conversion {
 		return "conversion webhook of " + e.Configuration
 	}
-	return fmt.Sprintf("webhook %q of %s", e.Name, e.Configuration)
+	return fmt.Sprintf("%s webhook %q of %s", e.Kind, e.Name, e.Configuration)
 }
 
 // Service is namespace/name of the Service that is called; "" for a URL.

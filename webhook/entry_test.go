@@ -40,7 +40,7 @@ webhooks:
 		require.Equal(t, admissionv1.NeverReinvocationPolicy, a.ReinvocationPolicy)
 		require.Equal(t, 10*time.Second, a.Timeout)
 		require.Equal(t, Object{Kind: "MutatingWebhookConfiguration", Name: "c"}, a.Source())
-		require.Equal(t, `webhook "a.example.io" of c`, a.String())
+		require.Equal(t, `mutating webhook "a.example.io" of c`, a.String())
 		require.Empty(t, b.Service())
 		require.Equal(t, admissionv1.Ignore, b.FailurePolicy)
 		require.Equal(t, admissionv1.Exact, b.MatchPolicy)

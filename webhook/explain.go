@@ -51,10 +51,11 @@ const (
 	closed      = "the connection was closed before an answer came: the program starts, stops or crashes"
 	unreachable = "the network knows no way to the address: the pod is gone or moved, or a firewall is in between"
 	tunnel      = "the API server reaches pods through a tunnel or proxy, and that has no way to the pod yet"
-	untrusted   = "the webhook's certificate is not of the authority that its configuration names: one of the two was renewed, and the other not yet"
+	untrusted   = "the webhook's certificate is not of the authority that its configuration names: one of the two is newer; " + lateSecret
 	otherName   = "the webhook's certificate is for another name than that of the Service which is called"
 	expired     = "the certificate is no longer valid: nobody has renewed it"
 	early       = "the certificate is not valid yet: the clocks of two machines differ, or it was made a moment ago"
+	lateSecret  = "kubelet shows a pod a changed Secret up to two minutes late"
 	noBundle    = "the API server does not know yet which certificates to trust for this webhook: the operator, or cert-manager, enters that while it starts"
 	noTLS       = "something answers without encryption, where a webhook must speak HTTPS: the port may be that of another program"
 	noImage     = "the node cannot fetch the container's image: its name or tag may be wrong, or the registry wants a password"
@@ -83,8 +84,8 @@ var explanations = []struct{ text, words string }{
 	{"StartError", "the node could not start the program in the container: mostly its command is not in the image"},
 	{"CrashLoopBackOff", crashing},
 	{"Back-off restarting failed container", crashing},
-	{"which it mounts, does not exist", "the pod waits for that Secret: mostly cert-manager or a Job of the chart makes it"},
-	{"FailedMount", "the node cannot prepare a volume of the pod: what it mounts may not exist yet"},
+	{"which it mounts, does not exist", "the pod waits for that Secret: mostly cert-manager or a Job of the chart makes it; kubelet sees it up to two minutes late"},
+	{"FailedMount", "the node cannot prepare a volume of the pod: what it mounts may not exist yet; kubelet sees it up to two minutes late"},
 	{"FailedCreatePodSandBox", "the node cannot prepare the pod's network"},
 	{"Insufficient ", "no node has enough of that left for what the pod requests"},
 	{"untolerated taint", "nodes are closed to the pod: they have taints that it does not tolerate"},
@@ -110,6 +111,9 @@ var explanations = []struct{ text, words string }{
 
 	// What stands behind a Service, from k8s.io/apiserver pkg/util/proxy/proxy.go
 	// and Backing.
+	{"is scaled to 0", "it is told to run no pod, by somebody or by the chart's values: nothing answers until it is scaled up"},
+	{"cannot make its pods", "its pods are refused; the message says by whom and why"},
+	{"has made no pod yet", "its pods are about to be made"},
 	{"no pod has the labels that the Service selects", "the Service leads nowhere yet: its pods were not made, or they have other labels than it looks for"},
 	{"the Service selects no pods", "the Service leads only where somebody enters addresses by hand"},
 	{"no endpoint has port", "the pods do not have the port that the Service leads to"},
@@ -147,7 +151,7 @@ var explanations = []struct{ text, words string }{
 	{"remote error: tls: certificate required", "the webhook wants a certificate of the API server, which does not send one"},
 	{"remote error: tls: unknown certificate", "the webhook does not accept the API server's certificate"},
 	{"remote error: tls: protocol version not supported", "the webhook speaks only versions of TLS that the API server does not"},
-	{"remote error: tls:", "the program listens, but has no certificate to answer with yet"},
+	{"remote error: tls:", "the program listens, but has no certificate to answer with yet; " + lateSecret},
 	{"TLS handshake timeout", silent},
 	{"server gave HTTP response to HTTPS client", noTLS},
 	{"first record does not look like a TLS handshake", noTLS},

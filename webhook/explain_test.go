@@ -56,6 +56,19 @@ func TestEachExplanationIsReached(t *testing.T) {
 	}
 }
 
+// Where a Secret is what is waited for, people are told how late a pod sees it.
+func TestExplainTellsHowLateSecretsAre(t *testing.T) {
+	for _, cause := range []string{
+		"tls: failed to verify certificate: x509: certificate signed by unknown authority",
+		"the certificate in Secret ns/tls is not of an authority in the CA bundle",
+		"remote error: tls: internal error",
+		"0 of 1 endpoints ready; pod a-1 cannot start: Secret tls, which it mounts, does not exist",
+		`FailedMount: MountVolume.SetUp failed for volume "tls" : secret "tls" not found`,
+	} {
+		require.Regexp(t, "kubelet.* up to two minutes", Explain(cause), cause)
+	}
+}
+
 // What is nearest to the fault explains most.
 func TestExplain(t *testing.T) {
 	for cause, want := range map[string]string{

@@ -213,13 +213,12 @@ func (b *Backing) backed(e *Entry) Reading {
 		r.Reason = fmt.Sprintf("no endpoint has port %d of the Service, whose target is %q", e.Port(), target(b.port(e.Port())))
 		return r
 	}
-	why, pod := b.explain()
+	why, from, since := b.explain()
 	if why != "" {
 		r.Reason += "; " + why
 	}
-	if pod != nil {
-		r.Since = turned(pod)
-		r.Source = Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}
+	if from != (Object{}) {
+		r.Source, r.Since = from, since
 	}
 	return r
 }

@@ -33,7 +33,7 @@ func (a *app) terminal(hint string) tui.Config {
 	in, _ := a.stdin.(*os.File)
 	out, _ := a.stderr.(*os.File)
 	return tui.Config{
-		Options: tui.Options{Colour: a.colour(out), Unicode: unicodeLocale(), Version: readBuild().Version},
+		Options: tui.Options{Colour: a.colour(out), Unicode: unicodeLocale(), Version: readBuild().Version, Logs: a.logs},
 		In:      in, Out: out,
 		Aside:    ui.NewAside(out, a.options(out)),
 		Returned: guard(in, out, hint),

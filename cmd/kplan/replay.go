@@ -38,7 +38,7 @@ func newReplay(a *app) *cobra.Command {
 
 On a terminal the display plays it as its time passed: p pauses, + and - change the speed, q leaves. Elsewhere it is written at once, as
 --progress says. A record that ends early, because kplan was killed, is shown as far as it goes.
-With --report it writes reports, and shows the run only if --progress or --speed is given too.`,
+With --report it writes reports, and shows the run only if --progress, --logs or --speed is given too.`,
 		Example: `  kplan run plan.yaml --record run.jsonl
   kplan replay run.jsonl --speed 8
   kplan replay run.jsonl --speed 0
@@ -57,11 +57,12 @@ With --report it writes reports, and shows the run only if --progress or --speed
 			return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.shows = cmd.Flags().Changed("progress") || cmd.Flags().Changed("speed")
+			o.shows = cmd.Flags().Changed("progress") || cmd.Flags().Changed("speed") || cmd.Flags().Changed("logs")
 			return o.replay(cmd.Context(), args[0])
 		},
 	}
 	addProgress(cmd, &o.progress)
+	o.addLogs(cmd)
 	o.wanted = addReports(cmd)
 	cmd.Flags().Float64Var(&o.speed, "speed", 1, "on a terminal, play it so many times as fast as it was; 0 shows its end at once")
 	return cmd

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/redact"
 )
@@ -25,6 +26,7 @@ type app struct {
 	flags     *genericclioptions.ConfigFlags
 	noColor   bool
 	verbosity int
+	logs      ui.Logs // which logs of pods are shown of a run
 
 	started bool // a command runs; errors before that are the user's
 

@@ -80,6 +80,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	flags.IntVar(&o.parallel, "parallel", runner.DefaultParallel, "how many steps run at once")
 	flags.DurationVar(&o.timeout, "timeout", 0, "stop the whole run after this time, as by SIGTERM (default: never)")
 	addProgress(cmd, &o.progress)
+	o.addLogs(cmd)
 	flags.BoolVar(&o.stay, "stay", false, "on a terminal, keep the display open after the end until q, and let a run whose steps failed wait for orders (r retries a step)")
 	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
 	o.wanted = addReports(cmd)

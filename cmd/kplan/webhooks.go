@@ -34,6 +34,7 @@ type webhooksOptions struct {
 	names             []string
 	selector, release string
 	failing, watch    bool
+	every             bool
 	output            format
 	timeout           time.Duration
 }
@@ -56,7 +57,8 @@ LADDER has a sign for each rung that a webhook climbs until it admits objects:
 ● + reached, ○ o not yet, ✗ x somebody has to change something, ? not known, - not needed (a webhook with a URL).
 
 Listing calls no webhook, so serving and admitting are unknown here; 'kplan wait webhook' proves more.
-The lowest-standing webhooks come first, and below the table is why they cannot answer.`,
+The lowest-standing webhooks come first, and below the table is why they cannot answer. Webhooks of one configuration that are called
+at one Service and stand alike share a row, which says how many they are; with --all, with a NAME and with -o wide each has its own.`,
 		Example: `  kplan webhooks
   kplan webhooks --failing -o wide
   kplan webhooks cert-manager-webhook --watch
@@ -69,6 +71,7 @@ The lowest-standing webhooks come first, and below the table is why they cannot 
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.watch, "watch", "w", false, "show every change until ^C: the table anew on a terminal, else a line for each change")
+	flags.BoolVar(&o.every, "all", false, "have a row for each webhook, also for those of one configuration and Service that stand alike")
 	flags.BoolVar(&o.failing, "failing", false, "show only webhooks with a rung that is known not to be reached")
 	flags.StringVarP(&o.selector, "selector", "l", "", "show only webhooks whose configuration has these labels, as for kubectl")
 	flags.StringVar(&o.release, "release", "", "show only webhooks of this Helm release, as `[NAMESPACE/]NAME`")
@@ -196,16 +199,16 @@ func few(texts []string) []string {
 	return append(slices.Clip(texts[:most]), fmt.Sprintf("and %d more; -o json lists all", len(texts)-most))
 }
 
-// all are the webhooks to show.
-func (l *listing) all() []webhooks.Webhook {
-	return slices.DeleteFunc(webhooks.Of(l.following.Standings()), func(w webhooks.Webhook) bool {
-		return l.failing && !w.Failing()
-	})
+// all are the webhooks that are asked for, those that do not fail among them.
+func (l *listing) all() []webhooks.Webhook { return webhooks.Of(l.following.Standings()) }
+
+// picked are the webhooks to show.
+func (l *listing) picked() []webhooks.Webhook {
+	return slices.DeleteFunc(l.all(), func(w webhooks.Webhook) bool { return l.failing && !w.Failing() })
 }
 
 // show writes them once.
 func (l *listing) show() error {
-	all := l.all()
 	if missing := l.missing(); len(missing) > 0 {
 		return fmt.Errorf("there is no webhook and no configuration named %s", strings.Join(missing, ", "))
 	}
@@ -214,8 +217,9 @@ func (l *listing) show() error {
 		return l.print(l.output, struct {
 			Webhooks []webhooks.Webhook `json:"webhooks"`
 			Unread   []string           `json:"unread,omitempty"`
-		}{all, l.view.Unread()})
+		}{l.picked(), l.view.Unread()})
 	}
+	all := l.all()
 	if len(all) == 0 {
 		fmt.Fprintln(l.stderr, "no webhooks found")
 		return nil
@@ -234,7 +238,8 @@ func (l *listing) missing() []string {
 // style is how to draw on stdout.
 func (l *listing) style() webhooks.Style {
 	out := unwrap(l.stdout)
-	s := webhooks.Style{Clean: ui.Clean, Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Now: time.Now()}
+	s := webhooks.Style{Clean: ui.Clean, Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Failing: l.failing, Now: time.Now()}
+	s.Fold = !l.every && len(l.names) == 0
 	s.Width, _, _ = size(out)
 	return s
 }

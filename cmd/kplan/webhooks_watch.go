@@ -97,7 +97,7 @@ func (l *listing) lines(out io.Writer) func() error {
 		if fresh() {
 			return nil
 		}
-		all := l.all()
+		all := l.picked()
 		if fresh() { // it came after the first look
 			return nil
 		}

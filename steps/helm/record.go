@@ -9,6 +9,8 @@ import (
 	"helm.sh/helm/v3/pkg/postrender"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+
+	"github.com/kplan-dev/kplan/runner"
 )
 
 // connection is Helm's configuration over a session, with parts of ours.
@@ -48,7 +50,14 @@ func (d *recorder) Create(key string, r *release.Release) error {
 	}
 	d.made = r
 	d.client.revision.begin(r)
-	return d.Driver.Create(key, d.whole(r))
+	if err := d.Driver.Create(key, d.whole(r)); err != nil {
+		return err
+	}
+	// Whatever becomes of the attempt, the revision is there to be looked at.
+	d.client.reporter.Report(runner.Report{
+		Type: runner.TypeProgress, Revision: r.Version, Message: fmt.Sprintf("recorded as revision %d", r.Version),
+	})
+	return nil
 }
 
 // Update implements driver.Updator. An upgrade supersedes the revision before

@@ -126,7 +126,7 @@ func summary(gates []*gate, hidden string) string {
 	var notes []string
 	for _, g := range gates {
 		if g.unproven != "" {
-			notes = append(notes, fmt.Sprintf("%s unproven: %s", g.entry.Name, kube.Plain(g.unproven)))
+			notes = append(notes, fmt.Sprintf("%s %s unproven: %s", g.entry.Kind, g.entry.Name, kube.Plain(g.unproven)))
 		}
 	}
 	s := fmt.Sprintf("%d of %d webhooks admit", len(gates)-len(notes), len(gates))

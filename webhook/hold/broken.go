@@ -3,7 +3,6 @@ package hold
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,21 +29,7 @@ func (h *holding) survives(err error) bool {
 
 // objectName is the name of the object that the request creates; "" when the
 // API server makes it up, or the body does not tell.
-func (h *holding) objectName() string {
-	if h.body == nil {
-		return ""
-	}
-	rc, err := h.body()
-	if err != nil {
-		return ""
-	}
-	defer rc.Close()
-	b, err := io.ReadAll(rc)
-	if err != nil {
-		return ""
-	}
-	return metadataOf(b).Name
-}
+func (h *holding) objectName() string { return h.object().Name }
 
 // exists reads whether the object of a create is there. An error says that
 // nobody can tell yet.

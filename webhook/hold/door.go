@@ -27,10 +27,30 @@ type door struct {
 	bad   time.Time
 	// following is nil without a survey; the door ends it.
 	following *survey.Following
-	// standings are how the webhooks stand as of the latest of version changes,
-	// told the version that a leader told of last.
-	standings     []survey.Standing
-	version, told int
+	// standings are how the webhooks stand as of the latest of version changes, told
+	// the version that each teller told of last.
+	standings []survey.Standing
+	version   int
+	told      map[teller]int
+}
+
+// teller is a transport that has requests in a row for one webhook: it tells once how
+// that stands. Steps have transports of their own, and each wants to know.
+type teller struct {
+	transport *Transport
+	webhook   string
+}
+
+// wakeTellers lets one turn of each teller look who has not told the latest version,
+// the first turn too, which may be due. The gate's mutex is held.
+func (d *door) wakeTellers() {
+	woken := map[teller]bool{}
+	for i, t := range d.row {
+		if i == 0 || !woken[t.teller] && d.told[t.teller] != d.version {
+			t.wake()
+		}
+		woken[t.teller] = true
+	}
 }
 
 // met takes down what a try met.
@@ -71,9 +91,7 @@ func (d *door) changed() {
 	d.standings = standings
 	d.version++
 	d.pace.changed(time.Now(), prospectOf(standingOf(standings, d.fault).Ladder), configuration)
-	if len(d.row) > 0 {
-		d.row[0].wake()
-	}
+	d.wakeTellers()
 }
 
 // standingOf picks the standing of a fault's webhook, and of several the one

@@ -47,20 +47,21 @@ func (g *Gate) locate(f webhook.Fault) webhook.Fault {
 	return f
 }
 
-// join puts a request into the row of those that wait for the fault's webhook.
-func (g *Gate) join(f webhook.Fault) *turn {
+// join puts a request of a transport into the row of those that wait for the fault's
+// webhook.
+func (g *Gate) join(by *Transport, f webhook.Fault) *turn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	key := f.Key()
 	d := g.doors[key]
 	if d == nil {
-		d = &door{gate: g, key: key, pace: newPace(time.Now())}
+		d = &door{gate: g, key: key, pace: newPace(time.Now()), told: map[teller]int{}}
 		g.doors[key] = d
 		if g.survey != nil && f.Kind != webhook.Server {
 			d.following = g.survey.Follow(survey.Target{Fault: &f, Match: at(f.ServiceKey())}, d.changed)
 		}
 	}
-	t := &turn{door: d, signal: make(chan struct{}, 1)}
+	t := &turn{door: d, teller: teller{by, f.Webhook}, signal: make(chan struct{}, 1)}
 	d.row = append(d.row, t)
 	return t
 }

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -25,8 +26,8 @@ const maxStatus = 1 << 20
 type Request struct {
 	// Verb is the HTTP method.
 	Verb string
-	// Kind is the object's kind where the body tells, else the resource's
-	// name in the URL.
+	// Kind is the object's kind where the body or [Transport.Kind] tells, else the
+	// resource's name in the URL.
 	Kind string
 	// Namespace and Name are the object's; either may be empty.
 	Namespace, Name string
@@ -59,29 +60,38 @@ func notifyOf(ctx context.Context) func(Notice) {
 	return f
 }
 
-// describe reads what a request is about from its URL and body.
-func describe(req *http.Request, body func() (io.ReadCloser, error)) Request {
-	route := routeOf(req)
-	r := Request{Verb: req.Method, Kind: route.resource, Namespace: route.namespace, Name: route.name}
-	if body == nil {
-		return r
+// describe reads what the request is about from its URL and body. An object has one
+// name, whatever request is about it.
+func (h *holding) describe() Request {
+	at := routeOf(h.req)
+	r := Request{Verb: h.req.Method, Namespace: at.namespace, Name: at.name}
+	if o := h.object(); o.Kind != "DeleteOptions" {
+		r.Kind, r.Name = o.Kind, cmp.Or(r.Name, o.Name, o.GenerateName)
 	}
-	rc, err := body()
+	if r.Kind == "" && h.transport.Kind != nil {
+		if gv, err := schema.ParseGroupVersion(groupVersion(h.req)); err == nil {
+			r.Kind = h.transport.Kind(h.req.Context(), gv.WithResource(at.resource))
+		}
+	}
+	r.Kind = cmp.Or(r.Kind, at.resource)
+	return r
+}
+
+// object is kind and metadata of what the request sends, as far as its body tells.
+func (h *holding) object() metav1.PartialObjectMetadata {
+	if h.body == nil {
+		return metav1.PartialObjectMetadata{}
+	}
+	rc, err := h.body()
 	if err != nil {
-		return r
+		return metav1.PartialObjectMetadata{}
 	}
 	defer rc.Close()
 	b, err := io.ReadAll(rc)
 	if err != nil {
-		return r
+		return metav1.PartialObjectMetadata{}
 	}
-	object := metadataOf(b)
-	if object.Kind == "" || object.Kind == "DeleteOptions" {
-		return r
-	}
-	r.Kind = object.Kind
-	r.Name = cmp.Or(r.Name, object.Name, object.GenerateName)
-	return r
+	return metadataOf(b)
 }
 
 // metadataOf reads kind and metadata of an object in JSON, or of a built-in one

@@ -195,7 +195,7 @@ func TestWhoMovesUpIsWoken(t *testing.T) {
 		f := webhook.Classify(internalError(refused))
 		turns := make([]*turn, 5)
 		for i := range turns {
-			turns[i] = g.join(f)
+			turns[i] = g.join(nil, f)
 		}
 		turns[1].leave()
 		for i, want := range map[int]int{0: 0, 2: 1, 3: 1, 4: 0} {

@@ -3,6 +3,7 @@ package hold
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"net/http/httptrace"
 	"sync/atomic"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/survey"
@@ -57,6 +60,10 @@ type Transport struct {
 	// Grace bounds how long a request is held for a webhook that is
 	// misconfigured; DefaultGrace when 0.
 	Grace time.Duration
+	// Kind names the kind of a resource, "" for one that it does not know; it may be
+	// nil. The bodies of merge patches and deletions do not tell. It may ask the API
+	// server, past this transport, until the context ends.
+	Kind func(context.Context, schema.GroupVersionResource) string
 	// Notify is told when a request becomes held, is released, or is refused. It
 	// is called from the request's goroutine and must not block. It may be nil.
 	Notify func(Notice)
@@ -74,8 +81,8 @@ const (
 	Released Event = "released"
 	// Refused: a webhook denied it.
 	Refused Event = "refused"
-	// Stands: the webhook that it is held for stands otherwise than before. Of
-	// all requests that wait for one webhook, the leader's transport tells.
+	// Stands: the webhook that it is held for stands otherwise than before. Each
+	// transport tells it once of each webhook, however many requests wait for that.
 	Stands Event = "stands"
 )
 
@@ -256,10 +263,10 @@ func (h *holding) again() (*http.Response, webhook.Fault, error) {
 
 // run holds the request until it is answered or given up.
 func (h *holding) run(f webhook.Fault) (*http.Response, error) {
-	h.request = describe(h.req, h.body)
+	h.request = h.describe()
 	h.since = time.Now()
 	f = h.transport.Gate.locate(f)
-	turn := h.transport.Gate.join(f)
+	turn := h.transport.Gate.join(h.transport, f)
 	h.met(turn.met(f))
 	defer func() { turn.leave() }()
 	for {
@@ -281,13 +288,13 @@ func (h *holding) run(f webhook.Fault) (*http.Response, error) {
 		case err != nil:
 			// The API server is away; the next try may find it.
 			if !turn.failed(cost) {
-				turn = h.transport.Gate.join(h.fault)
+				turn = h.transport.Gate.join(h.transport, h.fault)
 			}
 		case f.Waitable():
 			f = h.transport.Gate.locate(f)
 			if f.Key() != h.fault.Key() || !turn.failed(cost) {
 				turn.leave()
-				turn = h.transport.Gate.join(f)
+				turn = h.transport.Gate.join(h.transport, f)
 			}
 			h.met(turn.met(f))
 		default:
@@ -357,6 +364,6 @@ func (h *holding) notify(n Notice) {
 // refused tells of a denial.
 func (h *holding) refused(f webhook.Fault) {
 	if f.Class == webhook.Denied && h.transport.Notify != nil {
-		h.transport.Notify(Notice{Event: Refused, Request: describe(h.req, h.body), Fault: f, Sends: h.sends})
+		h.transport.Notify(Notice{Event: Refused, Request: h.describe(), Fault: f, Sends: h.sends})
 	}
 }

@@ -13,6 +13,8 @@ import (
 // request's goroutine.
 type turn struct {
 	door *door
+	// teller is who tells how the webhook stands that the request waits for.
+	teller teller
 	// signal is filled when something changed for this turn. The door writes,
 	// the turn reads; it is never closed.
 	signal chan struct{}
@@ -35,8 +37,8 @@ func (t *turn) wake() {
 // time has come, or the webhook has answered another request. The error is the
 // cause of the context's end, or a boundError: a request may wait until the
 // given end, and for a webhook that is misconfigured for no longer than grace.
-// While the turn leads, tell is called with every change of the standing of the
-// webhook that f is about.
+// tell is called with every change of the standing of the webhook that f is about,
+// unless another turn of the same teller has told it.
 func (t *turn) wait(ctx context.Context, limit bound, grace time.Duration, f webhook.Fault, tell func(survey.Standing)) error {
 	for {
 		if st, news := t.news(f); news {
@@ -84,15 +86,16 @@ type boundError struct{ limit time.Duration }
 
 func (e *boundError) Error() string { return "held for " + e.limit.String() }
 
-// news gives the standing of a fault's webhook, if this turn leads and it is new.
+// news gives the standing of a fault's webhook, if the turn's teller has not told it.
 func (t *turn) news(f webhook.Fault) (survey.Standing, bool) {
 	t.door.gate.mu.Lock()
 	defer t.door.gate.mu.Unlock()
 	d := t.door
-	if d.told == d.version || t.free || d.row[0] != t {
+	t.teller.webhook = f.Webhook // webhooks of one Service share a row
+	if t.free || d.told[t.teller] == d.version {
 		return survey.Standing{}, false
 	}
-	d.told = d.version
+	d.told[t.teller] = d.version
 	st := standingOf(d.standings, f)
 	return st, st.Ladder != nil
 }
@@ -233,6 +236,9 @@ func (t *turn) leave() {
 	if len(d.row) == 0 {
 		d.remove()
 		return
+	}
+	if d.told[t.teller] != d.version { // it may have been woken for that
+		d.wakeTellers()
 	}
 	for ; i < min(leaders, len(d.row)); i++ { // they move up
 		d.row[i].wake()

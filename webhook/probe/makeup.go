@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,8 +30,11 @@ func (p *Probe) makeUp(ctx context.Context, client dynamic.Interface) ([]*unstru
 		return nil, unproven(err.Error()), nil
 	}
 	targets := Targets(p.entry)
-	if len(targets) == 0 { // rules with wildcards may mean what every cluster has
-		targets = append(targets, configMaps)
+	if len(targets) == 0 {
+		if !creates(p.entry) {
+			return nil, unproven("it is called for " + rules(p.entry) + ", and a dry run can only create"), nil
+		}
+		targets = append(targets, configMaps) // rules with wildcards may mean what every cluster has
 	}
 	reason := missing("no kind that it is called for is served: " + targets[0].GroupResource().String())
 	if time.Since(p.began) > unserved {
@@ -59,7 +63,7 @@ func (p *Probe) makeUp(ctx context.Context, client dynamic.Interface) ([]*unstru
 			u.SetNamespace(name)
 		}
 		if d, err := p.prepare(ctx, u); err != nil || d.verdict.Outcome == match.Skips {
-			reason = reason.or(unproven("it is called for no creation of a kind that can be made up: " + d.verdict.Reason))
+			reason = reason.or(unproven(fmt.Sprintf("it is called for %s; to create %s was tried: %s", rules(p.entry), t.GroupResource(), d.verdict.Reason)))
 			continue
 		}
 		if samples = append(samples, u); len(samples) == mostSamples {

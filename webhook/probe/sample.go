@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,46 @@ func Targets(e webhook.Entry) []schema.GroupVersionResource {
 		}
 	}
 	return ts
+}
+
+// creates tells whether a rule names creations.
+func creates(e webhook.Entry) bool {
+	return slices.ContainsFunc(e.Rules, func(r admissionv1.RuleWithOperations) bool {
+		return slices.Contains(r.Operations, admissionv1.Create) || slices.Contains(r.Operations, admissionv1.OperationAll)
+	})
+}
+
+// mostRules is how many rules people are told.
+const mostRules = 3
+
+// rules says what a webhook is called for: CREATE,UPDATE of widgets.example.io.
+func rules(e webhook.Entry) string {
+	var texts []string
+	for _, r := range e.Rules {
+		var verbs, resources []string
+		for _, o := range r.Operations {
+			verbs = append(verbs, string(o))
+		}
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				name, sub, is := strings.Cut(resource, "/")
+				if resource = (schema.GroupResource{Group: group, Resource: name}).String(); is {
+					resource += "/" + sub
+				}
+				resources = append(resources, resource)
+			}
+		}
+		texts = append(texts, strings.Join(verbs, ",")+" of "+listed(resources, " and "))
+	}
+	return listed(texts, "; ")
+}
+
+// listed joins the first of some texts, and says how many more there are.
+func listed(texts []string, sep string) string {
+	if more := len(texts) - mostRules; more > 0 {
+		return strings.Join(texts[:mostRules], sep) + fmt.Sprintf("%sand %d more", strings.TrimSuffix(sep, "and "), more)
+	}
+	return strings.Join(texts, sep)
 }
 
 func plain(s string) bool {

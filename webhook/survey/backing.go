@@ -160,7 +160,7 @@ func (b *backing) read() *webhook.Backing {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	blind(webhook.Secrets, b.secrets.unread)
-	r.Certificates, r.Absent = b.secrets.certificates, b.secrets.absent
+	r.Certificates, r.Absent, r.Makers = b.secrets.certificates, b.secrets.absent, b.secrets.makers
 	return r
 }
 

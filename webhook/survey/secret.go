@@ -12,8 +12,10 @@ import (
 	"github.com/kplan-dev/kplan/webhook"
 )
 
-// mounted is what was read of the Secrets that pods mount.
+// mounted is what was read of the Secrets that pods mount, or of what is to make pods
+// where there are none.
 type mounted struct {
+	makers       []webhook.Maker
 	certificates []webhook.Certificate
 	// absent are the names of those that do not exist.
 	absent []string
@@ -22,7 +24,7 @@ type mounted struct {
 }
 
 func (m mounted) equal(o mounted) bool {
-	return m.unread == o.unread && slices.Equal(m.absent, o.absent) &&
+	return m.unread == o.unread && slices.Equal(m.absent, o.absent) && slices.Equal(m.makers, o.makers) &&
 		slices.EqualFunc(m.certificates, o.certificates, func(a, b webhook.Certificate) bool {
 			return a.Source == b.Source && a.Chain[0].Equal(b.Chain[0])
 		})
@@ -39,8 +41,8 @@ func (s mountedSecrets) status() status {
 	return status{synced: s.looked, unread: s.secrets.unread}
 }
 
-// readSecrets reads the certificates of mounted Secrets, when the pods change
-// and from time to time, until ctx ends.
+// readSecrets reads the certificates of mounted Secrets, or what is to make pods,
+// when the pods change and from time to time, until ctx ends.
 func (b *backing) readSecrets(ctx context.Context) {
 	for {
 		select {
@@ -54,6 +56,9 @@ func (b *backing) readSecrets(ctx context.Context) {
 			continue
 		}
 		m := b.mounted(ctx, namesOf(pods.values()))
+		if len(pods.values()) == 0 {
+			m.makers = b.makers(ctx)
+		}
 		if ctx.Err() == nil && b.look(pods, m) {
 			b.survey.notify()
 		}

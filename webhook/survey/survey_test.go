@@ -63,6 +63,8 @@ var resources = map[string]schema.GroupVersionResource{
 	"EndpointSlice":                  {Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
 	"Pod":                            {Version: "v1", Resource: "pods"},
 	"Secret":                         {Version: "v1", Resource: "secrets"},
+	"Deployment":                     {Group: "apps", Version: "v1", Resource: "deployments"},
+	"StatefulSet":                    {Group: "apps", Version: "v1", Resource: "statefulsets"},
 }
 
 // bench is a survey of a fake cluster.

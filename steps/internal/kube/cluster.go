@@ -295,6 +295,16 @@ func (c *Cluster) MappingFor(ctx context.Context, arg string) (*meta.RESTMapping
 	})
 }
 
+// KindOf names the kind of a resource; "" when the API server does not tell. It asks
+// only if it was never asked before, or serves that resource since a moment ago.
+func (c *Cluster) KindOf(ctx context.Context, resource schema.GroupVersionResource) string {
+	gvk, err := c.deferred.KindForWithContext(ctx, resource)
+	if err != nil {
+		return ""
+	}
+	return gvk.Kind
+}
+
 func (c *Cluster) lookup(ctx context.Context, group string, find func() (*meta.RESTMapping, error)) (*meta.RESTMapping, error) {
 	began := time.Now()
 	m, err := find()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -24,6 +25,9 @@ func Of(s survey.Standing) *runner.Webhook {
 		Name: s.Name, Service: s.Service(), Configuration: s.Configuration, Owner: s.Owner.String(),
 		Rung: string(webhook.Admitting), State: string(webhook.Ready),
 	}
+	if s.Configuration != "" { // else the kind is that of a fault, which does not tell
+		w.Kind = string(s.Kind)
+	}
 	if r, missing := s.Ladder.Missing(); missing {
 		w.Rung, w.State, w.Cause, w.Explanation = string(r.Rung), string(r.State), r.Reason, r.Explain()
 	} else if r, ok := s.Ladder.Unknown(); ok {
@@ -35,19 +39,19 @@ func Of(s survey.Standing) *runner.Webhook {
 // Once hands reports on to r, except for those on a webhook that stands as the
 // one before said.
 func Once(r runner.Reporter) runner.Reporter {
-	return &once{reporter: r, told: map[[2]string]runner.Webhook{}}
+	return &once{reporter: r, told: map[[3]string]runner.Webhook{}}
 }
 
 type once struct {
 	reporter runner.Reporter
 
 	mu   sync.Mutex
-	told map[[2]string]runner.Webhook
+	told map[[3]string]runner.Webhook
 }
 
 func (o *once) Report(r runner.Report) {
 	if r.Type == runner.TypeWebhook && r.Webhook != nil {
-		key := [2]string{r.Webhook.Configuration, r.Webhook.Name}
+		key := [3]string{r.Webhook.Kind, r.Webhook.Configuration, r.Webhook.Name}
 		o.mu.Lock()
 		same := o.told[key] == *r.Webhook
 		o.told[key] = *r.Webhook
@@ -122,7 +126,9 @@ func (o Owners) remedy(st survey.Standing, f webhook.Fault) string {
 	missing, _ := st.Ladder.Missing()
 	_, gone := nothingBehind(st.Ladder)
 	service := cmp.Or(st.Service(), f.ServiceKey())
-	switch {
+	switch at := missing.Source; {
+	case strings.HasSuffix(missing.Reason, " is scaled to 0"):
+		return fmt.Sprintf("scale it up, if it is to run: kubectl scale -n %s %s/%s --replicas=1", at.Namespace, strings.ToLower(at.Kind), at.Name)
 	case f.Kind == webhook.Conversion:
 		return "the CRD's conversion webhook must run before its objects can be read or written"
 	case foreign && gone: // nobody is there to fill the CA bundle in either
@@ -130,8 +136,10 @@ func (o Owners) remedy(st survey.Standing, f webhook.Fault) string {
 			service, resourceOf(st.Kind), st.Configuration)
 	case missing.Rung == webhook.Trusted:
 		return "the operator, or cert-manager's cainjector, fills the CA bundle in: look at its log"
-	case missing.Source.Kind == "Pod":
-		return fmt.Sprintf("look at the pod: kubectl describe pod -n %s %s", missing.Source.Namespace, missing.Source.Name)
+	case at.Kind == "Pod":
+		return fmt.Sprintf("look at the pod: kubectl describe pod -n %s %s", at.Namespace, at.Name)
+	case at.Kind == "Deployment", at.Kind == "StatefulSet":
+		return fmt.Sprintf("look at it: kubectl describe -n %s %s/%s", at.Namespace, strings.ToLower(at.Kind), at.Name)
 	case f.Class == webhook.Misconfigured:
 		return "this does not heal by waiting: look at the webhook's configuration, certificate and Service"
 	case service != "":

@@ -81,6 +81,14 @@ type concern struct {
 	trouble, worst string
 }
 
+// called is what events call the target. The caller holds mu.
+func (c *concern) called() string {
+	if c.last.Object != "" {
+		return c.last.Object
+	}
+	return c.target.String()
+}
+
 // worry notes that something is waited for, and what is told of it. It gives that
 // text, with the trouble of the pods.
 func (t *Tail) worry(to target, r *runner.Report) string {

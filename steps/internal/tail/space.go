@@ -2,6 +2,7 @@ package tail
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -194,10 +195,12 @@ func (s *space) seeWarning(e *corev1.Event) {
 func (s *space) warn(e *corev1.Event) {
 	t := s.tail
 	t.mu.Lock()
-	if !s.regards(e) {
+	c := s.regards(e)
+	if c == nil {
 		t.mu.Unlock()
 		return
 	}
+	of := c.called()
 	delete(s.warnings, e.Name)
 	text := "Warning " + e.Reason + ": " + line(e.Message)
 	object := e.InvolvedObject.Kind + "/" + s.namespace + "/" + e.InvolvedObject.Name
@@ -214,24 +217,27 @@ func (s *space) warn(e *corev1.Event) {
 	most := t.warnings > mostWarnings
 	t.mu.Unlock()
 	if !told && !most {
-		t.log(object, text)
+		t.log(of, object, text)
 	}
 }
 
-// regards tells whether a warning is about what is waited for. The caller holds mu.
-func (s *space) regards(e *corev1.Event) bool {
-	for _, c := range s.tail.concerns {
+// regards gives what is waited for that a warning is about; nil without. The caller
+// holds mu.
+func (s *space) regards(e *corev1.Event) *concern {
+	concerns := s.tail.concerns
+	for _, to := range slices.SortedFunc(maps.Keys(concerns), target.compare) {
+		c := concerns[to]
 		switch p := s.pods[e.InvolvedObject.Name]; {
 		case !c.active || c.namespace != s.namespace:
 		case e.InvolvedObject.Kind == string(pod):
 			if p != nil && p.UID == e.InvolvedObject.UID && c.owns(p) && !ready(p) {
-				return true
+				return c
 			}
 		case c.concerns(e) && last(e).After(s.tail.began.Add(-before)):
-			return true
+			return c
 		}
 	}
-	return false
+	return nil
 }
 
 // last is when an event last came.

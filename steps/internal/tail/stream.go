@@ -34,6 +34,7 @@ const (
 
 // stream is the log of one run of a container.
 type stream struct {
+	of        string // what is waited for, see concern.called
 	pod       *corev1.Pod
 	container string
 	id        string // of this run of the container
@@ -68,7 +69,7 @@ func (t *Tail) read(c *concern, p *corev1.Pod) {
 		case !known && len(t.pods) >= mostPods, n >= mostLogs:
 			if !t.said["enough"] {
 				t.said["enough"] = true
-				t.begin(func() { t.log("", "logs of more containers are not shown") })
+				t.begin(func() { t.log("", "", "logs of more containers are not shown") })
 			}
 			continue
 		}
@@ -110,7 +111,7 @@ var errReady = errors.New("the pod is ready")
 func (t *Tail) logsOf(c *concern, p *corev1.Pod) []stream {
 	var all []stream
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		run := stream{pod: p, container: s.Name, ends: ofJob(p)}
+		run := stream{of: c.called(), pod: p, container: s.Name, ends: ofJob(p)}
 		if last := s.LastTerminationState.Terminated; last != nil && (!ready(p) || last.FinishedAt.After(t.began)) {
 			run := run
 			run.id, run.previous, run.ends = last.ContainerID, true, true
@@ -170,7 +171,7 @@ func (t *Tail) lines(s stream, body io.Reader) {
 	var lines []string
 	flush := func() {
 		if len(lines) > 0 {
-			t.log(s.about(), strings.Join(lines, "\n"))
+			t.log(s.of, s.about(), strings.Join(lines, "\n"))
 		}
 		lines = nil
 	}
@@ -184,7 +185,7 @@ func (t *Tail) lines(s stream, body io.Reader) {
 		}
 		if n == mostLines && err == nil {
 			flush()
-			t.log(s.about(), fmt.Sprintf("(more is not shown, see: kubectl logs -n %s %s -c %s)", s.pod.Namespace, s.pod.Name, s.container))
+			t.log(s.of, s.about(), fmt.Sprintf("(more is not shown, see: kubectl logs -n %s %s -c %s)", s.pod.Namespace, s.pod.Name, s.container))
 			return
 		}
 		if buffered, _ := in.Peek(in.Buffered()); len(lines) >= batch || bytes.IndexByte(buffered, '\n') < 0 {

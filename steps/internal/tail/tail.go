@@ -14,6 +14,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,8 +32,8 @@ const (
 	// pods said last, and fewWords is that for one that did not fail.
 	lastWords = 2 * time.Second
 	fewWords  = 300 * time.Millisecond
-	// longTrouble is how many characters of a pod's trouble a hint has.
-	longTrouble = 120
+	// longTrouble is how many characters of a pod's trouble an error has.
+	longTrouble = 300
 )
 
 // Source is the cluster that tails read from. It is safe for concurrent use.
@@ -205,8 +206,8 @@ func (t *Tail) begin(f func()) {
 	}
 }
 
-// explain adds to the hint of an error what is wrong with the pods of what was
-// waited for. Of a webhook's pods the error tells itself.
+// explain adds to an error what is wrong with the pods of what was waited for, and
+// to its hint what that means. Of a webhook's pods the error tells itself.
 func (t *Tail) explain(err error) error {
 	if err == nil {
 		return nil
@@ -215,17 +216,40 @@ func (t *Tail) explain(err error) error {
 	defer t.mu.Unlock()
 	for _, to := range slices.SortedFunc(maps.Keys(t.concerns), target.compare) {
 		c := t.concerns[to]
-		words := webhook.Explain(c.worst)
-		if to.kind == service || words == "" || !names(err.Error(), to.name) {
+		if to.kind == service || c.worst == "" || !names(err.Error(), to.name) {
 			continue
 		}
-		hint := words + " (" + cut(c.worst, longTrouble) + ")"
-		if h := runner.HintOf(err); h != "" {
-			hint += "; " + h
+		hint := runner.HintOf(err)
+		if words := webhook.Explain(c.worst); words != "" && hint != "" {
+			hint = words + "; " + hint
+		} else if words != "" {
+			hint = words
 		}
-		return runner.WithHint(err, hint)
+		return runner.WithHint(&troubleError{err, cut(c.worst, longTrouble)}, hint)
 	}
 	return err
+}
+
+// troubleError is an error with what is wrong with a pod.
+type troubleError struct {
+	error
+	trouble string
+}
+
+func (e *troubleError) Unwrap() error { return e.error }
+
+// Error has the trouble in its first line, which says what was waited for; what an
+// API server said may be below it.
+func (e *troubleError) Error() string {
+	text := e.error.Error()
+	if strings.Contains(text, e.trouble) {
+		return text
+	}
+	first, rest, more := strings.Cut(text, "\n")
+	if first += "; " + e.trouble; more {
+		first += "\n" + rest
+	}
+	return first
 }
 
 // names tells whether a text has the name of an object, and not as a part of another
@@ -237,10 +261,11 @@ func names(text, name string) bool {
 // forbidden says that something may not be read, once for all tails.
 func (t *Tail) forbidden(what, namespace string, err error) {
 	if t.refuse(what, namespace) {
-		t.log("", fmt.Sprintf("%s in namespace %s are not shown: %s", what, namespace, line(err.Error())))
+		t.log("", "", fmt.Sprintf("%s in namespace %s are not shown: %s", what, namespace, line(err.Error())))
 	}
 }
 
-func (t *Tail) log(object, text string) {
-	t.reporter.Report(runner.Report{Type: runner.TypeLog, Object: object, Message: text})
+// log tells what an object says while something is waited for, see runner.Event.
+func (t *Tail) log(of, object, text string) {
+	t.reporter.Report(runner.Report{Type: runner.TypeLog, Of: of, Object: object, Message: text})
 }

@@ -84,8 +84,9 @@ func TestExplainTellsOne(t *testing.T) {
 		tail.concerns[to] = &concern{target: to, worst: "pod " + name + "-1 is in ImagePullBackOff"}
 	}
 	for range 20 {
-		err := tail.explain(errors.New("b, c and d are not ready"))
-		require.Contains(t, runner.HintOf(err), "pod b-1 ")
+		err := tail.explain(errors.New("b, c and d are not ready\nwhat the API server said"))
+		require.EqualError(t, err, "b, c and d are not ready; pod b-1 is in ImagePullBackOff\nwhat the API server said")
+		require.Contains(t, runner.HintOf(err), "cannot fetch the container's image")
 	}
 }
 

@@ -115,11 +115,13 @@ type jsonObject struct {
 type jsonLog struct {
 	Time    time.Time `json:"time"`
 	Object  string    `json:"object,omitempty"`
+	Of      string    `json:"of,omitempty"`
 	Message string    `json:"message"`
 }
 
 type jsonWebhook struct {
 	Cluster        string     `json:"cluster,omitempty"`
+	Kind           string     `json:"kind,omitempty"`
 	Configuration  string     `json:"configuration,omitempty"`
 	Name           string     `json:"name"`
 	Service        string     `json:"service,omitempty"`
@@ -220,14 +222,14 @@ func (r *run) jsonStep(s *timeline.Step) jsonStep {
 		out.Objects = append(out.Objects, jsonObject{o.Name, o.Text, o.First, o.Last})
 	}
 	for _, l := range s.Logs {
-		out.Logs = append(out.Logs, jsonLog{l.Time, l.Object, l.Text})
+		out.Logs = append(out.Logs, jsonLog{l.Time, l.Object, l.Of, l.Text})
 	}
 	return out
 }
 
 func (r *run) jsonWebhook(l *timeline.Lane) jsonWebhook {
 	out := jsonWebhook{
-		Cluster: l.Cluster, Configuration: l.Configuration, Name: l.Name, Service: l.Service, Owner: l.Owner,
+		Cluster: l.Cluster, Kind: l.Kind, Configuration: l.Configuration, Name: l.Name, Service: l.Service, Owner: l.Owner,
 		Requests: l.Requests, Waiting: l.Held, Failed: l.Failed, Sends: l.Sends,
 		TotalSeconds: l.HoldTime(r.end).Seconds(), LongestSeconds: l.LongestAt(r.end).Seconds(),
 	}

@@ -41,7 +41,7 @@ func newRun(t *timeline.Timeline, m Meta) *run {
 		}
 		for _, s := range t.Steps() {
 			if s.Cluster == l.Cluster && slices.ContainsFunc(s.Webhooks, func(w *runner.Standing) bool {
-				return w.Name == l.Name && w.Configuration == l.Configuration
+				return w.Name == l.Name && w.Configuration == l.Configuration && w.Kind == l.Kind
 			}) {
 				met(s.Name)
 			}
@@ -182,6 +182,9 @@ func title(l *timeline.Lane) string {
 		return "a webhook that the API server did not name"
 	case runner.APIServer:
 		return "the API server"
+	}
+	if l.Namesake && l.Kind != "" {
+		return l.Name + " (" + l.Kind + ")"
 	}
 	return l.Name
 }

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -25,9 +26,11 @@ var admitting = Ladder[len(Ladder)-1]
 type Lane struct {
 	// Cluster is that of the plan which the webhook is in; "" when the plan names none.
 	Cluster string
-	// Configuration configures the webhook, and Owner brought that, where a step
-	// waited for the webhook itself.
-	Configuration, Owner string
+	// Configuration configures the webhook, Owner brought that, and Kind is mutating,
+	// validating or conversion, where a step waited for the webhook itself.
+	Configuration, Owner, Kind string
+	// Namesake says that another webhook of the cluster has this one's name.
+	Namesake bool
 	// Name is the webhook's, or runner.APIServer; empty when the API server did
 	// not say which one it is.
 	Name string
@@ -175,7 +178,8 @@ func (t *Timeline) stand(s *Step, e runner.Event) {
 // configuration: they belong to the webhook of that name, and its Service if
 // there are several.
 func (t *Timeline) lane(s *Step, w *runner.Webhook) *Lane {
-	same := func(l *Lane) bool { return l.Cluster == s.Cluster && l.Name == w.Name }
+	named := func(l *Lane) bool { return l.Cluster == s.Cluster && l.Name == w.Name }
+	same := func(l *Lane) bool { return named(l) && (l.Kind == w.Kind || l.Kind == "" || w.Kind == "") }
 	for _, fits := range []func(*Lane) bool{
 		func(l *Lane) bool { return l.Configuration == w.Configuration && l.Service == w.Service },
 		func(l *Lane) bool { return l.Configuration == w.Configuration && w.Configuration != "" },
@@ -184,16 +188,17 @@ func (t *Timeline) lane(s *Step, w *runner.Webhook) *Lane {
 	} {
 		if i := slices.IndexFunc(t.lanes, func(l *Lane) bool { return same(l) && fits(l) }); i >= 0 {
 			l := t.lanes[i]
-			if w.Configuration != "" {
-				l.Configuration = w.Configuration
-			}
-			if w.Service != "" {
-				l.Service = w.Service
-			}
+			l.Configuration = cmp.Or(w.Configuration, l.Configuration)
+			l.Service, l.Kind = cmp.Or(w.Service, l.Service), cmp.Or(w.Kind, l.Kind)
 			return l
 		}
 	}
-	l := &Lane{Cluster: s.Cluster, Configuration: w.Configuration, Name: w.Name, Service: w.Service}
+	l := &Lane{Cluster: s.Cluster, Configuration: w.Configuration, Kind: w.Kind, Name: w.Name, Service: w.Service}
+	for _, other := range t.lanes {
+		if named(other) {
+			l.Namesake, other.Namesake = true, true
+		}
+	}
 	t.lanes = append(t.lanes, l)
 	return l
 }

@@ -63,6 +63,8 @@ type Log struct {
 	// Object is what wrote it, such as "Pod/demo/web-1 container operator"; ""
 	// says kplan itself.
 	Object string
+	// Of is the object that is waited for, whose pod wrote it; see runner.Event.
+	Of string
 	// Text may have several lines.
 	Text string
 }
@@ -177,7 +179,7 @@ func (s *Step) log(e runner.Event) {
 	if cut := len(text) - LogBytes; cut > 0 {
 		text = "… " + strings.ToValidUTF8(text[cut:], "")
 	}
-	s.Logs = append(s.Logs, Log{e.Time, e.Object, text})
+	s.Logs = append(s.Logs, Log{e.Time, e.Object, e.Of, text})
 	s.logBytes += len(text)
 	for len(s.Logs) > 1 && (len(s.Logs) > LogLimit || s.logBytes > LogBytes) {
 		s.logBytes -= len(s.Logs[0].Text)

@@ -175,6 +175,17 @@ func (b *block) attempts(s *timeline.Step) {
 	}
 }
 
+// tells tells whether a log is shown below its step, see ui.Logs.
+func (m *Model) tells(s *timeline.Step, l timeline.Log) bool {
+	switch {
+	case l.Object == "", m.Logs == ui.LogsAll:
+		return true
+	case m.Logs == ui.LogsNone:
+		return false
+	}
+	return s.State == runner.StateFailed || m.stalls.Stalled(s.Name, l.Of, m.now)
+}
+
 // tail is the end of the step's log.
 func (b *block) tail(s *timeline.Step) {
 	lines := 1
@@ -186,6 +197,9 @@ func (b *block) tail(s *timeline.Step) {
 	}
 	var last []string
 	for i := len(s.Logs) - 1; i >= 0 && len(last) < lines; i-- {
+		if !b.m.tells(s, s.Logs[i]) {
+			continue
+		}
 		text := strings.Split(strings.TrimRight(ui.Clean(s.Logs[i].Text), "\n "), "\n")
 		for j := len(text) - 1; j >= 0 && len(last) < lines; j-- {
 			last = append([]string{text[j]}, last...)

@@ -24,7 +24,7 @@ func (m *Model) lanesOf(s *timeline.Step) []*timeline.Lane {
 
 func stands(s *timeline.Step, l *timeline.Lane) bool {
 	for _, w := range s.Webhooks {
-		if w.Name == l.Name && w.Configuration == l.Configuration {
+		if w.Name == l.Name && w.Configuration == l.Configuration && w.Kind == l.Kind {
 			return true
 		}
 	}
@@ -44,7 +44,7 @@ func held(s *timeline.Step, l *timeline.Lane) bool {
 // holds: those of one step, or of all if s is nil.
 func (b *block) lane(l *timeline.Lane, s *timeline.Step) {
 	if s != nil {
-		head := b.begin("webhook").Put(pen.Strong, flat(hookName(l.Name)))
+		head := b.begin("webhook").Put(pen.Strong, flat(laneName(l)))
 		if l.Service != "" && head.Room() > 20 {
 			head.Put(pen.Dim, "  Service "+flat(l.Service))
 		}
@@ -165,13 +165,15 @@ func (b *block) requests(l *timeline.Lane, s *timeline.Step) {
 	}
 }
 
-func laneKey(l *timeline.Lane) string { return l.Cluster + "\n" + l.Configuration + "\n" + l.Name }
+func laneKey(l *timeline.Lane) string {
+	return l.Cluster + "\n" + l.Configuration + "\n" + l.Kind + "\n" + l.Name
+}
 
 // shownLanes are the webhooks that the filter lets through.
 func (m *Model) shownLanes() []*timeline.Lane {
 	var all []*timeline.Lane
 	for _, l := range m.run.Webhooks() {
-		if m.matches(l.Name, l.Configuration, l.Service, l.Owner, l.Cluster) {
+		if m.matches(l.Name, l.Kind, l.Configuration, l.Service, l.Owner, l.Cluster) {
 			all = append(all, l)
 		}
 	}
@@ -223,7 +225,7 @@ func (m *Model) laneLine(l *timeline.Lane, selected bool) string {
 	if selected {
 		name = pen.Strong
 	}
-	text := flat(hookName(l.Name))
+	text := flat(laneName(l))
 	if m.width < 60 {
 		return line.Put(name, text).String()
 	}
@@ -261,7 +263,7 @@ func (m *Model) laneState(l *timeline.Lane) (ink pen.Ink, g, word string) {
 func (m *Model) laneDetail(l *timeline.Lane) []string {
 	b := &block{m: m}
 	var parts []string
-	for _, p := range []struct{ what, name string }{{"configuration ", l.Configuration}, {"Service ", l.Service}, {"", l.Owner}, {"cluster ", l.Cluster}} {
+	for _, p := range []struct{ what, name string }{{"", l.Kind}, {"configuration ", l.Configuration}, {"Service ", l.Service}, {"", l.Owner}, {"cluster ", l.Cluster}} {
 		if p.name != "" {
 			parts = append(parts, p.what+p.name)
 		}

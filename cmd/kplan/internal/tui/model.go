@@ -14,6 +14,8 @@ type Options struct {
 	// Colour and Unicode are what the terminal can show. Colours only repeat what
 	// the words say.
 	Colour, Unicode bool
+	// Logs says which logs of pods are shown below steps; their own view has all.
+	Logs ui.Logs
 	// Version is kplan's, for the header.
 	Version string
 	// Orders says that the run takes orders.
@@ -46,11 +48,12 @@ type Model struct {
 	Options
 	pen *pen.Pen
 
-	run   *timeline.Timeline
-	now   time.Time
-	about string // what the plan runs on
-	names int    // width of the longest step's name
-	many  bool
+	run    *timeline.Timeline
+	stalls ui.Stalls
+	now    time.Time
+	about  string // what the plan runs on
+	names  int    // width of the longest step's name
+	many   bool
 
 	width, height int
 
@@ -116,6 +119,7 @@ func (m *Model) Beat(now time.Time, events ...runner.Event) {
 
 func (m *Model) apply(e runner.Event) {
 	m.run.Apply(e)
+	m.stalls.Observe(e)
 	switch e.Type {
 	case runner.TypePlan:
 		m.names, m.about = 0, e.Message

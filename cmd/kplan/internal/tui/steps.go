@@ -245,6 +245,14 @@ func (m *Model) holds(s *timeline.Step) string {
 	return ui.Count(s.Held(), "request") + " held by " + strings.Join(by, ", ")
 }
 
+// laneName is that of a webhook, with its kind where another one has the name too.
+func laneName(l *timeline.Lane) string {
+	if l.Namesake && l.Kind != "" {
+		return hookName(l.Name) + " (" + l.Kind + ")"
+	}
+	return hookName(l.Name)
+}
+
 // hookName says who holds a request, for people.
 func hookName(name string) string {
 	switch name {

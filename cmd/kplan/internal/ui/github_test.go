@@ -81,6 +81,6 @@ func TestGitHubLongGroup(t *testing.T) {
 	}
 	g.draw(runner.Event{Type: runner.TypeState, Step: "a", State: runner.StateFailed, Error: "no", Attempt: 1, Attempts: 1, Time: now})
 	require.NoError(t, g.close())
-	require.Contains(t, out.String(), fmt.Sprintf("\n… %d lines left out\n::endgroup::\n", 2*mostLines+2))
+	require.Contains(t, out.String(), fmt.Sprintf("\n… %d lines left out\n::endgroup::\n", 2*mostLines+1))
 	require.Contains(t, out.String(), "failed     after 0ms, attempt 1/1: no\n", "the end is the group's title")
 }

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// silence is how long a step at work may say nothing. Ticks come once a
-	// second, so that the gap stays under 10 s.
-	silence = 9 * time.Second
+	// soon is how long a step may take that is told of by its end alone, unless there
+	// is more to say.
+	soon = 5 * time.Second
 	// pace is the least time between two lines of progress of one step.
 	pace = 2 * time.Second
 	// widest is how wide the column of step names may get.
@@ -27,10 +27,11 @@ const (
 type plain struct {
 	sink
 	Options
-	x     runner.Execution
-	width int  // of the column of step names
-	many  bool // the plan has several clusters
-	said  map[string]*said
+	x      runner.Execution
+	stalls Stalls
+	width  int  // of the column of step names
+	many   bool // the plan has several clusters
+	said   map[string]*said
 	// put takes each line that is drawn; it writes it to buf unless somebody else
 	// has other plans with it.
 	put func(line, []byte)
@@ -51,10 +52,12 @@ type line struct {
 // said is what was last said of a step.
 type said struct {
 	at       time.Time // of the last line
+	still    time.Time // when it was last told that it is still at work
+	start    string    // that its attempt has begun, not told yet
 	progress string    // the last line of progress
 	paced    time.Time // when that was
 	holds    map[string]*episode
-	stands   map[string]stand // of webhooks, by name
+	stands   map[string]stand // of what is behind webhooks, see behind
 	words    map[string]bool  // explanations that were given
 	log      log
 }
@@ -76,9 +79,14 @@ func (p *plain) close() error {
 }
 
 // end draws the logs of failed steps once more, and the summary, if the run has
-// ended.
+// ended; else that steps were at work.
 func (p *plain) end() {
 	if p.x.State() == "" || p.x.State() == runner.StateRunning {
+		for _, s := range p.x.Steps() {
+			if said := p.said[s.Name]; s.State.Active() && said.start != "" {
+				p.news(p.x.Last(), s, said.start)
+			}
+		}
 		return
 	}
 	p.recall()
@@ -92,11 +100,18 @@ func (p *plain) draw(e runner.Event) {
 		before = s.State
 	}
 	p.x.Apply(e)
+	object, moved := p.stalls.Observe(e)
+	if said := p.said[e.Step]; moved && said != nil && object != "" {
+		said.log.moved(object)
+	}
 	switch e.Type {
 	case runner.TypePlan:
 		p.begin(e)
 	case runner.TypeGuards:
 		for _, g := range e.Guards {
+			if s := p.x.Step(g.Step); g.Late || s == nil || s.State.Terminal() { // of a run that an older kplan recorded
+				continue
+			}
 			p.line(line{at: e.Time, step: g.Step, word: "guarded", colour: "2", text: g.String()})
 		}
 	case runner.TypeOrder:
@@ -117,12 +132,15 @@ func (p *plain) draw(e runner.Event) {
 func (p *plain) step(e runner.Event, s *runner.Step, before runner.State) {
 	if e.Type != runner.TypeLog {
 		p.unfold(e.Time, s)
+		p.trouble(e.Time, s)
 	}
 	switch e.Type {
 	case runner.TypeState:
 		p.state(e, s, before)
 	case runner.TypeProgress:
-		p.progress(e.Time, s)
+		if s.Total == 0 || s.Done < s.Total { // else the end is near, or tick tells
+			p.progress(e.Time, s)
+		}
 	case runner.TypeHeld:
 		p.held(e, s)
 	case runner.TypeReleased:
@@ -160,11 +178,8 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 		if before == runner.StateHolding {
 			return
 		}
-		p.said[s.Name].paced = e.Time // steps that end at once need no progress
-		text = fmt.Sprintf("attempt %d/%d", e.Attempt, e.Attempts)
-		if p.many && s.Cluster != "" {
-			text += " on " + s.Cluster
-		}
+		p.begins(e, s)
+		return
 	case runner.StateRetrying:
 		when := "at once"
 		if s.Delay > 0 {
@@ -186,9 +201,30 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 	}
 	if said := p.said[s.Name]; !s.State.Active() {
 		clear(said.holds)
-		said.progress = ""
+		clear(said.stands)
+		said.start, said.progress = "", ""
+		if s.State == runner.StateRetrying {
+			p.attemptFailed(e.Time, s)
+		}
+		p.unfoldTrouble(e.Time, s)
+		said.log.rest()
 	}
 	p.news(e.Time, s, text)
+}
+
+// begins takes note that an attempt has begun. It is told with what the step is at when
+// it takes a while; a further attempt at once.
+func (p *plain) begins(e runner.Event, s *runner.Step) {
+	said := p.said[s.Name]
+	said.at, said.paced = e.Time, e.Time
+	said.start = fmt.Sprintf("attempt %d/%d", e.Attempt, e.Attempts)
+	if p.many && s.Cluster != "" {
+		said.start += " on " + s.Cluster
+	}
+	if e.Attempt > 1 {
+		p.news(e.Time, s, said.start)
+		said.start = ""
+	}
 }
 
 // success says what a step achieved, and what it took.
@@ -203,14 +239,22 @@ func success(s *runner.Step, now time.Time) string {
 	return Joined(": ", strings.Join(parts, ", "), s.Message)
 }
 
-// progress tells how far s is, unless that was just told.
+// progress tells how far s is, unless that was just told, and before it that its
+// attempt has begun.
 func (p *plain) progress(now time.Time, s *runner.Step) {
 	said, text := p.said[s.Name], progressText(s)
-	if text == "" || text == said.progress || now.Sub(said.paced) < pace {
+	switch wait := now.Sub(said.paced); {
+	case said.start != "" && wait < soon, wait < pace:
+		return
+	case said.start == "" && (text == "" || text == said.progress):
 		return
 	}
 	said.progress, said.paced = text, now
-	p.tell(now, s, string(s.State), colours[s.State], text)
+	p.line(line{
+		at: now, step: s.Name, word: string(s.State), colour: colours[s.State],
+		text: Joined(": ", said.start, text), news: said.start != "",
+	})
+	said.start = ""
 }
 
 func progressText(s *runner.Step) string {

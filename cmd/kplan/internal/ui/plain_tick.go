@@ -10,17 +10,30 @@ import (
 )
 
 const (
+	// silence is how long a step at work may say nothing. Ticks come once a
+	// second, so that the gap stays under 10 s.
+	silence = 9 * time.Second
+	// Of what nobody has heard for a minute, it is told less often that it is
+	// still at work, and of what nobody has heard for five still less.
+	aMinute, everyHalf    = time.Minute, 29 * time.Second
+	fiveMinutes, everyOne = 5 * time.Minute, 59 * time.Second
+	// alike is how long ago a step may have said something that is told of with
+	// others which are due: one line for all of them.
+	alike = 4 * time.Second
 	// longCause is how many characters of a cause a line has that says once more
 	// what is waited for, and longProgress how many of how far the step is; the
 	// whole was told when it changed.
 	longCause, longProgress = 160, 240
-	// manyWaits is how many causes such a line names.
-	manyWaits = 3
+	// manyWaits is how many causes such a line names, manyStill how many steps and
+	// longStill how many characters of what each is at.
+	manyWaits, manyStill, longStill = 3, 4, 120
 )
 
 // tick tells of progress that was held back, and of steps at work that have
 // said nothing for a while.
 func (p *plain) tick(now time.Time) {
+	var quiet []*runner.Step
+	due := false
 	for _, s := range p.x.Steps() {
 		said := p.said[s.Name]
 		switch {
@@ -28,15 +41,63 @@ func (p *plain) tick(now time.Time) {
 			if s.State == runner.StateRunning { // what came before a hold is old news
 				p.progress(now, s)
 			}
-			if now.Sub(said.at) < silence {
-				continue
+			p.trouble(now, s)
+			if last := latest(said.at, said.still); now.Sub(last) >= alike {
+				quiet = append(quiet, s)
+				due = due || now.Sub(last) >= said.patience(now)
 			}
-			p.unfold(now, s)
-			p.news(now, s, still(now, s))
 		case s.State == runner.StateRetrying && now.Sub(said.at) >= silence:
 			p.news(now, s, "next attempt within "+Brief(s.Delay-now.Sub(s.Since)))
 		}
 	}
+	if due {
+		p.still(now, quiet)
+	}
+}
+
+// patience is how long it may take until it is told again that the step is at work.
+func (s *said) patience(now time.Time) time.Duration {
+	switch quiet := now.Sub(s.at); {
+	case quiet > fiveMinutes:
+		return everyOne
+	case quiet > aMinute:
+		return everyHalf
+	}
+	return silence
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// still tells that steps are at work of which nothing is new.
+func (p *plain) still(now time.Time, steps []*runner.Step) {
+	for _, s := range steps {
+		p.unfold(now, s)
+		p.said[s.Name].still = now
+	}
+	if len(steps) == 1 {
+		s, at := steps[0], p.said[steps[0].Name].at
+		p.news(now, s, still(now, s))
+		p.said[s.Name].at = at // it was no news
+		return
+	}
+	var parts []string
+	for i, s := range steps {
+		if i == manyStill {
+			parts = append(parts, fmt.Sprintf("and %d more", len(steps)-i))
+			break
+		}
+		text := fmt.Sprintf("%s %s", s.Name, Brief(s.Elapsed(now)))
+		if at := cut(Joined("; ", progressText(s), waitsFor(s)), longStill); at != "" {
+			text += " (" + at + ")"
+		}
+		parts = append(parts, text)
+	}
+	p.line(line{at: now, word: string(runner.StateRunning), colour: colours[runner.StateRunning], text: "still at work: " + strings.Join(parts, ", "), news: true})
 }
 
 // still says that nothing has changed: for how long, how far the step is, and
@@ -68,19 +129,17 @@ func waitsFor(s *runner.Step) string {
 		}
 		waits = append(waits, &wait{[]string{who}, why})
 	}
-	for _, h := range s.Holds {
-		if h.Waiting > 0 {
-			why := h.Cause
-			if i := standing(s, h.Webhook); i >= 0 {
-				why = stands(s.Webhooks[i])
-			}
-			add(fmt.Sprintf("%s held by %s", Count(h.Waiting, "request"), webhookText(h.Webhook, "")), why)
+	for _, g := range heldBy(s) {
+		why := g[0].Cause
+		if i := standing(s, g[0].Webhook); i >= 0 {
+			why = stands(s.Webhooks[i])
 		}
+		add(fmt.Sprintf("%s held by %s", Count(held(g), "request"), holders(g)), why)
 	}
 	if s.Kind == "webhook" { // others wait for a webhook only while it holds a request
-		for i, w := range s.Webhooks {
-			if standing(s, w.Name) == i && !slices.ContainsFunc(s.Holds, func(h *runner.Hold) bool { return h.Waiting > 0 && h.Webhook == w.Name }) {
-				add(webhookText(w.Name, ""), stands(w))
+		for _, w := range s.Webhooks {
+			if lacks(w) && !slices.ContainsFunc(s.Holds, func(h *runner.Hold) bool { return h.Waiting > 0 && h.Webhook == w.Name }) {
+				add(Joined(" ", w.Kind, webhookText(w.Name, "")), stands(w))
 			}
 		}
 	}
@@ -99,12 +158,45 @@ func waitsFor(s *runner.Step) string {
 	return strings.Join(parts, "; ")
 }
 
+// heldBy are the holds of s that last, those at one Service together.
+func heldBy(s *runner.Step) [][]*runner.Hold {
+	var groups [][]*runner.Hold
+	for _, h := range s.Holds {
+		if h.Waiting == 0 {
+			continue
+		}
+		i := slices.IndexFunc(groups, func(g []*runner.Hold) bool { return h.Service != "" && g[0].Service == h.Service })
+		if i < 0 {
+			i, groups = len(groups), append(groups, nil)
+		}
+		groups[i] = append(groups[i], h)
+	}
+	return groups
+}
+
+func held(holds []*runner.Hold) (n int) {
+	for _, h := range holds {
+		n += h.Waiting
+	}
+	return n
+}
+
+// holders names who holds requests at one Service.
+func holders(holds []*runner.Hold) string {
+	if len(holds) == 1 {
+		return webhookText(holds[0].Webhook, "")
+	}
+	return webhooksOf(len(holds), holds[0].Service)
+}
+
 // standing finds the webhook of a name that has not reached its rung; -1 without.
 func standing(s *runner.Step, name string) int {
 	return slices.IndexFunc(s.Webhooks, func(w *runner.Standing) bool {
-		return w.Name == name && (w.State == "waiting" || w.State == "failed")
+		return w.Name == name && lacks(w)
 	})
 }
+
+func lacks(w *runner.Standing) bool { return w.State == "waiting" || w.State == "failed" }
 
 func stands(w *runner.Standing) string { return Joined(": ", w.Rung, w.Cause) }
 

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -10,12 +11,24 @@ import (
 
 // stand is what was last said of how a webhook stands.
 type stand struct {
-	at   time.Time
-	rung string // and state
+	at    time.Time
+	rung  string // and state
+	cause string
 }
 
-// episode is the time during which one webhook holds requests of one step.
+// behind names what answers for a webhook: its Service, where several webhooks have
+// one, and what is wrong with it is wrong with all; else the webhook itself.
+func behind(w *runner.Webhook) string {
+	if w.Service != "" {
+		return w.Service
+	}
+	return w.Kind + " " + w.Configuration + "/" + w.Name
+}
+
+// episode is the time during which one webhook, or those at one Service, hold
+// requests of one step.
 type episode struct {
+	webhooks map[string]bool
 	cause    string
 	causeAt  time.Time
 	requests int
@@ -26,20 +39,27 @@ type episode struct {
 }
 
 // held tells that a webhook began to hold requests, or holds them for another
-// cause; further requests that it holds are counted.
+// cause; further requests that it holds, or others at its Service, are counted.
 func (p *plain) held(e runner.Event, s *runner.Step) {
 	if e.Webhook == nil {
 		return
 	}
 	holds := p.said[s.Name].holds
-	h := holds[e.Webhook.Name]
-	if h == nil {
-		h = &episode{}
-		holds[e.Webhook.Name] = h
-	} else if h.cause == e.Webhook.Cause || e.Time.Sub(h.causeAt) < pace {
+	h, known := holds[behind(e.Webhook)]
+	if !known {
+		h = &episode{webhooks: map[string]bool{}}
+		holds[behind(e.Webhook)] = h
+	}
+	h.webhooks[e.Webhook.Name] = true
+	if known && (h.cause == e.Webhook.Cause || e.Time.Sub(h.causeAt) < pace) {
+		return
+	}
+	if known && p.said[s.Name].stands[behind(e.Webhook)].cause == e.Webhook.Cause { // it was told how the webhook stands
+		h.cause, h.causeAt = e.Webhook.Cause, e.Time
 		return
 	}
 	h.cause, h.causeAt = e.Webhook.Cause, e.Time
+	p.said[s.Name].start = "" // that it is held says as much
 	text := Joined(": ", e.Object, webhookText(e.Webhook.Name, e.Webhook.Service), e.Webhook.Cause)
 	p.line(line{
 		at: e.Time, step: s.Name, word: string(runner.StateHolding), colour: colours[runner.StateHolding],
@@ -57,24 +77,31 @@ func (p *plain) inWords(s *runner.Step, w *runner.Webhook) string {
 	return "\nin words: " + w.Explanation
 }
 
-// stands tells how a webhook stands that the step waits for: what it lacks, or
-// that it lacks nothing. News of the same rung are thinned out.
+// stands tells how a webhook stands that the step waits for: what it lacks, or that it
+// lacks nothing any more. News of the same rung are thinned out, and what is true of
+// all webhooks at a Service is told once.
 func (p *plain) stands(e runner.Event, s *runner.Step) {
 	w := e.Webhook
 	if w == nil {
 		return
 	}
-	last, told := p.said[s.Name].stands[w.Name]
-	now := stand{e.Time, w.Rung + " " + w.State}
-	if told && last.rung == now.rung && e.Time.Sub(last.at) < pace {
+	said := p.said[s.Name]
+	last, told := said.stands[behind(w)]
+	now := stand{e.Time, w.Rung + " " + w.State, w.Cause}
+	hold := said.holds[behind(w)]
+	switch {
+	case told && last.rung == now.rung && (last.cause == now.cause || e.Time.Sub(last.at) < pace):
+		return
+	case w.State == "ready" && (!told || hold != nil): // it was never in the way, or the end of the hold will tell
+		return
+	case w.State == "unknown" && w.Rung == "serving": // it was not called yet
+		return
+	case hold != nil && w.Rung == "serving" && w.Cause == hold.cause: // that was told of the request
+		said.stands[behind(w)] = now
 		return
 	}
-	p.said[s.Name].stands[w.Name] = now
-	cause := w.Cause
-	if cause == "" {
-		cause = w.State
-	}
-	text := Joined(": ", w.Name, w.Rung, cause)
+	said.stands[behind(w)] = now
+	text := Joined(": ", Joined(" ", w.Kind, w.Name), w.Rung, cmp.Or(w.Cause, w.State))
 	if w.Owner != "" && !told {
 		text += " (of " + w.Owner + ")"
 	}
@@ -101,29 +128,37 @@ func holder(name, written string) string {
 	return written
 }
 
+// webhooksOf names several webhooks at one Service.
+func webhooksOf(n int, service string) string {
+	return fmt.Sprintf("%d webhooks (Service %s)", n, service)
+}
+
 // released tells how long requests were held, or that they were given up, once
-// a webhook holds none of the step any more.
+// a webhook, and others at its Service, hold none of the step any more.
 func (p *plain) released(e runner.Event, s *runner.Step) {
-	if e.Webhook == nil {
+	w := e.Webhook
+	if w == nil {
 		return
 	}
-	holds := p.said[s.Name].holds
-	h := holds[e.Webhook.Name]
+	said := p.said[s.Name]
+	h := said.holds[behind(w)]
 	if h == nil {
-		h = &episode{}
+		h = &episode{webhooks: map[string]bool{w.Name: true}}
 	}
 	h.requests++
-	h.sends += e.Webhook.Sends
-	h.longest = max(h.longest, time.Duration(e.Webhook.HeldSeconds*float64(time.Second)))
+	h.sends += w.Sends
+	h.longest = max(h.longest, time.Duration(w.HeldSeconds*float64(time.Second)))
 	if e.Error != "" {
 		h.failed++
 		h.err = e.Error
 	}
-	i := slices.IndexFunc(s.Holds, func(x *runner.Hold) bool { return x.Webhook == e.Webhook.Name })
-	if i >= 0 && s.Holds[i].Waiting > 0 {
+	if slices.ContainsFunc(s.Holds, func(x *runner.Hold) bool {
+		return x.Waiting > 0 && (x.Webhook == w.Name || w.Service != "" && x.Service == w.Service)
+	}) {
 		return
 	}
-	delete(holds, e.Webhook.Name)
+	delete(said.holds, behind(w))
+	delete(said.stands, behind(w)) // it answers
 	colour := "32"
 	if h.failed > 0 {
 		colour = "31"
@@ -133,15 +168,18 @@ func (p *plain) released(e runner.Event, s *runner.Step) {
 
 // end says how an episode ended with the event e.
 func (h *episode) end(e runner.Event) string {
-	sends := Count(h.sends, "send")
+	sends, by := Count(h.sends, "send"), webhookText(e.Webhook.Name, "")
+	if n := len(h.webhooks); n > 1 {
+		by = webhooksOf(n, e.Webhook.Service)
+	}
 	switch {
 	case h.requests == 1 && h.failed == 0:
 		return Joined(": ", e.Object, fmt.Sprintf("held %s (%s)", Brief(h.longest), sends))
 	case h.requests == 1:
 		return Joined(": ", e.Object, fmt.Sprintf("given up after %s (%s)", Brief(h.longest), sends), h.err)
 	case h.failed == 0:
-		return fmt.Sprintf("%s held up to %s (%s) by %s", Count(h.requests, "request"), Brief(h.longest), sends, webhookText(e.Webhook.Name, ""))
+		return fmt.Sprintf("%s held up to %s (%s) by %s", Count(h.requests, "request"), Brief(h.longest), sends, by)
 	}
 	return fmt.Sprintf("%d of %s held by %s given up after up to %s (%s): %s",
-		h.failed, Count(h.requests, "request"), webhookText(e.Webhook.Name, ""), Brief(h.longest), sends, h.err)
+		h.failed, Count(h.requests, "request"), by, Brief(h.longest), sends, h.err)
 }

@@ -37,7 +37,7 @@ func TestPlainIsNeverSilent(t *testing.T) {
 		r := New(out, Plain, Options{})
 		require.NoError(t, runOne(t, r, func(ctx context.Context, _ runner.Reporter) error { return nap(ctx, time.Minute) }))
 		require.NoError(t, r.Close())
-		require.Contains(t, out.String(), "only  running    still running 54s")
+		require.Contains(t, out.String(), "only  running    still running 59s")
 		last := time.Duration(0)
 		for _, at := range append(out.at, time.Minute) {
 			require.LessOrEqual(t, at-last, 10*time.Second)

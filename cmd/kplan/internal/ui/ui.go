@@ -24,6 +24,8 @@ type Options struct {
 	// Actions says that the runner of GitHub Actions reads the output: nothing that
 	// a cluster or a chart says may look like a command to it.
 	Actions bool
+	// Logs says which logs of pods are shown.
+	Logs Logs
 	// Root is the folder that paths of annotations are relative to; "" leaves them
 	// as they are.
 	Root string

@@ -22,8 +22,13 @@ type Style struct {
 	Colour bool
 	// ASCII demands plain signs.
 	ASCII bool
-	// Wide shows more columns, and all of the rules.
+	// Wide shows more columns, and all of the rules. Its rows are not folded.
 	Wide bool
+	// Fold makes one row of webhooks that differ in what they guard alone; see fold.
+	Fold bool
+	// Failing leaves out of the table what is not known to miss a rung. The summary
+	// counts all.
+	Failing bool
 	// Width is that of the terminal, which columns are cut to; 0 cuts nothing.
 	Width int
 	// Now is the time to count ages from.
@@ -36,33 +41,33 @@ const widest = 80
 // column is one of the table.
 type column struct {
 	title string
-	cell  func(Webhook) string
+	cell  func(group) string
 	// least is how far it may be cut; 0 leaves it whole.
 	least int
 }
 
 func (s Style) columns() []column {
 	columns := []column{
-		{"WEBHOOK", Webhook.ID, 20},
-		{"KIND", func(w Webhook) string { return string(w.Kind) }, 0},
-		{"GUARDS", func(w Webhook) string { return brief(w.Guards) }, 12},
-		{"POLICY", func(w Webhook) string { return cmp.Or(w.Policy, "Fail") }, 0},
-		{"SERVICE", Webhook.called, 12},
-		{"LADDER", func(w Webhook) string { return s.ladder(w.Ladder) }, 0},
-		{"SINCE", func(w Webhook) string { return s.age(w.since()) }, 0},
-		{"OWNER", owner, 8},
+		{"WEBHOOK", group.name, 20},
+		{"KIND", func(g group) string { return string(g[0].Kind) }, 0},
+		{"GUARDS", func(g group) string { return brief(g.guards()) }, 12},
+		{"POLICY", group.policy, 0},
+		{"SERVICE", func(g group) string { return g[0].called() }, 12},
+		{"LADDER", func(g group) string { return s.ladder(g[0].Ladder) }, 0},
+		{"SINCE", func(g group) string { return s.age(g[0].since()) }, 0},
+		{"OWNER", func(g group) string { return owner(g[0]) }, 8},
 	}
 	if !s.Wide {
 		return columns
 	}
-	columns[2].cell = func(w Webhook) string { return strings.Join(w.Guards, "; ") }
+	columns[2].cell = func(g group) string { return strings.Join(g.guards(), "; ") }
 	return append(columns,
-		column{"TIMEOUT", func(w Webhook) string { return fmt.Sprintf("%gs", w.Timeout) }, 0},
-		column{"SIDE-EFFECTS", func(w Webhook) string { return cmp.Or(w.SideEffects, "-") }, 0},
-		column{"NAMESPACES", func(w Webhook) string { return cmp.Or(w.NamespaceMatch, "-") }, 0},
-		column{"OBJECTS", func(w Webhook) string { return cmp.Or(w.ObjectMatch, "-") }, 0},
-		column{"LOWEST", func(w Webhook) string { return s.cut(s.line(stands(w)), widest) }, 0},
-		column{"READ-FROM", func(w Webhook) string { return cmp.Or(w.Lowest.Source.String(), "-") }, 0},
+		column{"TIMEOUT", func(g group) string { return fmt.Sprintf("%gs", g[0].Timeout) }, 0},
+		column{"SIDE-EFFECTS", func(g group) string { return cmp.Or(g[0].SideEffects, "-") }, 0},
+		column{"NAMESPACES", func(g group) string { return cmp.Or(g[0].NamespaceMatch, "-") }, 0},
+		column{"OBJECTS", func(g group) string { return cmp.Or(g[0].ObjectMatch, "-") }, 0},
+		column{"LOWEST", func(g group) string { return s.cut(s.line(stands(g[0])), widest) }, 0},
+		column{"READ-FROM", func(g group) string { return cmp.Or(g[0].Lowest.Source.String(), "-") }, 0},
 	)
 }
 
@@ -120,8 +125,26 @@ const gap = "  "
 // Table writes a line for each webhook, and what keeps the failing ones from
 // answering.
 func (s Style) Table(out io.Writer, all []Webhook) error {
-	columns, rows, widths := s.layout(s.columns(), all)
+	shown := all
+	if s.Failing {
+		shown = slices.DeleteFunc(slices.Clone(all), func(w Webhook) bool { return !w.Failing() })
+	}
 	var b strings.Builder
+	groups := s.groups(shown)
+	if len(groups) > 0 {
+		s.rows(&b, groups)
+	}
+	b.WriteString(s.Summary(all))
+	if len(groups) < len(shown) {
+		b.WriteString(s.wrap("", "a row may stand for several webhooks: --all has one for each"))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// rows writes a line for each group, and an empty one.
+func (s Style) rows(b *strings.Builder, all []group) {
+	columns, rows, widths := s.layout(s.columns(), all)
 	for i, row := range rows {
 		var line strings.Builder
 		for j, cell := range row {
@@ -131,28 +154,26 @@ func (s Style) Table(out io.Writer, all []Webhook) error {
 			case i == 0:
 				cell = s.paint("1", cell)
 			case columns[j].title == "LADDER":
-				cell = s.colours(cell, all[i-1].Ladder)
-			case j == 0 && all[i-1].Failing():
+				cell = s.colours(cell, all[i-1][0].Ladder)
+			case j == 0 && all[i-1][0].Failing():
 				cell = s.paint("31;1", cell)
 			}
 			line.WriteString(cell + pad)
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-	b.WriteString("\n" + s.Summary(all))
-	_, err := io.WriteString(out, b.String())
-	return err
+	b.WriteString("\n")
 }
 
 // layout makes the cells of the columns, titles first, and finds their widths.
 // On a narrow terminal columns are cut, and then left out.
-func (s Style) layout(columns []column, all []Webhook) ([]column, [][]string, []int) {
+func (s Style) layout(columns []column, all []group) ([]column, [][]string, []int) {
 	rows := make([][]string, len(all)+1)
 	widths := make([]int, len(columns))
 	for j, c := range columns {
 		rows[0] = append(rows[0], c.title)
-		for i, w := range all {
-			rows[i+1] = append(rows[i+1], s.line(c.cell(w)))
+		for i, g := range all {
+			rows[i+1] = append(rows[i+1], s.line(c.cell(g)))
 		}
 		for _, row := range rows {
 			widths[j] = max(widths[j], utf8.RuneCountInString(row[j]))
@@ -220,7 +241,7 @@ func (s Style) Summary(all []Webhook) string {
 		if because[why] == nil {
 			reasons = append(reasons, why)
 		}
-		because[why] = append(because[why], s.line(w.ID()))
+		because[why] = append(because[why], s.line(w.among(all)))
 		means[why] = w.Explanation
 	}
 	total := fmt.Sprintf("%d webhooks", len(all))
@@ -266,7 +287,7 @@ func some(names []string) string {
 
 // Line is one line about one webhook, for a log.
 func (s Style) Line(w Webhook) string {
-	return s.line(w.ID()) + gap + s.colours(s.ladder(w.Ladder), w.Ladder) + gap + s.line(stands(w))
+	return s.line(w.ID()) + gap + string(w.Kind) + gap + s.colours(s.ladder(w.Ladder), w.Ladder) + gap + s.line(stands(w))
 }
 
 // stands says how a webhook stands.

@@ -116,6 +116,52 @@ func cluster() []webhooks.Webhook {
 	})
 }
 
+// operator is the webhooks of one Service: many of one configuration, of which one
+// stands otherwise, mutating ones in a configuration of the same name, and those of
+// CRDs.
+func operator() []webhooks.Webhook {
+	client := admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "kof", Name: "vm-operator"}}
+	var all []survey.Standing
+	add := func(kind webhook.Kind, resource string, policy admissionv1.FailurePolicyType, l webhook.Ladder) {
+		s := survey.Standing{Entry: webhook.Entry{
+			Kind: kind, Configuration: "vm-admission", Name: resource + ".victoriametrics.com", Client: client,
+			FailurePolicy: policy, Timeout: 10 * time.Second, Owner: webhook.Owner{Release: "kof/vm"},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+				Rule:       admissionv1.Rule{APIGroups: []string{"operator.victoriametrics.com"}, Resources: []string{resource}},
+			}},
+		}, Ladder: l}
+		if kind == webhook.Conversion {
+			s.Configuration, s.Name = resource+".operator.victoriametrics.com", resource+".operator.victoriametrics.com"
+			s.Rules, s.FailurePolicy = nil, ""
+			s.Converts = schema.GroupKind{Group: "operator.victoriametrics.com", Kind: resource}
+		}
+		all = append(all, s)
+	}
+	good := ladder(webhook.Serving, webhook.Unknown, "it was not called yet")
+	add(webhook.Validating, "vmagents", admissionv1.Fail, good)
+	add(webhook.Validating, "vmalerts", admissionv1.Fail, good)
+	add(webhook.Validating, "vmrules", admissionv1.Ignore, good)
+	add(webhook.Validating, "vmusers", admissionv1.Fail, ladder(webhook.Trusted, webhook.Waiting, "the CA bundle is empty"))
+	add(webhook.Mutating, "vmalerts", admissionv1.Fail, good)
+	add(webhook.Mutating, "vmusers", admissionv1.Fail, ladder(webhook.Trusted, webhook.Waiting, "the CA bundle is empty"))
+	add(webhook.Conversion, "vmauths", "", good)
+	add(webhook.Conversion, "vmsingles", "", good)
+	return webhooks.Of(all)
+}
+
+// Rows that would say the same but for what is guarded are one; nothing that fails
+// hides in it.
+func TestFold(t *testing.T) {
+	var folded, every bytes.Buffer
+	style := webhooks.Style{Clean: ui.Clean, Now: noon, Fold: true}
+	require.NoError(t, style.Table(&folded, operator()))
+	golden(t, "operator-folded.txt", folded.Bytes())
+	style.Fold = false
+	require.NoError(t, style.Table(&every, operator()))
+	golden(t, "operator.txt", every.Bytes())
+}
+
 func TestTable(t *testing.T) {
 	for name, style := range map[string]webhooks.Style{
 		"plain":  {},
@@ -125,6 +171,7 @@ func TestTable(t *testing.T) {
 		"120":    {Width: 120},
 		"80":     {Width: 80},
 		"40":     {Width: 40},
+		"folded": {Fold: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			style.Now, style.Clean = noon, ui.Clean
@@ -163,6 +210,19 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, "0 webhooks, nothing that was read keeps any from answering\n", style.Summary(nil))
 	all := cluster()
 	require.Equal(t, "1 webhook, nothing that was read keeps any from answering\n", style.Summary(all[len(all)-1:]))
+}
+
+// The table of those that fail counts all of them.
+func TestFailing(t *testing.T) {
+	style := webhooks.Style{Clean: ui.Clean, Failing: true, Now: noon}
+	var b strings.Builder
+	require.NoError(t, style.Table(&b, cluster()))
+	require.Contains(t, b.String(), "5 webhooks, 3 cannot answer now:")
+	require.NotContains(t, b.String(), "cert-manager")
+	b.Reset()
+	all := cluster()
+	require.NoError(t, style.Table(&b, all[len(all)-1:]))
+	require.Equal(t, "1 webhook, nothing that was read keeps any from answering\n", b.String())
 }
 
 func golden(t *testing.T, name string, got []byte) {

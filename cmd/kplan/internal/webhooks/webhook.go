@@ -103,6 +103,14 @@ func (w Webhook) ID() string {
 	return w.Configuration + "/" + w.Name
 }
 
+// among is the ID, with the kind where another one of all has it too.
+func (w Webhook) among(all []Webhook) string {
+	if slices.ContainsFunc(all, func(o Webhook) bool { return o.ID() == w.ID() && o.Kind != w.Kind }) {
+		return fmt.Sprintf("%s (%s)", w.ID(), w.Kind)
+	}
+	return w.ID()
+}
+
 // Failing tells whether a rung is known not to be reached.
 func (w Webhook) Failing() bool {
 	_, missing := w.Ladder.Missing()
