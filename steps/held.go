@@ -32,7 +32,8 @@ func (a *attempt) released(n hold.Notice) {
 }
 
 // nameHeld makes an error say which webhook requests were held for when the
-// attempt ended. Where the time was over, that comes first: it is why.
+// attempt ended: first, for that is why a wait or a hook came to no end, unless
+// another attempt would fail by itself.
 func (a *attempt) nameHeld(err error, x *explainer) error {
 	var held *hold.Error
 	if err == nil || errors.As(err, &held) {
@@ -44,17 +45,36 @@ func (a *attempt) nameHeld(err error, x *explainer) error {
 	timeout := (*runner.TimeoutError)(nil)
 	late := errors.As(err, &timeout)
 	switch {
+	case a.ctx.Err() != nil && !late:
+		return err // somebody stopped the run
 	case notes.inVain != nil && late:
 		why := *notes.inVain
 		why.Cause = timeout
 		return &whileHeld{x.explain(&why), err}
+	case notes.inVain != nil && !runner.IsPermanent(err):
+		return &whileHeld{x.stopped(notes.inVain), err}
 	case notes.inVain != nil:
-		return &whileHeld{err, fmt.Errorf("meanwhile held: %w", notes.inVain)}
+		return &whileHeld{err, x.stopped(notes.inVain)}
 	case late && timeout.After > 0 && notes.longest > timeout.After/2:
 		return fmt.Errorf("%w; %s of that were spent on %s", err, notes.longest.Round(time.Second), subject(notes.fault))
 	}
 	return err
 }
+
+// stopped explains a hold that something else than its time ended.
+func (x *explainer) stopped(held *hold.Error) error {
+	text := fmt.Sprintf("%s was held for %s: %s", held.Request, subject(held.Fault), x.last(held))
+	return runner.WithHint(&stoppedHold{text, held}, x.hint(held))
+}
+
+// stoppedHold is a hold.Error in other words.
+type stoppedHold struct {
+	text string
+	held *hold.Error
+}
+
+func (e *stoppedHold) Error() string               { return e.text }
+func (e *stoppedHold) WebhookFault() webhook.Fault { return e.held.Fault }
 
 // whileHeld is what ended a step, and what else its user must know.
 type whileHeld struct{ first, second error }

@@ -32,16 +32,20 @@ func (x *explainer) explain(err error) error {
 		}
 		limit = step.After
 	}
-	f := held.Fault
-	last := f.Cause
-	if r, missing := held.Standing.Ladder.Missing(); missing && r.Reason != f.Cause {
+	timeout := &runner.TimeoutError{After: limit, For: awaited(held.Fault) + held.Request.String(), Last: x.last(held)}
+	return &heldInVain{runner.WithHint(timeout, x.hint(held)), err, held, x.gate}
+}
+
+// last is what the last try met, the rung that is missing, and whose the webhook is.
+func (x *explainer) last(held *hold.Error) string {
+	last := held.Fault.Cause
+	if r, missing := held.Standing.Ladder.Missing(); missing && r.Reason != last {
 		last += "; " + standing.Lacks(held.Standing.Ladder)
 	}
 	if owner := x.owners.Of(held.Standing.Owner); owner != "" {
 		last += "; it belongs to " + owner
 	}
-	timeout := &runner.TimeoutError{After: limit, For: awaited(f) + held.Request.String(), Last: last}
-	return &heldInVain{runner.WithHint(timeout, x.hint(held)), err, held, x.gate}
+	return last
 }
 
 // awaited is what a request with a fault waited for, up to the request's name.

@@ -231,7 +231,7 @@ func TestTimeSpentOnAWebhookIsTold(t *testing.T) {
 		"another failure": {errors.New("quota exceeded"), 4 * time.Minute, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &attempt{}
+			a := &attempt{ctx: t.Context()}
 			a.released(hold.Notice{Event: hold.Released, Fault: fault, Held: tc.held})
 
 			err := a.nameHeld(tc.err, &explainer{})

@@ -109,6 +109,18 @@ func TestAnInstallDoesNotWaitForItsHooks(t *testing.T) {
 		require.Equal(t, map[int]release.Status{1: release.StatusDeployed}, statuses(t, lab, ns))
 	})
 
+	t.Run("and fails when the webhook refuses what was left behind", func(t *testing.T) {
+		t.Parallel()
+		ns := lab.Namespace(t)
+		refusing := strings.Replace(values, "lyingHealth: true", "lyingHealth: true, answer: deny", 1)
+
+		run := install(t, lab, ns, refusing, "timeout: 1m30s")
+
+		require.ErrorContains(t, run.err, "denied the request")
+		require.ErrorContains(t, run.err, "Widget/"+ns)
+		require.Equal(t, map[int]release.Status{1: release.StatusFailed}, statuses(t, lab, ns))
+	})
+
 	t.Run("and fails when the webhook does not come all the same", func(t *testing.T) {
 		t.Parallel()
 		ns := lab.Namespace(t)
@@ -122,19 +134,28 @@ func TestAnInstallDoesNotWaitForItsHooks(t *testing.T) {
 }
 
 // An upgrade whose objects are held in vain leaves the revision before deployed,
-// as Helm does with one that fails.
+// as Helm does with one that fails: when all else is done, and when Helm's own wait
+// ends before.
 func TestAnUpgradeInVainLeavesWhatWasDeployed(t *testing.T) {
 	t.Parallel()
 	lab := labtest.Node(t)
 	lab.Operator(t)
-	ns := lab.Namespace(t)
-	values := "{listenDelay: 0s, certificate: {mode: hook}, operator: {lyingHealth: true}, webhook: {mutating: false%s}, guarded: {gadgets: 0, widgets: %d}}"
-	require.NoError(t, install(t, lab, ns, fmt.Sprintf(values, "", 0), "timeout: 2m").err)
+	values := "{listenDelay: 0s, strategy: Recreate, certificate: {mode: hook}, operator: {%s}, webhook: {mutating: false%s}, guarded: {gadgets: 0, widgets: %d}}"
+	for name, tc := range map[string]struct{ after, bounds, want string }{
+		"all else is done":      {fmt.Sprintf(values, "lyingHealth: true", ", service: nobody", 2), "webhooks: {hold_timeout: 15s}", "/nobody)"},
+		"nor is its Deployment": {fmt.Sprintf(values, "certDelay: 10m", "", 3), "timeout: 30s", "-webhook)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := lab.Namespace(t)
+			require.NoError(t, install(t, lab, ns, fmt.Sprintf(values, "lyingHealth: true", "", 0), "timeout: 2m").err)
 
-	run := install(t, lab, ns, fmt.Sprintf(values, ", service: nobody", 2), "webhooks: {hold_timeout: 15s}", "timeout: 1m30s")
+			run := install(t, lab, ns, tc.after, tc.bounds)
 
-	require.ErrorContains(t, run.err, `(Service `+ns+`/nobody)`)
-	require.Equal(t, map[int]release.Status{1: release.StatusDeployed, 2: release.StatusFailed}, statuses(t, lab, ns))
+			require.Regexp(t, `^step "race": timed out after \d+s waiting for webhook "validate.race.lab.kplan.dev" \(Service `+ns+"/.*"+tc.want[1:len(tc.want)-1], run.err.Error())
+			require.Equal(t, map[int]release.Status{1: release.StatusDeployed, 2: release.StatusFailed}, statuses(t, lab, ns))
+		})
+	}
 }
 
 // upgradedOnce checks that a run made one new revision, of what the chart says.

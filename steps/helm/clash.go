@@ -37,7 +37,6 @@ func (a *Action) history(ctx context.Context) ([]*release.Release, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer conn.client.order.Close()
 	all, err := conn.Releases.History(a.release)
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, kube.Explain(fmt.Errorf("reading release %s/%s: %w", a.namespace, a.release, cause(ctx, err)),

@@ -40,13 +40,14 @@ type client struct {
 	// waited are the objects that Helm waited for last: in the end, the release's.
 	waited helmkube.ResourceList
 
-	// waits says that objects are waited for.
-	waits bool
+	// missed are those that were held when Helm waited for them.
+	missed []kube.Target
 
 	// order is in which objects are sent, and matcher tells which of them webhooks
-	// judge.
+	// judge, by the labels of namespaces, which are read once.
 	order   *sequence.Sequence
 	matcher match.Matcher
+	labels  map[string]map[string]string
 	// rest is the session's HTTP client, for the clients of single objects.
 	rest *http.Client
 	// revision is what is being sent.
@@ -130,12 +131,17 @@ func (c *client) settled() error {
 
 // ready waits for objects, and for the API server to serve the kinds among
 // them: Helm reads the objects of new kinds right after. Those that are held are
-// waited for once they were sent.
+// waited for when all is sent; see gathered.
 func (c *client) ready(resources helmkube.ResourceList, ts []kube.Target) error {
+	pending := c.order.Pending()
 	ts = slices.DeleteFunc(ts, func(t kube.Target) bool {
-		return slices.ContainsFunc(c.order.Pending(), func(it *sequence.Item) bool {
+		held := slices.ContainsFunc(pending, func(it *sequence.Item) bool {
 			return it.Kind == t.Kind && it.Namespace == t.Namespace && it.Name == t.Name
 		})
+		if held {
+			c.missed = append(c.missed, t)
+		}
+		return held
 	})
 	if err := c.until(ts, kube.Wait{Judge: isReady}); err != nil {
 		return err
@@ -202,7 +208,8 @@ func (c *client) until(ts []kube.Target, w kube.Wait) error {
 			Type: runner.TypeProgress, Object: ch.Target.Object(), Done: ch.Ready, Total: ch.Total, Message: message,
 		})
 	}
-	return c.note(c.session.Until(c.ctx, w))
+	// What is held goes on meanwhile; its failure ends the wait.
+	return c.note(c.order.While(c.ctx, func(ctx context.Context) error { return c.session.Until(ctx, w) }))
 }
 
 func (c *client) progress(format string, args ...any) {

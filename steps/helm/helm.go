@@ -187,7 +187,7 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, e
 		return nil, fmt.Errorf("setting Helm up: %w", err)
 	}
 	c := &client{
-		Client: base, ctx: ctx, session: a.session, reporter: r, ignoreHooks: a.spec.Wait == plan.WaitNone, waits: a.waits(),
+		Client: base, ctx: ctx, session: a.session, reporter: r, ignoreHooks: a.spec.Wait == plan.WaitNone,
 		order: sequence.New(ctx), rest: rest,
 	}
 	c.matcher.Cluster.Labels = c.labelsOf

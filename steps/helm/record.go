@@ -29,8 +29,10 @@ type recorder struct {
 	// complete, when set, changes a new revision before it is written, and says
 	// which of its hooks are to run.
 	complete func(*release.Release) (run []*release.Hook, err error)
-	// made is the revision that the operation wrote, or tried to; nil before.
+	// made is the revision that the operation wrote, or tried to, and what is being
+	// done, for Helm's description; nil and empty before.
 	made *release.Release
+	what string
 	// hooks are all of made's. Helm itself sees only those that it is to run.
 	hooks []*release.Hook
 	// failure is why a revision was not deployed that Helm took to be.
@@ -48,7 +50,7 @@ func (d *recorder) Create(key string, r *release.Release) error {
 		}
 		d.hooks, r.Hooks = r.Hooks, run
 	}
-	d.made = r
+	d.made, d.what = r, whats[r.Info.Status]
 	d.client.revision.begin(r)
 	if err := d.Driver.Create(key, d.whole(r)); err != nil {
 		return err
@@ -60,22 +62,30 @@ func (d *recorder) Create(key string, r *release.Release) error {
 	return nil
 }
 
-// Update implements driver.Updator. An upgrade supersedes the revision before
-// first: when an object was held in vain, that one stays what it was.
+// Update implements driver.Updator. Helm says that all was done by superseding the
+// revision before, in an upgrade, and then by the status of the one that it made.
+// When an object was held in vain the one before stays what it was. (When an
+// upgrade fails, Helm writes the one before again as it was.)
 func (d *recorder) Update(key string, r *release.Release) error {
-	if s := r.Info.Status; s == release.StatusDeployed || s == release.StatusSuperseded {
+	own := r == d.made
+	if status := r.Info.Status; d.made != nil && (own && status == release.StatusDeployed || !own && status == release.StatusSuperseded) {
 		if d.failure == nil {
 			d.failure = d.client.gathered()
 		}
 		switch {
 		case d.failure == nil:
-		case s == release.StatusSuperseded:
+		case !own:
 			return nil
 		default:
-			r.SetStatus(release.StatusFailed, fmt.Sprintf("Release %q failed: %s", r.Name, d.failure))
+			r.SetStatus(release.StatusFailed, fmt.Sprintf("%s %q failed: %s", d.what, r.Name, d.failure))
 		}
 	}
 	return d.Driver.Update(key, d.whole(r))
+}
+
+// whats are how Helm begins the description of what failed, by the status before.
+var whats = map[release.Status]string{
+	release.StatusPendingInstall: "Release", release.StatusPendingUpgrade: "Upgrade", release.StatusPendingRollback: "Rollback",
 }
 
 // whole is a revision with all of its hooks.

@@ -92,12 +92,15 @@ func (r *revision) did(hooks helmkube.ResourceList) {
 // free reports whether what comes after an object may be sent while the object is
 // held. Hooks keep the order that their weights say, and kinds that others refer to
 // Helm's, unless the webhook may wait for what comes after.
-func (r *revision) free(info *resource.Info, f webhook.Fault) bool {
-	switch gk := info.Mapping.GroupVersionKind.GroupKind(); {
+func (c *client) free(info *resource.Info, f webhook.Fault) bool {
+	gk := info.Mapping.GroupVersionKind.GroupKind()
+	switch hook := isHook(info); {
 	case gk.Group == "" && gk.Kind == "Namespace", gk.Group == "apiextensions.k8s.io":
 		return false // nothing in it, or of it, can be sent without it
-	case isHook(info), basic(gk.Kind):
-		return r.mayBring(f, r.identity(gk, info.Namespace, info.Name))
+	case hook && runsToItsEnd(gk) && !c.ignoreHooks:
+		return false // Helm waits for its end next
+	case hook, basic(gk.Kind):
+		return c.revision.mayBring(f, c.revision.identity(gk, info.Namespace, info.Name))
 	}
 	return true
 }
@@ -159,11 +162,18 @@ func (c *client) judged(ctx context.Context, info *resource.Info, f webhook.Faul
 	return false
 }
 
-// labelsOf reads those of a namespace.
+// labelsOf reads those of a namespace, once.
 func (c *client) labelsOf(namespace string) (map[string]string, bool) {
+	if labels, ok := c.labels[namespace]; ok {
+		return labels, true
+	}
 	ns, err := c.session.Clientset.CoreV1().Namespaces().Get(c.ctx, namespace, metav1.GetOptions{})
 	if err != nil {
 		return nil, false
 	}
+	if c.labels == nil {
+		c.labels = map[string]map[string]string{}
+	}
+	c.labels[namespace] = ns.Labels
 	return ns.Labels, true
 }

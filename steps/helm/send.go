@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	helmkube "helm.sh/helm/v3/pkg/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,23 +26,39 @@ import (
 func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, error) {
 	c.progress("creating %s", count(len(resources)))
 	secrets := secretsOf(resources)
-	items := c.items(resources, func(own *resource.Info) error {
+	var (
+		mu    sync.Mutex
+		named = map[*resource.Info]string{} // by the API server
+	)
+	items := c.items(resources, func(info, own *resource.Info) error {
 		_, err := c.Client.Create(helmkube.ResourceList{own})
-		return single(err)
+		if err == nil && info.Name == "" {
+			mu.Lock()
+			defer mu.Unlock()
+			named[info] = own.Name
+		}
+		return withoutSecrets(single(err), secrets)
 	})
 	for _, batch := range byKind(items) {
 		c.send(batch...)
 	}
-	if err := c.note(withoutSecrets(c.gather(resources), secrets)); err != nil {
+	if err := c.note(c.gather(resources)); err != nil {
 		return nil, err
+	}
+	mu.Lock()
+	defer mu.Unlock() // those that are left behind go on
+	for info, name := range named {
+		info.Name = name
 	}
 	return &helmkube.Result{Created: resources}, nil
 }
 
 // Update brings objects from one revision to another, one after the other as
 // Helm does (helm.sh/helm/v3 pkg/kube/client.go, update), but for those that are
-// held; see Create. Objects that the new revision does not have are deleted when
-// none failed: what is held may be so for one of them.
+// held; see Create. As there, nothing more is sent once an object could not be
+// read or created, while others that could not be changed stop nothing. Objects
+// that the new revision does not have are deleted when none failed: what is held
+// may be so for one of them.
 func (c *client) Update(original, target helmkube.ResourceList, force bool) (*helmkube.Result, error) {
 	c.progress("updating %s", count(len(target)))
 	secrets := append(secretsOf(original), secretsOf(target)...)
@@ -54,10 +71,11 @@ func (c *client) Update(original, target helmkube.ResourceList, force bool) (*he
 		update = c.UpdateThreeWayMerge
 	}
 	var (
-		mu  sync.Mutex
-		res = &helmkube.Result{}
+		mu   sync.Mutex
+		res  = &helmkube.Result{}
+		ends atomic.Bool
 	)
-	items := c.items(target, func(own *resource.Info) error {
+	items := c.items(target, func(_, own *resource.Info) error {
 		var before helmkube.ResourceList
 		if o := original.Get(own); o != nil {
 			before = helmkube.ResourceList{o}
@@ -66,9 +84,15 @@ func (c *client) Update(original, target helmkube.ResourceList, force bool) (*he
 		mu.Lock()
 		defer mu.Unlock()
 		res.Created, res.Updated = append(res.Created, r.Created...), append(res.Updated, r.Updated...)
-		return err
+		if err != nil && len(r.Updated) == 0 {
+			ends.Store(true)
+		}
+		return withoutSecrets(err, secrets)
 	})
 	for _, it := range items {
+		if ends.Load() {
+			break
+		}
 		c.send(it)
 	}
 	var deleted helmkube.ResourceList
@@ -79,7 +103,7 @@ func (c *client) Update(original, target helmkube.ResourceList, force bool) (*he
 		}
 		deleted = r.Deleted
 	}
-	err = c.note(withoutSecrets(c.gather(target), secrets))
+	err = c.note(c.gather(target))
 	mu.Lock()
 	defer mu.Unlock() // those that are left behind go on
 	return &helmkube.Result{Created: slices.Clone(res.Created), Updated: slices.Clone(res.Updated), Deleted: deleted}, err
@@ -91,33 +115,37 @@ func (c *client) Delete(resources helmkube.ResourceList) (*helmkube.Result, []er
 }
 
 // DeleteWithPropagationPolicy deletes objects, one kind after the other as Helm
-// does, but for those that are held. Objects that are held themselves while they
-// are made are waited for first.
+// does, but for those that are held. What is held while it is made is given up
+// first: it is not there.
 func (c *client) DeleteWithPropagationPolicy(resources helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
 	if len(resources) == 0 {
 		return c.Client.DeleteWithPropagationPolicy(resources, policy)
 	}
-	if err := c.order.Gather(func(it *sequence.Item, _ webhook.Fault) bool { return !among(it, resources) }); err != nil {
-		return nil, []error{c.note(err)}
-	}
+	c.order.Drop(func(it *sequence.Item) bool { return among(it, resources) })
 	var (
 		mu   sync.Mutex
 		errs []error
 	)
-	items := c.items(resources, func(own *resource.Info) error {
+	items := c.items(resources, func(_, own *resource.Info) error {
 		_, failed := c.Client.DeleteWithPropagationPolicy(helmkube.ResourceList{own}, policy)
 		mu.Lock()
 		defer mu.Unlock()
 		errs = append(errs, failed...) // and the others are deleted all the same
 		return nil
 	})
+	for _, it := range items {
+		it.Judged, it.Free = nil, func(webhook.Fault) bool { return true } // nothing refers to what goes
+	}
 	for _, batch := range byKind(items) {
-		c.send(batch...)
+		c.order.Send(batch...)
 	}
 	if err := c.order.Gather(func(it *sequence.Item, _ webhook.Fault) bool { return !slices.Contains(items, it) }); err != nil {
 		errs = append(errs, err)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if len(errs) > 0 {
+		_ = c.note(errors.Join(errs...)) // Helm keeps only their texts
 		return nil, errs
 	}
 	return &helmkube.Result{Deleted: resources}, nil
@@ -136,28 +164,20 @@ func (c *client) send(batch ...*sequence.Item) {
 func (c *client) gather(resources helmkube.ResourceList) error {
 	hooks := slices.ContainsFunc(resources, isHook)
 	return c.order.Gather(func(it *sequence.Item, f webhook.Fault) bool {
-		return hooks && !among(it, resources) ||
-			c.revision.mayBring(f, c.revision.of(it))
+		if hooks && !among(it, resources) {
+			return true
+		}
+		return it.Free(f) && c.revision.mayBring(f, c.revision.of(it))
 	})
 }
 
 // gathered waits for all that was left behind, and then for what Helm's own wait
-// left out for it.
+// passed over because it was not there yet.
 func (c *client) gathered() error {
-	late := c.order.Pending()
-	if len(late) == 0 {
-		return nil
-	}
-	if err := c.note(c.order.Gather(nil)); err != nil || !c.waits {
+	if err := c.note(c.order.Gather(nil)); err != nil {
 		return err
 	}
-	var ts []kube.Target
-	for _, it := range late {
-		if isAwaited(it.Kind) {
-			ts = append(ts, kube.Target{Kind: it.Kind, Namespace: it.Namespace, Name: it.Name})
-		}
-	}
-	return c.until(ts, kube.Wait{Judge: isReady})
+	return c.until(c.missed, kube.Wait{Judge: isReady})
 }
 
 // byKind parts items where the kind changes.
@@ -174,19 +194,19 @@ func byKind(items []*sequence.Item) [][]*sequence.Item {
 
 // items are what is to be sent of objects, each with a copy of its object whose
 // client tells the sequence when it is held.
-func (c *client) items(resources helmkube.ResourceList, send func(own *resource.Info) error) []*sequence.Item {
+func (c *client) items(resources helmkube.ResourceList, send func(info, own *resource.Info) error) []*sequence.Item {
 	var items []*sequence.Item
 	for _, info := range resources {
 		it := &sequence.Item{
 			Kind: info.Mapping.GroupVersionKind, Namespace: info.Namespace, Name: info.Name,
-			Free:   func(f webhook.Fault) bool { return c.revision.free(info, f) },
+			Free:   func(f webhook.Fault) bool { return c.free(info, f) },
 			Judged: func(ctx context.Context, f webhook.Fault) bool { return c.judged(ctx, info, f) },
 			Send: func(ctx context.Context) error {
 				own, err := c.over(ctx, info)
 				if err != nil {
 					return err
 				}
-				return send(own)
+				return send(info, own)
 			},
 		}
 		items = append(items, it)

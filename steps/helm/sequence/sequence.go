@@ -17,11 +17,8 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 	"github.com/kplan-dev/kplan/webhook"
-	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
 const (
@@ -30,84 +27,51 @@ const (
 	grace = time.Second
 	// drain is how long requests on their way may go on after one failed.
 	drain = 2 * time.Second
+	// forever stands for a wait that only a change ends.
+	forever = 24 * time.Hour
 )
 
-// Item is one object to be sent.
-type Item struct {
-	Kind            schema.GroupVersionKind
-	Namespace, Name string
-	// Send makes the item's requests with the context given. It is called once.
-	Send func(context.Context) error
-	// Free reports whether what comes after may be sent while the item is held.
-	Free func(webhook.Fault) bool
-	// Judged reports whether a webhook that is called where the fault's webhook is
-	// certainly judges the item.
-	Judged func(context.Context, webhook.Fault) bool
-
-	// batch is set before the item is in a sequence.
-	batch int
-
-	// What follows is guarded by the sequence's mutex.
-	progress
-}
-
-// progress is how far an item is.
-type progress struct {
-	state state
-	// fault is why the item is, or was last, held; since when it is.
-	fault webhook.Fault
-	since time.Time
-	// gaveUp is the error with which a hold ended in vain.
-	gaveUp error
-	err    error
-}
-
-type state int
-
-const (
-	waiting state = iota // not sent yet
-	sent
-	held
-	done
-)
+// ErrStopped is the cause with which requests end because another one failed, or
+// because their objects are not wanted any more.
+var ErrStopped = errors.New("stopped: another object failed")
 
 // Sequence sends items. Its methods are called by one goroutine at a time.
 type Sequence struct {
-	// ctx ends the requests; stop does so with a cause. After a failure there are
-	// new ones below parent.
-	parent, ctx context.Context
-	stop        context.CancelCauseFunc
+	parent context.Context
+	// ctx ends the requests; stop does so with a cause. Both are made with the
+	// first request, and anew after a failure.
+	ctx  context.Context
+	stop context.CancelCauseFunc
 	// sends counts the requests on their way; Close waits for them.
 	sends sync.WaitGroup
-	// items are those that may not be done yet, in order, and batches how many
-	// batches were begun. Only the caller's goroutine uses them.
-	items   []*Item
-	batches int
+	// items are those that may not be done yet, in order; batches is how many
+	// batches there were, and reached the last one that was begun.
+	items            []*Item
+	batches, reached int
 
-	mu sync.Mutex // guards the items' progress
+	mu       sync.Mutex // guards the items' progress, and failures, how many failed
+	failures int
 	// changed holds a value when an item's progress changed.
 	changed chan struct{}
 }
 
-// New returns a sequence whose requests end with ctx. Close it.
+// New returns a sequence whose requests end with ctx. Close it once it was used.
 func New(ctx context.Context) *Sequence {
-	s := &Sequence{parent: ctx, changed: make(chan struct{}, 1)}
-	s.ctx, s.stop = context.WithCancelCause(ctx)
-	return s
+	return &Sequence{parent: ctx, changed: make(chan struct{}, 1)}
 }
-
-// ErrStopped is the cause with which requests end because another one failed.
-var ErrStopped = errors.New("stopped: another object failed")
 
 // Close ends what is still on its way, and waits for it.
 func (s *Sequence) Close() {
-	s.stop(ErrStopped)
+	if s.stop != nil {
+		s.stop(ErrStopped)
+	}
 	s.sends.Wait()
 }
 
 // Send sends the items of a batch side by side, after those of the batches
-// before. It returns when each was answered, or is left behind because it is
-// held. Once an item failed, held ones are not waited for any more.
+// before. It returns when each was answered, or is left behind: because it is
+// held and free, or has to come after one that is. Once an item failed, none is
+// waited for any more.
 func (s *Sequence) Send(batch ...*Item) {
 	s.batches++
 	for _, it := range batch {
@@ -117,207 +81,206 @@ func (s *Sequence) Send(batch ...*Item) {
 	s.advance(func(it *Item, f webhook.Fault) bool { return s.Failed() || it.Free(f) })
 }
 
-// Gather waits until every item was answered but those held ones that leave
-// reports true of, and what has to come after these; nil leaves none. The error
-// joins those of items that failed since the last Gather. When there are any, the
-// rest has little time to be answered, and is ended then.
+// Gather waits until every item was answered but those that leave reports true
+// of; nil leaves none. Leave is asked about held items, and about those that have
+// to come after one, with the fault for which that is held. The error joins those
+// of items that failed since the last Gather. When there are any, the rest has
+// little time to be answered, and is ended then.
 func (s *Sequence) Gather(leave func(*Item, webhook.Fault) bool) error {
 	s.advance(func(it *Item, f webhook.Fault) bool { return s.Failed() || leave != nil && leave(it, f) })
 	if !s.Failed() {
 		return nil
 	}
-	stop := s.stop
-	late := time.AfterFunc(drain, func() { stop(ErrStopped) })
-	s.sends.Wait()
-	late.Stop()
-	stop(nil)
-	s.ctx, s.stop = context.WithCancelCause(s.parent)
-	var errs []error
-	for _, it := range s.items {
-		errs = append(errs, s.progress(it).err)
+	if s.stop != nil { // nothing was sent of what failed
+		stop := s.stop
+		late := time.AfterFunc(drain, func() { stop(ErrStopped) })
+		s.sends.Wait()
+		late.Stop()
+		stop(nil)
+		s.stop = nil
 	}
-	s.items = nil
+	var (
+		errs  []error
+		known = map[string]bool{}
+	)
+	for _, it := range s.items {
+		if err := s.progress(it).err; err != nil && !known[err.Error()] {
+			known[err.Error()] = true
+			errs = append(errs, err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.items, s.failures = nil, 0
 	return errors.Join(errs...)
+}
+
+// While runs f, and sends meanwhile what becomes free. When an item fails, f's
+// context ends, and the error is that of Gather.
+func (s *Sequence) While(ctx context.Context, f func(context.Context) error) error {
+	if len(s.items) == 0 {
+		return f(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	result := make(chan error, 1)
+	go func() { result <- f(ctx) }() // its result is waited for below
+	for {
+		s.step(func(*Item, webhook.Fault) bool { return true })
+		if s.Failed() {
+			cancel(ErrStopped)
+			<-result
+			return s.Gather(nil)
+		}
+		select {
+		case err := <-result:
+			return err
+		case <-s.changed:
+		}
+	}
+}
+
+// Drop gives up items that are held or not sent yet; what is on its way is waited
+// for.
+func (s *Sequence) Drop(which func(*Item) bool) {
+	for _, it := range s.items {
+		if !which(it) {
+			continue
+		}
+		for {
+			p := s.progress(it)
+			if p.state == waiting {
+				s.finish(it, nil)
+			}
+			if p.state == held {
+				p.stop(ErrStopped)
+			}
+			if p.state == done || p.state == waiting {
+				break
+			}
+			<-s.changed
+		}
+	}
 }
 
 // Failed reports whether an item failed since the last Gather.
 func (s *Sequence) Failed() bool {
-	return slices.ContainsFunc(s.items, func(it *Item) bool { return s.progress(it).err != nil })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failures > 0
 }
 
 // Pending returns the items that are not done, in order.
 func (s *Sequence) Pending() []*Item {
-	var out []*Item
-	for _, it := range s.items {
-		if s.progress(it).state != done {
-			out = append(out, it)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(s.items), func(it *Item) bool { return s.progress(it).state == done })
 }
 
-func (s *Sequence) progress(it *Item) progress {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return it.progress
-}
-
-// advance sends what may be sent, and waits for all but the held items that leave
-// reports true of.
+// advance sends what may be sent, and waits for all but what leave reports true of.
 func (s *Sequence) advance(leave func(*Item, webhook.Fault) bool) {
 	for {
-		started, wait := s.step(leave)
-		switch {
-		case started:
-			continue
-		case wait == 0:
+		wait := s.step(leave)
+		if wait == 0 {
 			return
 		}
+		late := time.NewTimer(wait)
 		select {
 		case <-s.changed:
-		case <-time.After(wait):
+		case <-late.C:
 		}
+		late.Stop()
 	}
 }
 
-// forever stands for a wait that only a change ends.
-const forever = 24 * time.Hour
-
-// step starts the items of the first batch that has some to be sent. When it has
-// started none, it returns how long to wait for a batch; 0 when none is to be
-// waited for.
-func (s *Sequence) step(leave func(*Item, webhook.Fault) bool) (started bool, wait time.Duration) {
+// step starts what may be sent, and returns how long to wait for what is on its
+// way; 0 when nothing is to be waited for. A batch is begun when those before it
+// need not be waited for; what was left of them goes on whenever it may.
+func (s *Sequence) step(leave func(*Item, webhook.Fault) bool) time.Duration {
 	s.items = slices.DeleteFunc(s.items, func(it *Item) bool { p := s.progress(it); return p.state == done && p.err == nil })
-	for i, end := 0, 0; i < len(s.items); i = end {
-		for end = i; end < len(s.items) && s.items[end].batch == s.items[i].batch; end++ {
-		}
-		for _, it := range s.items[i:end] {
-			if s.progress(it).state == waiting && !s.follows(it, s.items[:i]) {
-				s.start(it)
-				started = true
-			}
-		}
-		if started {
-			return true, 0
-		}
-		if wait := s.unsettled(s.items[i:end], leave); wait > 0 {
-			return false, wait
-		}
+	if s.stop == nil {
+		s.ctx, s.stop = context.WithCancelCause(s.parent)
 	}
-	return false, 0
+	wait := time.Duration(0)
+	for i, end := 0, 0; i < len(s.items); i = end {
+		batch := s.items[i].batch
+		if batch > s.reached && wait > 0 {
+			return wait
+		}
+		s.reached = max(s.reached, batch)
+		for end = i; end < len(s.items) && s.items[end].batch == batch; end++ {
+		}
+		wait = max(wait, s.stepBatch(s.items[i:end], s.items[:i], leave))
+	}
+	return wait
 }
 
-// unsettled returns how long to wait for a batch; 0 when it needs no more of it.
-func (s *Sequence) unsettled(batch []*Item, leave func(*Item, webhook.Fault) bool) time.Duration {
+// stepBatch is step for one batch, which comes after the items before.
+func (s *Sequence) stepBatch(batch, before []*Item, leave func(*Item, webhook.Fault) bool) time.Duration {
 	var first time.Time // one that is left became held
-	flying := false
+	flying, wait := false, time.Duration(0)
 	for _, it := range batch {
-		switch p := s.progress(it); p.state {
-		case waiting, done: // what a waiting one follows is waited for, or left
-		case sent:
+		p := s.progress(it)
+		if p.state == waiting {
+			blocker := s.follows(it, before)
+			switch {
+			case s.ctx.Err() != nil:
+				s.finish(it, context.Cause(s.ctx))
+				continue
+			case blocker == nil:
+				s.start(it)
+				p.state = sent
+			case !leave(it, s.progress(blocker).fault):
+				wait = forever
+			}
+		}
+		switch {
+		case p.state == sent:
 			flying = true
-		case held:
-			if !leave(it, p.fault) {
-				return forever
-			}
-			if first.IsZero() || p.since.Before(first) {
-				first = p.since
-			}
+		case p.state != held:
+		case !leave(it, p.fault):
+			wait = forever
+		case first.IsZero() || p.since.Before(first):
+			first = p.since
 		}
 	}
 	switch {
 	case !flying:
-		return 0
+		return wait
 	case first.IsZero():
 		return forever
 	}
-	return max(0, time.Until(first.Add(grace)))
+	return max(wait, time.Until(first.Add(grace)))
 }
 
-// follows reports whether an item has to come after one of those before it.
-// Built-in kinds never do: a webhook that needs one of them may be waited for.
-func (s *Sequence) follows(it *Item, before []*Item) bool {
-	if !kube.Custom(it.Kind.Group) {
-		return false
+// follows returns the item, of those before it, that an item has to come after;
+// nil when there is none. Built-in kinds never have to: a webhook that is held for
+// may need them.
+func (s *Sequence) follows(it *Item, before []*Item) *Item {
+	if it.Judged == nil || !kube.Custom(it.Kind.Group) {
+		return nil
 	}
-	judged := map[string]bool{} // by webhooks of these keys, or not
+	var doubtful []*Item
 	for _, b := range before {
-		p := s.progress(b)
-		if p.state == done {
-			continue
-		}
-		if b.Kind.GroupKind() == it.Kind.GroupKind() {
-			return true
-		}
-		if p.fault.Kind == "" {
-			continue
-		}
-		key := p.fault.Key()
-		if _, known := judged[key]; !known {
-			judged[key] = it.Judged(s.ctx, p.fault)
-		}
-		if judged[key] {
-			return true
+		switch p := s.progress(b); {
+		case p.state == done:
+		case b.Kind.GroupKind() == it.Kind.GroupKind():
+			return b
+		case p.fault.Kind != "":
+			doubtful = append(doubtful, b)
 		}
 	}
-	return false
-}
-
-// start sends an item in a goroutine of its own, which ends with the sequence's
-// context.
-func (s *Sequence) start(it *Item) {
-	s.mu.Lock()
-	it.state = sent
-	s.mu.Unlock()
-	ctx := hold.WithNotify(s.ctx, func(n hold.Notice) { s.note(it, n) })
-	s.sends.Go(func() {
-		err := it.Send(ctx)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		it.state = done
-		switch {
-		case err == nil:
-		case it.gaveUp != nil && !errors.Is(err, it.gaveUp):
-			it.err = &heldInVain{err, it.gaveUp}
-		default:
-			it.err = err
+	for _, b := range doubtful {
+		fault := s.progress(b).fault
+		judged, known := it.judged[fault.Key()]
+		if !known {
+			if it.judged == nil {
+				it.judged = map[string]bool{}
+			}
+			judged = it.Judged(s.ctx, fault)
+			it.judged[fault.Key()] = judged
 		}
-		if errors.Is(context.Cause(ctx), ErrStopped) {
-			it.err = nil // the error that ended it is told
+		if judged {
+			return b
 		}
-		s.tell()
-	})
-}
-
-// note takes down what a hold tells of an item.
-func (s *Sequence) note(it *Item, n hold.Notice) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch n.Event {
-	case hold.Held:
-		if it.state != held {
-			it.since = time.Now()
-		}
-		it.state, it.fault = held, n.Fault
-	case hold.Released:
-		it.state, it.gaveUp = sent, n.Err
-	case hold.Refused, hold.Stands:
-		return
 	}
-	s.tell()
+	return nil
 }
-
-// tell wakes advance; the mutex is held.
-func (s *Sequence) tell() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
-}
-
-// heldInVain is the error of an item, with that of its hold, which the item's
-// client may have kept only the text of.
-type heldInVain struct{ err, hold error }
-
-func (e *heldInVain) Error() string   { return e.err.Error() }
-func (e *heldInVain) Unwrap() []error { return []error{e.err, e.hold} }

@@ -308,6 +308,142 @@ func TestGatherLeaves(t *testing.T) {
 	})
 }
 
+// What was left behind and is refused later is told by the next Gather, although
+// nothing is pending any more.
+func TestWhatIsLeftAndRefusedLaterIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		c := newCluster(t, func(string, []string) (time.Duration, string) {
+			if time.Since(start) < 5*time.Second {
+				return 0, late
+			}
+			return 0, denied
+		})
+		s := New(t.Context())
+		defer s.Close()
+		s.Send(c.item("Alert"))
+		require.NoError(t, s.Gather(func(*Item, webhook.Fault) bool { return true }))
+
+		time.Sleep(10 * time.Second)
+
+		require.Empty(t, s.Pending())
+		require.ErrorContains(t, s.Gather(nil), "denied the request")
+	})
+}
+
+// What waits for its turn is sent as soon as that comes, also while an item before
+// it is still held: that one's webhook may need it.
+func TestWhatIsQueuedIsSentWhileOthersAreHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		c := newCluster(t, func(kind string, admitted []string) (time.Duration, string) {
+			switch {
+			case kind == "Alert" && !slices.Contains(admitted, "Certificate2"):
+				return 0, late
+			case kind == "Certificate" && time.Since(start) < 3*time.Second: // of another webhook
+				return 0, strings.NewReplacer("v.example.io", "w.example.io", "w.demo", "x.demo").Replace(late)
+			}
+			return 0, ""
+		})
+		s := New(t.Context())
+		defer s.Close()
+
+		for _, batch := range c.items("Alert", "Certificate1", "Certificate2") {
+			s.Send(batch...)
+		}
+		require.NoError(t, s.Gather(nil))
+
+		require.Equal(t, []string{"Certificate1", "Certificate2", "Alert"}, c.admitted)
+	})
+}
+
+// Work that is done beside a sequence ends when an item fails, and meanwhile what
+// becomes free is sent.
+func TestWhile(t *testing.T) {
+	for name, tc := range map[string]struct {
+		refuse string // when the webhook answers; "": it admits
+		want   string
+	}{
+		"what waits is sent":      {},
+		"a failure ends the work": {denied, "denied the request"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				c := newCluster(t, func(string, []string) (time.Duration, string) {
+					if time.Since(start) < 5*time.Second {
+						return 0, late
+					}
+					return 0, tc.refuse
+				})
+				s := New(t.Context())
+				defer s.Close()
+				for _, batch := range c.items("Alert1", "Alert2") {
+					s.Send(batch...)
+				}
+
+				err := s.While(t.Context(), func(ctx context.Context) error {
+					for ctx.Err() == nil {
+						c.mu.Lock()
+						n := len(c.admitted)
+						c.mu.Unlock()
+						if n == 2 {
+							return nil
+						}
+						time.Sleep(time.Second)
+					}
+					return context.Cause(ctx)
+				})
+
+				if tc.want != "" {
+					require.ErrorContains(t, err, tc.want)
+					return
+				}
+				require.NoError(t, err)
+				require.Less(t, time.Since(start), 8*time.Second)
+			})
+		})
+	}
+}
+
+// What is dropped is not sent any more, unless it is on its way.
+func TestDrop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, until("never", late, "Alert"))
+		s := New(t.Context())
+		defer s.Close()
+		for _, batch := range c.items("Alert1", "Alert2") {
+			s.Send(batch...)
+		}
+
+		s.Drop(func(it *Item) bool { return it.Kind.Kind == "Alert" })
+
+		require.NoError(t, s.Gather(nil))
+		require.Empty(t, c.admitted)
+	})
+}
+
+// A webhook is asked about once for each object, however many wait for it.
+func TestJudgedIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, until("Configuration", late, "Alert"))
+		s := New(t.Context())
+		defer s.Close()
+		asked := 0
+		s.Send(c.item("Alert"))
+		for i := range 50 {
+			it := c.item(fmt.Sprintf("Rule%d", i))
+			it.Kind.Kind += fmt.Sprint(i) // each of a kind of its own
+			it.Judged = func(context.Context, webhook.Fault) bool { asked++; return true }
+			s.Send(it)
+		}
+		s.Send(c.item("Configuration"))
+		require.NoError(t, s.Gather(nil))
+		require.Equal(t, 50, asked)
+		require.Equal(t, []string{"Configuration", "Alert"}, c.admitted[:2])
+	})
+}
+
 // The end of the context ends all requests, with its cause.
 func TestTheContextEndsASequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -321,6 +457,12 @@ func TestTheContextEndsASequence(t *testing.T) {
 			s.Send(batch...)
 		}
 
-		require.ErrorContains(t, s.Gather(nil), "interrupted")
+		// What was not sent yet has no error of its own.
+		for range 100 {
+			s.Send(c.item("Alert"))
+		}
+		err := s.Gather(nil)
+		require.ErrorContains(t, err, "interrupted")
+		require.Less(t, strings.Count(err.Error(), "interrupted"), 4)
 	})
 }
