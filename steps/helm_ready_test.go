@@ -99,7 +99,7 @@ func TestHelmStepWaitsForCustomResourcesLast(t *testing.T) {
 		return runPlan(t, lab, ns, "\n- name: s\n  timeout: "+timeout+"\n  helm: {chart: "+dir+", release: NS, namespace: NS}\n")
 	}
 
-	first := step("5s")
+	first := step("20s")
 
 	var timeout *runner.TimeoutError
 	require.ErrorAs(t, first.err, &timeout)
@@ -152,7 +152,7 @@ func TestHelmStepUndoesForCustomResources(t *testing.T) {
 	require.NoError(t, err)
 	dropCRD(t, dyn, things.Resource+"."+things.Group)
 	step := func(wait, onFailure, size string) error {
-		return runPlan(t, lab, ns, "\n- name: s\n  timeout: 5s\n  helm: {chart: "+dir+", release: NS, namespace: NS, wait: "+wait+
+		return runPlan(t, lab, ns, "\n- name: s\n  timeout: 20s\n  helm: {chart: "+dir+", release: NS, namespace: NS, wait: "+wait+
 			", on_failure: "+onFailure+", values: {size: "+size+"}}\n").err
 	}
 

@@ -23,11 +23,11 @@ func TestLastLookBehindASilentProxy(t *testing.T) {
 		comes bool
 		list  string
 	}{
-		"it came": {true, "\n- {name: w, timeout: 2s, wait: {resource: configmap/c, namespace: NS, for: create}}"},
+		"it came": {true, "\n- {name: w, timeout: 8s, wait: {resource: configmap/c, namespace: NS, for: create}}"},
 		"it came, and another step follows": {true, `
-- {name: w, timeout: 2s, wait: {resource: configmap/c, namespace: NS, for: create}}
+- {name: w, timeout: 8s, wait: {resource: configmap/c, namespace: NS, for: create}}
 - {name: after, needs: [w], apply: {namespace: NS, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: d}}]}}`},
-		"it did not": {false, "\n- {name: w, timeout: 2s, wait: {resource: configmap/c, namespace: NS, for: create}}"},
+		"it did not": {false, "\n- {name: w, timeout: 8s, wait: {resource: configmap/c, namespace: NS, for: create}}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
