@@ -2,6 +2,7 @@ package steps_test
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,9 +61,7 @@ func TestHelmStepSendsHooksAgainAsRendered(t *testing.T) {
 	t.Parallel()
 	lab := labtest.ControlPlane(t)
 	parts := map[string]string{"later.yaml": "{{ if .Values.later }}" + later + "{{ end }}"}
-	for name, text := range paired {
-		parts[name] = text
-	}
+	maps.Copy(parts, paired)
 	dir := chartOf(t, parts)
 	step := func(ns, values string) *run {
 		return runPlan(t, lab, ns, "\n- name: s\n  helm: {chart: "+dir+", release: NS, namespace: NS, values: "+values+"}\n")

@@ -3,6 +3,7 @@ package steps_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,9 +24,7 @@ func TestHelmStepTellsTheRevisionThatFailed(t *testing.T) {
 	lab := labtest.ControlPlane(t)
 	ns := lab.Namespace(t)
 	templates := map[string]string{"fault.yaml": `{{ if eq .Values.fault "render" }}{{ fail "as asked" }}{{ end }}`}
-	for name, text := range brokenService {
-		templates[name] = text
-	}
+	maps.Copy(templates, brokenService)
 	chart := chartOf(t, templates)
 	for _, tt := range []struct {
 		values string

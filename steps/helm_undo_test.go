@@ -29,11 +29,13 @@ func TestHelmStepUninstallsNothingOfAnotherRun(t *testing.T) {
 	}{
 		"it was first": {
 			func(req *http.Request, _ bool) bool { return req.Method == http.MethodPost },
-			1, "{}", "already exists", map[int]release.Status{1: release.StatusPendingInstall},
+			1, "{}", "already exists",
+			map[int]release.Status{1: release.StatusPendingInstall},
 		},
 		"it went on": {
 			func(_ *http.Request, failed bool) bool { return failed },
-			2, "{broken: true}", "300.0.0.1", map[int]release.Status{1: release.StatusFailed, 2: release.StatusPendingInstall},
+			2, "{broken: true}", "300.0.0.1",
+			map[int]release.Status{1: release.StatusFailed, 2: release.StatusPendingInstall},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

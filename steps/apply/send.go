@@ -73,7 +73,6 @@ func (r *run) prepare(ctx context.Context, pick func(manifest) bool) error {
 	type kind struct {
 		*meta.RESTMapping
 		awaited []kube.Awaited
-		failed  bool
 	}
 	kinds := map[schema.GroupVersionKind]*kind{}
 	var errs faults

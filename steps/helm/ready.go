@@ -29,7 +29,9 @@ var (
 // (helm.sh/helm/v3 pkg/kube/ready.go, IsReady).
 var awaited = []schema.GroupKind{
 	deployment, daemonSet, statefulSet, replicaSet, pod,
-	{Kind: "PersistentVolumeClaim"}, {Kind: "ReplicationController"}, {Kind: "Service"},
+	{Kind: "PersistentVolumeClaim"},
+	{Kind: "ReplicationController"},
+	{Kind: "Service"},
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"},
 }
 

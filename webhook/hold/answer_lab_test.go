@@ -34,18 +34,21 @@ func TestAnswersOfAnAPIServer(t *testing.T) {
 	}{
 		"the user may not any more": {
 			func(t *testing.T, ns string) {
+				t.Helper()
 				require.NoError(t, admin.RbacV1().RoleBindings(ns).Delete(t.Context(), "writer", metav1.DeleteOptions{}))
 			},
 			apierrors.IsForbidden,
 		},
 		"the namespace goes": {
 			func(t *testing.T, ns string) {
+				t.Helper()
 				require.NoError(t, admin.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
 			},
 			func(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) },
 		},
 		"the credentials are void": {
 			func(t *testing.T, ns string) {
+				t.Helper()
 				require.NoError(t, admin.CoreV1().ServiceAccounts(ns).Delete(t.Context(), "default", metav1.DeleteOptions{}))
 			},
 			apierrors.IsUnauthorized,

@@ -129,8 +129,8 @@ func (s *Sequence) While(ctx context.Context, f func(context.Context) error) err
 		s.step(func(*Item, webhook.Fault) bool { return true })
 		if s.Failed() {
 			cancel(ErrStopped)
-			<-result
-			return s.Gather(nil)
+			err := s.Gather(nil)
+			return errors.Join(err, because(<-result))
 		}
 		select {
 		case err := <-result:
@@ -138,6 +138,14 @@ func (s *Sequence) While(ctx context.Context, f func(context.Context) error) err
 		case <-s.changed:
 		}
 	}
+}
+
+// because is an error that the end of a context was not the cause of; nil if it was.
+func because(err error) error {
+	if errors.Is(err, ErrStopped) {
+		return nil
+	}
+	return err
 }
 
 // Drop gives up items that are held or not sent yet; what is on its way is waited

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -176,12 +177,7 @@ func established(crd *unstructured.Unstructured, version string) Reading {
 
 // serves tells whether a definition is of the kind, and means to serve its version.
 func serves(crd *unstructured.Unstructured, kind schema.GroupVersionKind) bool {
-	for _, k := range CustomKinds(crd) {
-		if k == kind {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(CustomKinds(crd), kind)
 }
 
 // defined waits until the cluster has a definition of a kind, and gives its

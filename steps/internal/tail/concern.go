@@ -86,7 +86,7 @@ func (c *concern) called() string {
 	if c.last.Object != "" {
 		return c.last.Object
 	}
-	return c.target.String()
+	return c.String()
 }
 
 // worry notes that something is waited for, and what is told of it. It gives that
