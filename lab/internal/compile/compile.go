@@ -153,7 +153,9 @@ func (c *count) expect(packages []string) {
 	defer c.mu.Unlock()
 	c.listed = true
 	for _, p := range packages {
-		c.packages[p] = c.packages[p]
+		if _, known := c.packages[p]; !known {
+			c.packages[p] = false
+		}
 	}
 }
 

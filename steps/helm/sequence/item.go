@@ -25,9 +25,11 @@ type Item struct {
 	Judged func(context.Context, webhook.Fault) bool
 
 	// What follows belongs to the goroutine that calls the sequence's methods: the
-	// number of the item's batch, and what Judged said, by the fault's key.
+	// number of the item's batch, what Judged said, by the fault's key, and the fault
+	// for which an item is held that this one has to come after, or had to.
 	batch  int
 	judged map[string]bool
+	after  webhook.Fault
 
 	// What follows is guarded by the sequence's mutex.
 	progress

@@ -236,8 +236,11 @@ func (s *Sequence) stepBatch(batch, before []*Item, leave func(*Item, webhook.Fa
 			case blocker == nil:
 				s.start(it)
 				p.state = sent
-			case !leave(it, s.progress(blocker).fault):
-				wait = forever
+			default:
+				it.after = s.faultOf(blocker)
+				if !leave(it, it.after) {
+					wait = forever
+				}
 			}
 		}
 		switch {
@@ -268,16 +271,16 @@ func (s *Sequence) follows(it *Item, before []*Item) *Item {
 	}
 	var doubtful []*Item
 	for _, b := range before {
-		switch p := s.progress(b); {
-		case p.state == done:
+		switch {
+		case s.progress(b).state == done:
 		case b.Kind.GroupKind() == it.Kind.GroupKind():
 			return b
-		case p.fault.Kind != "":
+		case s.faultOf(b).Kind != "":
 			doubtful = append(doubtful, b)
 		}
 	}
 	for _, b := range doubtful {
-		fault := s.progress(b).fault
+		fault := s.faultOf(b)
 		judged, known := it.judged[fault.Key()]
 		if !known {
 			if it.judged == nil {
@@ -291,4 +294,13 @@ func (s *Sequence) follows(it *Item, before []*Item) *Item {
 		}
 	}
 	return nil
+}
+
+// faultOf returns the fault for which an item is held, or was; else that of the
+// item that it had to come after: it keeps its own place among those that follow.
+func (s *Sequence) faultOf(it *Item) webhook.Fault {
+	if f := s.progress(it).fault; f.Kind != "" {
+		return f
+	}
+	return it.after
 }
