@@ -5,7 +5,7 @@
 //
 //	h, err := proxy.NewHandler(config, proxy.Options{Gate: gate})
 //	s, err := proxy.Listen("127.0.0.1:0")
-//	url := s.Handle("c0", h) // for a kubeconfig, beside s.CA() and s.Token()
+//	url := s.Handle("/c0", h) // for a kubeconfig, beside s.CA() and s.Token()
 //	go s.Serve()
 //	defer s.Close()
 //

@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -63,11 +64,7 @@ func NewHandler(config *rest.Config, o Options) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address of the API server: %w", err)
 	}
-	if path := strings.TrimSuffix(config.Host, "/"); strings.Contains(path, "://") {
-		if target, err = url.Parse(path); err != nil { // DefaultServerUrlFor leaves out the path
-			return nil, fmt.Errorf("address of the API server: %w", err)
-		}
-	}
+	target.Path = strings.TrimSuffix(target.Path, "/")
 	config = rest.CopyConfig(config)
 	config.Timeout = 0
 	// The client says what it accepts, and decompresses itself.
@@ -87,9 +84,10 @@ func NewHandler(config *rest.Config, o Options) (*Handler, error) {
 	h := &Handler{options: o, target: target, plain: plain, upgrade: upgrade}
 	h.held = &hold.Transport{Base: plain, Gate: o.Gate, Timeout: o.Timeout, Grace: o.Grace, Notify: o.Notify}
 	h.proxy = &httputil.ReverseProxy{
-		Rewrite: h.rewrite, Transport: h, ErrorHandler: h.failed,
-		FlushInterval: -1, // watches and logs are read as they come
-		ErrorLog:      log.New(io.Discard, "", 0),
+		Rewrite: h.rewrite, Transport: sender{h}, ErrorHandler: h.failed, ModifyResponse: h.located,
+		FlushInterval: -1,                         // watches and logs are read as they come
+		ErrorLog:      log.New(io.Discard, "", 0), // of clients that do not read to the end
+		BufferPool:    buffers{},
 	}
 	return h, nil
 }
@@ -104,39 +102,88 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // rewrite points a request at the API server, without the client's credentials.
-// ReverseProxy leaves out its own additions, X-Forwarded-For among them.
+// ReverseProxy adds nothing of its own, X-Forwarded-For for example.
 func (h *Handler) rewrite(r *httputil.ProxyRequest) {
+	r.Out.URL.RawQuery = r.In.URL.RawQuery // ReverseProxy leaves out what it does not understand
 	r.SetURL(h.target)
 	r.Out.Host = h.target.Host
 	r.Out.Header.Del("Authorization")
 	if _, ok := r.Out.Header["User-Agent"]; !ok {
 		r.Out.Header.Set("User-Agent", "") // or the transport would name Go's
 	}
+	// An error must be understood, and the API server knows no other coding.
+	if accepted := r.Out.Header["Accept-Encoding"]; accepted != nil {
+		r.Out.Header.Del("Accept-Encoding")
+		if httpguts.HeaderValuesContainsToken(accepted, "gzip") {
+			r.Out.Header.Set("Accept-Encoding", "gzip")
+		}
+	}
 }
 
-// RoundTrip sends a request by the transport that fits it.
-func (h *Handler) RoundTrip(r *http.Request) (*http.Response, error) {
+// located makes a redirection lead through the proxy again.
+func (h *Handler) located(resp *http.Response) error {
+	location := resp.Header.Get("Location")
+	if location == "" {
+		return nil
+	}
+	to, err := url.Parse(location)
+	if err != nil || (to.Host != "" && to.Host != h.target.Host) || !strings.HasPrefix(to.Path, h.target.Path+"/") {
+		return nil //nolint:nilerr // it is the client's to judge
+	}
+	prefix, _ := resp.Request.Context().Value(prefixKey{}).(string)
+	to.Scheme, to.Host = "", ""
+	to.Path, to.RawPath = prefix+strings.TrimPrefix(to.Path, h.target.Path), ""
+	resp.Header.Set("Location", to.String())
+	return nil
+}
+
+// prefixKey is of a context's value: the path below which a request was served.
+type prefixKey struct{}
+
+// sender sends requests by the transport that fits them.
+type sender struct{ *Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (s sender) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case isUpgrade(r):
-		return h.upgrade.RoundTrip(r)
-	case unheld(r):
-		return h.plain.RoundTrip(r)
+		return s.upgrade.RoundTrip(r)
+	case r.Context().Value(unheldKey{}) != nil:
+		return s.plain.RoundTrip(r)
 	}
-	return h.held.RoundTrip(r)
+	return s.held.RoundTrip(r)
 }
+
+// buffers are those that bodies are copied by.
+type buffers struct{}
+
+var pool = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+func (buffers) Get() []byte { return pool.Get().(*[32 << 10]byte)[:] } //nolint:errcheck,forcetypeassert // it has nothing else
+
+func (buffers) Put(b []byte) { pool.Put((*[32 << 10]byte)(b)) }
 
 func isUpgrade(r *http.Request) bool {
 	return httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
 }
 
+// unheldKey is of a context's value: the request is sent once.
 type unheldKey struct{}
 
-func unheld(r *http.Request) bool { return r.Context().Value(unheldKey{}) != nil }
+// streams tells whether a request's body may be one side of a conversation: the
+// API server hands it on to a pod, a Service or a node.
+func streams(r *http.Request) bool {
+	return strings.HasSuffix(r.URL.Path, "/proxy") || strings.Contains(r.URL.Path, "/proxy/")
+}
 
-// keep reads a request's body, so that it can be sent again. What is too large
-// passes as it comes.
+// keep reads a request's body, so that it can be sent again. What is too large, or
+// no object, passes as it comes.
 func (h *Handler) keep(r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody || isUpgrade(r) {
+		return nil
+	}
+	if streams(r) {
+		*r = *r.WithContext(context.WithValue(r.Context(), unheldKey{}, true))
 		return nil
 	}
 	if r.ContentLength <= h.options.MaxBody {
@@ -145,8 +192,7 @@ func (h *Handler) keep(r *http.Request) error {
 			return fmt.Errorf("reading the request: %w", err)
 		}
 		if int64(len(b)) <= h.options.MaxBody {
-			rest := r.Body // a client that goes away is noticed by reading on
-			r.Body = &body{bytes.NewReader(b), rest}
+			r.Body = &body{bytes.NewReader(b), r.Body}
 			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
 			if r.ContentLength < 0 { // it came in chunks
 				r.ContentLength, r.TransferEncoding = int64(len(b)), nil

@@ -33,7 +33,8 @@ type Server struct {
 	http     *http.Server
 	ca       []byte
 	token    string
-	digest   [sha256.Size]byte // of the token
+	end      context.CancelCauseFunc // of all requests
+	digest   [sha256.Size]byte       // of the token
 
 	mu       sync.RWMutex
 	handlers map[string]http.Handler
@@ -62,8 +63,11 @@ func Listen(address string) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
+	ctx, end := context.WithCancelCause(context.Background())
+	s.end = end
 	s.http = &http.Server{
-		Handler: s,
+		Handler:     s,
+		BaseContext: func(net.Listener) context.Context { return ctx },
 		TLSConfig: &tls.Config{
 			Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		},
@@ -108,13 +112,13 @@ func (s *Server) Token() string { return s.token }
 // Address is where the server listens, as host:port.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Handle serves a handler below a path of its own, and returns the URL for clients.
-// The name has no slash; a handler of the same name before is replaced.
-func (s *Server) Handle(name string, h http.Handler) string {
+// Handle serves a handler below a path of its own, such as /c0, and returns the URL
+// for clients. The path has one part; a handler that had it before is replaced.
+func (s *Server) Handle(path string, h http.Handler) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.handlers[name] = http.StripPrefix("/"+name, h)
-	return "https://" + s.Address() + "/" + name
+	s.handlers[path] = http.StripPrefix(path, h)
+	return "https://" + s.Address() + path
 }
 
 // Serve accepts connections until the server is closed. It returns nil then.
@@ -125,15 +129,12 @@ func (s *Server) Serve() error {
 	return nil
 }
 
-// Shutdown stops listening, and waits for requests on their way until ctx ends;
-// then it ends them. Connections that were upgraded are ended at once.
-func (s *Server) Shutdown(ctx context.Context) error {
-	err := s.http.Shutdown(ctx)
-	return errors.Join(err, s.Close())
-}
+// ErrClosed is why requests end that are on their way when the server is closed.
+var ErrClosed = errors.New("kplan's proxy was closed")
 
 // Close stops listening and ends all requests.
 func (s *Server) Close() error {
+	s.end(ErrClosed)
 	err := s.http.Close()
 	if cerr := s.listener.Close(); cerr != nil && !errors.Is(cerr, net.ErrClosed) {
 		err = errors.Join(err, cerr)
@@ -151,17 +152,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	path := "/" + name
 	s.mu.RLock()
-	h := s.handlers[name]
+	h := s.handlers[path]
 	s.mu.RUnlock()
 	if h == nil {
 		writeStatus(w, r, metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: "kplan's proxy knows no cluster at " + r.URL.Path,
+			Message: "kplan's proxy knows no cluster at " + path + ": use the kubeconfig that was made for it",
 		})
 		return
 	}
-	h.ServeHTTP(w, r)
+	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), prefixKey{}, path)))
 }
 
 // admits reports whether a request shows the token, in a time that tells nothing
