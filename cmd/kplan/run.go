@@ -173,6 +173,12 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 	if err != nil {
 		return nil, err
 	}
+	return o.watch(ctx, r, p, mode.Reports(), func() ui.Renderer { return o.shows(ctx, mode, r) })
+}
+
+// watch runs p with one renderer on stderr, which may show by itself why a run
+// failed, and what the flags ask for besides.
+func (o *runOptions) watch(ctx context.Context, r *runner.Runner, p *plan.Plan, reports bool, open func() ui.Renderer) (*runner.Execution, error) {
 	var renderers []ui.Renderer
 	if o.record != "" {
 		// For the user alone: events tell what is in the cluster.
@@ -186,7 +192,7 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 	if len(o.reports) > 0 {
 		r.Observers = append(r.Observers, reporter)
 	}
-	shown := o.shows(ctx, mode, r)
+	shown := open()
 	if d, is := shown.(*tui.Display); is {
 		defer d.Release() // also when the run panics
 	}
@@ -196,7 +202,7 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 	}
 	x, err := r.Run(ctx, p)
 	late := reporter.Close()
-	if x != nil && err != nil && mode.Reports() {
+	if x != nil && err != nil && reports {
 		err = &shownError{err}
 	}
 	for _, renderer := range renderers {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/kplan-dev/kplan/webhook/hold"
@@ -232,7 +231,5 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.As(err, &late) && late.Timeout() {
 		code = http.StatusGatewayTimeout
 	}
-	status := apierrors.NewGenericServerResponse(code, strings.ToLower(r.Method), resourceOf(r), "", "", 0, true).Status()
-	status.Message = "kplan cannot reach the API server: " + err.Error()
-	writeStatus(w, r, status)
+	WriteError(w, r, code, "kplan cannot reach the API server: "+err.Error())
 }

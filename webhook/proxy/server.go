@@ -22,8 +22,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Server serves handlers on one loopback address, over TLS and only to those who
@@ -145,10 +143,7 @@ func (s *Server) Close() error {
 // ServeHTTP checks the token and finds the handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.admits(r) {
-		writeStatus(w, r, metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusUnauthorized, Reason: metav1.StatusReasonUnauthorized,
-			Message: "this is kplan's proxy: use the kubeconfig that was made for it",
-		})
+		WriteError(w, r, http.StatusUnauthorized, "this is kplan's proxy: use the kubeconfig that was made for it")
 		return
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
@@ -157,10 +152,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := s.handlers[path]
 	s.mu.RUnlock()
 	if h == nil {
-		writeStatus(w, r, metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-			Message: "kplan's proxy knows no cluster at " + path + ": use the kubeconfig that was made for it",
-		})
+		WriteError(w, r, http.StatusNotFound, "kplan's proxy knows no cluster at "+path+": use the kubeconfig that was made for it")
 		return
 	}
 	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), prefixKey{}, path)))

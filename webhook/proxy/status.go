@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,6 +26,13 @@ func inVain(e *hold.Error, explanation string) metav1.Status {
 			Causes: []metav1.StatusCause{{Message: message}},
 		},
 	}
+}
+
+// WriteError answers a request in the API server's place, as one that failed.
+func WriteError(w http.ResponseWriter, r *http.Request, code int, message string) {
+	status := apierrors.NewGenericServerResponse(code, strings.ToLower(r.Method), resourceOf(r), "", "", 0, true).Status()
+	status.Message = message
+	writeStatus(w, r, status)
 }
 
 // writeStatus answers in what the client accepts: JSON, unless it wants protobuf

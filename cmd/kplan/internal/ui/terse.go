@@ -1,0 +1,109 @@
+package ui
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// reminder is how long held requests may go unmentioned.
+const reminder = 30 * time.Second
+
+// terse is for the one step of a run whose command has the terminal: it says nothing
+// unless requests are held, and then what plain says of that, in lines that cannot be
+// taken for the command's:
+//
+//	kplan: holding Gadget/demo/g1: webhook "gadget.example.com": connection refused
+type terse struct {
+	*plain
+	at time.Time // of the last line
+}
+
+// NewTerse makes a renderer that says only what is held; see New.
+func NewTerse(out io.Writer, o Options) Renderer { return newPump(newTerse(out, o)) }
+
+func newTerse(out io.Writer, o Options) *terse {
+	t := &terse{plain: newPlain(out, o)}
+	t.put = t.sort
+	return t
+}
+
+var (
+	_ drawer = (*terse)(nil)
+	_ ticker = (*terse)(nil)
+)
+
+// draw folds e, and writes kplan's own log; that of others is in records and reports.
+func (t *terse) draw(e runner.Event) {
+	if e.Type != runner.TypeLog {
+		t.plain.draw(e)
+		return
+	}
+	t.x.Apply(e)
+	if e.Object == "" {
+		t.say(indent(t.Clean(e.Message), "  "))
+	}
+}
+
+// sort writes a line if it is about a hold.
+func (t *terse) sort(l line, _ []byte) {
+	switch l.word {
+	case string(runner.StateHolding), string(runner.TypeReleased), string(runner.TypeWebhook):
+		t.at = l.at
+		t.say(t.paint(l.colour, l.word) + " " + indent(t.Clean(l.text), "  "))
+	}
+}
+
+func (t *terse) say(text string) {
+	fmt.Fprintf(&t.buf, "%s %s\n", t.paint("2", "kplan:"), text)
+}
+
+// tick reminds of what is held.
+func (t *terse) tick(now time.Time) {
+	for _, s := range t.x.Steps() {
+		if s.State == runner.StateHolding && now.Sub(t.at) >= reminder {
+			t.at = now
+			t.say(still(now, s))
+		}
+	}
+}
+
+// close sums up what was held, if anything was.
+func (t *terse) close() error {
+	for _, s := range t.x.Steps() {
+		t.sum(s)
+	}
+	return t.sink.close()
+}
+
+// sum says what a step's holds came to.
+func (t *terse) sum(s *runner.Step) {
+	requests, failed := 0, 0
+	longest := time.Duration(0)
+	holds := s.HoldsAt(t.x.Last())
+	for _, h := range holds {
+		requests += h.Requests
+		failed += h.Failed
+		longest = max(longest, h.Longest)
+	}
+	if requests == 0 {
+		return
+	}
+	what := fmt.Sprintf("held %s of %s up to %s", Count(requests, "request"), t.Clean(s.Name), Brief(longest))
+	switch {
+	case failed == requests:
+		what += ", in vain"
+	case failed > 0:
+		what += fmt.Sprintf(", %d in vain; without kplan all would have failed", failed)
+	case requests == 1:
+		what += "; without kplan it would have failed"
+	default:
+		what += "; without kplan they would have failed"
+	}
+	t.say(t.paint("1", what))
+	for _, h := range holds {
+		t.say("  " + t.Clean(fmt.Sprintf("%s: %s, longest %s", holder(h.Webhook, h.Webhook), Count(h.Requests, "request"), Brief(h.Longest))))
+	}
+}
