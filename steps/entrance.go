@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -148,15 +150,15 @@ func (o *opened) passed(r *http.Request) {
 	}
 }
 
-// inVain says for a client why its request was held in vain, in one line.
+// inVain says for a client why its request was held in vain, in one line. The API
+// server's own words, which come before, have the cause of the last try.
 func (x *explainer) inVain(held *hold.Error) string {
-	err := x.explain(held)
-	text := held.Error()
-	if timeout := (*runner.TimeoutError)(nil); errors.As(err, &timeout) {
-		text = timeout.Error()
+	parts := []string{"held " + held.Held.Round(time.Second).String() + " in vain"}
+	if lacks := standing.Lacks(held.Standing.Ladder); lacks != "" {
+		parts = append(parts, lacks)
 	}
-	if hint := runner.HintOf(err); hint != "" {
-		text += "; " + hint
+	if owner := x.owners.Of(held.Standing.Owner); owner != "" {
+		parts = append(parts, "it belongs to "+owner)
 	}
-	return text
+	return strings.Join(append(parts, x.hint(held)), "; ")
 }

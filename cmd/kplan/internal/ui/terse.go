@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/kplan-dev/kplan/runner"
@@ -43,21 +44,41 @@ func (t *terse) draw(e runner.Event) {
 	}
 	t.x.Apply(e)
 	if e.Object == "" {
-		t.say(indent(t.Clean(e.Message), "  "))
+		t.say(t.Clean(e.Message))
 	}
 }
 
 // sort writes a line if it is about a hold.
 func (t *terse) sort(l line, _ []byte) {
-	switch l.word {
-	case string(runner.StateHolding), string(runner.TypeReleased), string(runner.TypeWebhook):
-		t.at = l.at
-		t.say(t.paint(l.colour, l.word) + " " + indent(t.Clean(l.text), "  "))
+	word := l.word
+	switch word {
+	case string(runner.StateHolding), string(runner.TypeReleased):
+	case string(runner.TypeWebhook):
+		word = t.waiting(l.step) + word
+	default:
+		return
 	}
+	t.at = l.at
+	t.say(t.paint(l.colour, word) + " " + t.Clean(l.text))
 }
 
+// waiting says how many requests of a step are held now.
+func (t *terse) waiting(step string) string {
+	n := 0
+	for _, h := range t.x.Step(step).Holds {
+		n += h.Waiting
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s: ", Count(n, "request"), t.Clean(step))
+}
+
+// say writes lines that are kplan's own.
 func (t *terse) say(text string) {
-	fmt.Fprintf(&t.buf, "%s %s\n", t.paint("2", "kplan:"), text)
+	for line := range strings.SplitSeq(text, "\n") {
+		fmt.Fprintf(&t.buf, "%s %s\n", t.paint("2", "kplan:"), line)
+	}
 }
 
 // tick reminds of what is held.
@@ -65,7 +86,7 @@ func (t *terse) tick(now time.Time) {
 	for _, s := range t.x.Steps() {
 		if s.State == runner.StateHolding && now.Sub(t.at) >= reminder {
 			t.at = now
-			t.say(still(now, s))
+			t.say(t.Clean(still(now, s)))
 		}
 	}
 }
