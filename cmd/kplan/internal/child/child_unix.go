@@ -96,7 +96,7 @@ func heedless() {
 
 const (
 	// courtesy is how long processes have to end by themselves.
-	courtesy = 5 * time.Second
+	courtesy = 2 * time.Second
 	// look is how often it is looked whether they did.
 	look = 20 * time.Millisecond
 )
