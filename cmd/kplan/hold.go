@@ -170,8 +170,11 @@ func (o *holdOptions) shown() (ui.Mode, func() ui.Renderer) {
 	return mode, func() ui.Renderer { return o.renderer(mode) }
 }
 
-// kubeconfigName is that of the kubeconfig in the command's folder.
-const kubeconfigName = "kubeconfig"
+// What is in the command's folder.
+const (
+	kubeconfigName = "kubeconfig"
+	cachesName     = "cache"
+)
 
 // write writes the kubeconfig for the proxy.
 func (o *holdOptions) write(proxy *steps.Proxy) (*child.Folder, error) {
@@ -199,6 +202,7 @@ func (o *holdOptions) write(proxy *steps.Proxy) (*child.Folder, error) {
 	if err != nil {
 		return nil, errors.Join(&usageError{err: err}, folder.Close())
 	}
+	_ = linkCaches(filepath.Join(folder.Path, cachesName), proxy.Entrances()) // without, clients discover anew
 	return folder, nil
 }
 
@@ -207,7 +211,7 @@ func (o *holdOptions) command(args []string, folder *child.Folder) *child.Comman
 	kubeconfig := filepath.Join(folder.Path, kubeconfigName)
 	changes := []string{
 		"KUBECONFIG=" + kubeconfig, "KUBE_CONFIG_PATH=" + kubeconfig, "KUBE_CONFIG_PATHS=" + kubeconfig,
-		"KUBERNETES_MASTER", "KUBECACHEDIR=" + filepath.Join(folder.Path, "cache"),
+		"KUBERNETES_MASTER", "KUBECACHEDIR=" + filepath.Join(folder.Path, cachesName),
 	}
 	stdout := o.stdout
 	if p, is := stdout.(patient); is {

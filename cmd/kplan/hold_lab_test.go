@@ -218,6 +218,26 @@ func TestHoldPassesThrough(t *testing.T) {
 	r.interactive()
 }
 
+// What clients discover is kept where they keep it of the API server, and nothing
+// else is left there.
+func TestHoldKeepsCaches(t *testing.T) {
+	t.Parallel()
+	r := race(t)
+	caches := t.TempDir()
+	for range 2 {
+		cmd := command(t, "hold", "--", r.kubectl, "get", "namespaces")
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+r.lab.Kubeconfig, "KUBECACHEDIR="+caches)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		require.FileExists(t, filepath.Join(cacheIn(caches, r.lab.Config(t).Host), "servergroups.json"))
+	}
+	for folder, want := range map[string]int{caches: 1, filepath.Join(caches, "discovery"): 1} {
+		left, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		require.Len(t, left, want)
+	}
+}
+
 // forward asks the race's operator by port-forward whether it is ready.
 func (r *raced) forward(websockets string) {
 	r.t.Helper()
