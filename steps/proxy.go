@@ -142,15 +142,15 @@ func (p *Proxy) Entrances() []Entrance {
 	return all
 }
 
-// Action is the one step of a run: it serves as long as run takes, and reports what
-// is held. The proxy is closed then.
-func (p *Proxy) Action(run func(context.Context, runner.Reporter) error) runner.Action {
+// Action is the one step of a run: it serves as long as run takes, whatever becomes
+// of its context, and reports what is held. The proxy is closed then.
+func (p *Proxy) Action(run func(runner.Reporter) error) runner.Action {
 	return proxyAction{p, run}
 }
 
 type proxyAction struct {
 	proxy *Proxy
-	run   func(context.Context, runner.Reporter) error
+	run   func(runner.Reporter) error
 }
 
 // Run implements runner.Action.
@@ -159,7 +159,7 @@ func (a proxyAction) Run(ctx context.Context, r runner.Reporter) error {
 	p.attempt.Store(&attempt{ctx: ctx, reporter: r})
 	served := make(chan error, 1)
 	go func() { served <- p.server.Serve() }()
-	err := a.run(ctx, r)
+	err := a.run(r)
 	if e := p.Close(); e != nil {
 		err = errors.Join(err, e)
 	}

@@ -135,18 +135,20 @@ func (o *holdOptions) hold(ctx context.Context, command []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, folder.Close()) }()
-	act := func(context.Context, runner.Reporter) error { return o.command(command, folder).Run() }
-	if len(command) == 0 {
-		var release func()
-		ctx, _, _, release = stoppable(ctx)
-		defer release()
-		act = o.serve(proxy)
+	if len(command) > 0 {
+		return o.runOne(ctx, name, proxy, func(runner.Reporter) error { return o.command(command, folder).Run() })
 	}
-	return o.runOne(ctx, name, proxy, act)
+	stop, _, _, release := stoppable(ctx)
+	defer release()
+	err = o.runOne(ctx, name, proxy, func(r runner.Reporter) error { return o.serve(stop, proxy, r) })
+	if err == nil {
+		err = &shownError{context.Cause(stop)} // it is what was asked for, and the exit code
+	}
+	return err
 }
 
 // runOne runs the plan of one step, and shows it.
-func (o *holdOptions) runOne(ctx context.Context, name string, proxy *steps.Proxy, act func(context.Context, runner.Reporter) error) error {
+func (o *holdOptions) runOne(ctx context.Context, name string, proxy *steps.Proxy, act func(runner.Reporter) error) error {
 	r := runner.Runner{About: proxy.About(), Resolve: func(plan.Step) (runner.Action, error) { return proxy.Action(act), nil }}
 	never := plan.Duration(100 * 365 * 24 * time.Hour)
 	p := &plan.Plan{
@@ -236,11 +238,9 @@ func unproxied() (changes []string) {
 }
 
 // serve waits until it is told to stop.
-func (o *holdOptions) serve(proxy *steps.Proxy) func(context.Context, runner.Reporter) error {
-	return func(ctx context.Context, r runner.Reporter) error {
-		text := fmt.Sprintf("serves %s at %s until stopped: KUBECONFIG=%s", proxy.About(), proxy.Address(), o.kubeconfigOut)
-		r.Report(runner.Report{Type: runner.TypeLog, Message: text})
-		<-ctx.Done()
-		return context.Cause(ctx)
-	}
+func (o *holdOptions) serve(stop context.Context, proxy *steps.Proxy, r runner.Reporter) error {
+	text := fmt.Sprintf("serves %s at %s until stopped: KUBECONFIG=%s", proxy.About(), proxy.Address(), o.kubeconfigOut)
+	r.Report(runner.Report{Type: runner.TypeLog, Message: text})
+	<-stop.Done()
+	return nil
 }

@@ -365,8 +365,9 @@ func TestHoldServes(t *testing.T) {
 		u, err := url.Parse(config.Clusters["one"].Server)
 		require.NoError(t, err)
 		require.NoError(t, h.cmd.Process.Signal(sig))
-		_, err = io.Copy(io.Discard, h.stdout)
+		rest, err := io.ReadAll(h.stdout)
 		require.NoError(t, err)
+		require.Empty(t, string(rest))
 		require.Equal(t, code, h.code())
 		h.leavesNothing(u.Host)
 		require.Eventually(t, func() bool {
