@@ -127,7 +127,7 @@ func (h *Handler) located(resp *http.Response) error {
 	}
 	to, err := url.Parse(location)
 	if err != nil || (to.Host != "" && to.Host != h.target.Host) || !strings.HasPrefix(to.Path, h.target.Path+"/") {
-		return nil //nolint:nilerr // it is the client's to judge
+		return nil // it is the client's to judge
 	}
 	prefix, _ := resp.Request.Context().Value(prefixKey{}).(string)
 	to.Scheme, to.Host = "", ""
@@ -158,7 +158,7 @@ type buffers struct{}
 
 var pool = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-func (buffers) Get() []byte { return pool.Get().(*[32 << 10]byte)[:] } //nolint:errcheck,forcetypeassert // it has nothing else
+func (buffers) Get() []byte { return pool.Get().(*[32 << 10]byte)[:] } // it has nothing else
 
 func (buffers) Put(b []byte) { pool.Put((*[32 << 10]byte)(b)) }
 
