@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/runner"
@@ -218,6 +221,37 @@ func TestHoldPassesThrough(t *testing.T) {
 	r.interactive()
 }
 
+// Each context leads to its cluster with the credentials that it has, and one that
+// cannot be used says so.
+func TestHoldContexts(t *testing.T) {
+	t.Parallel()
+	r := race(t)
+	config, err := clientcmd.LoadFromFile(r.lab.Kubeconfig)
+	require.NoError(t, err)
+	current := config.Contexts[config.CurrentContext]
+	jane := config.AuthInfos[current.AuthInfo].DeepCopy()
+	jane.Impersonate = "jane"
+	config.AuthInfos["jane"] = jane
+	config.Contexts["jane"] = &clientcmdapi.Context{Cluster: current.Cluster, AuthInfo: "jane", Namespace: r.ns}
+	config.Contexts["broken"] = &clientcmdapi.Context{Cluster: current.Cluster, AuthInfo: "nobody"}
+	two := *r.lab
+	two.Kubeconfig = filepath.Join(t.TempDir(), "config")
+	require.NoError(t, clientcmd.WriteToFile(*config, two.Kubeconfig))
+	r.lab = &two
+
+	whoami := r.kubectl + " auth whoami -o jsonpath='{.status.userInfo.username} ' "
+	out, stderr, err := r.run([]string{}, "sh", "-c", whoami+"; "+whoami+"--context jane; "+whoami+"--context broken; "+whoami+"--user jane")
+	require.Error(t, err)
+	require.Regexp(t, `^\S+ jane $`, out)
+	require.NotRegexp(t, "^jane", out)
+	require.Contains(t, stderr, `kplan cannot use context broken: kubeconfig has no user "nobody", which its context "broken" names`)
+	require.Contains(t, stderr, `auth info "jane" does not exist`)
+
+	out, stderr, err = r.run([]string{"--context", "jane", "--only-context"}, "sh", "-c", whoami+"&& "+r.kubectl+" config get-contexts -o name")
+	require.NoError(t, err, stderr)
+	require.Equal(t, "jane jane\n", out)
+}
+
 // What clients discover is kept where they keep it of the API server, and nothing
 // else is left there.
 func TestHoldKeepsCaches(t *testing.T) {
@@ -303,6 +337,9 @@ func TestHoldManyClients(t *testing.T) {
 	list, err := set.List(t.Context(), metav1.ListOptions{LabelSelector: "many=yes"})
 	require.NoError(t, err)
 	require.Len(t, list.Items, 1000)
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+	require.NoError(t, err)
+	t.Log("memory:", strings.Join(regexp.MustCompile(`(?:VmHWM|RssAnon|RssFile):\s+\d+ kB`).FindAllString(string(status), -1), ", "))
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	_ = cmd.Wait()
 	require.Equal(t, 130, cmd.ProcessState.ExitCode())
