@@ -153,14 +153,15 @@ func (s sender) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.held.RoundTrip(r)
 }
 
-// buffers are those that bodies are copied by.
+// buffers are those that bodies are copied by: of the size of a frame of HTTP/2, for
+// a client may send hundreds of requests at once.
 type buffers struct{}
 
-var pool = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+var pool = sync.Pool{New: func() any { return new([16 << 10]byte) }}
 
-func (buffers) Get() []byte { return pool.Get().(*[32 << 10]byte)[:] } // it has nothing else
+func (buffers) Get() []byte { return pool.Get().(*[16 << 10]byte)[:] } // it has nothing else
 
-func (buffers) Put(b []byte) { pool.Put((*[32 << 10]byte)(b)) }
+func (buffers) Put(b []byte) { pool.Put((*[16 << 10]byte)(b)) }
 
 func isUpgrade(r *http.Request) bool {
 	return httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
