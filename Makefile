@@ -45,7 +45,7 @@ endif
 demo-env = KUBECONFIG=$(if $(OWN),$(OWN),$$($(LAB) kubeconfig --name demo --path))
 
 .PHONY: test
-test: $(LAB) gcc tmux browser npm ## Run all tests: unit tests, and end-to-end tests on labs
+test: $(LAB) $(BIN)/helm gcc tmux browser npm ## Run all tests: unit tests, and end-to-end tests on labs
 ifeq ($(OWN),)
 	@$(say) 'starting two Kubernetes clusters for the tests; the first time compiles them'
 	trap 'for n in test test-cp test-match test-restart test-region; do $(LAB) down --name $$n; done' EXIT; \
@@ -61,7 +61,7 @@ race = $(if $(CI)$(shell command -v gcc),-race)
 .PHONY: go-test
 go-test:
 	@$(say) 'testing kplan$(if $(race), with the race detector); the first time compiles its libraries, some minutes'
-	KPLAN_LAB=$(abspath $(LAB)) go test $(race) -parallel 3 -timeout 20m ./...
+	KPLAN_LAB=$(abspath $(LAB)) KPLAN_HELM=$(abspath $(BIN)/helm) go test $(race) -parallel 3 -timeout 20m ./...
 	@$(say) 'testing the lab'
 	cd lab && CGO_ENABLED=0 go test -timeout 15m ./...
 

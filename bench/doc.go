@@ -12,6 +12,8 @@
 // lets other tools install the same chart beside kplan. It needs a lab that
 // nobody else uses.
 //
+// BenchmarkHold says what it costs clients to reach the API server by kplan hold.
+//
 // The package does not measure how fast a cluster starts pods, and tunes nothing
 // of the cluster: the readiness tick and kube-proxy's sync stay as they are.
 package bench

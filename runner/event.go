@@ -114,7 +114,7 @@ const HiddenOutput = "(sensitive)"
 type StepInfo struct {
 	// Name is the step's in the plan; events name it so.
 	Name string `json:"name"`
-	// Kind is helm, apply, wait or webhook.
+	// Kind is helm, apply, wait or webhook; "" is a command that kplan hold runs.
 	Kind string `json:"kind"`
 	// Group is the name of the step in the plan when it has one for each item.
 	Group string `json:"group,omitempty"`

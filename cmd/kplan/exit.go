@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/child"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -89,10 +90,16 @@ func exitCode(err error) int {
 		failed *runner.StepError
 		faults plan.Diagnostics
 		usage  user
+		ended  *child.ExitError
+		never  *child.StartError
 	)
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &ended): // of kplan hold, which is no one's but the command's
+		return ended.Code
+	case errors.As(err, &never):
+		return never.ExitCode()
 	case errors.As(err, &stop):
 		if n, ok := stop.Signal.(syscall.Signal); ok {
 			return 128 + int(n)

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/child"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/startup"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/rescue"
 	"github.com/kplan-dev/kplan/runner"
@@ -19,6 +20,7 @@ import (
 func main() {
 	startup.Done()
 	rescue.Main()
+	child.Main()
 	// A reader of stdout or stderr that went away must not kill a run that is
 	// half way: writing fails instead. Notify rather than Ignore, for the latter
 	// would be inherited by credential plugins.

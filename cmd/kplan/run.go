@@ -105,12 +105,18 @@ func (o *runOptions) check() error {
 	return o.output.check()
 }
 
-// spare refuses to write over what the run reads, and two outputs to one file.
+// spare refuses to write over what the run of a plan reads.
 func (o *runOptions) spare(p *plan.Plan) error {
 	reads := p.Reads()
 	for _, file := range o.inputs.VarFiles {
 		reads = append(reads, plan.Read{Path: file, What: "the var file " + file})
 	}
+	return o.spareAll(reads)
+}
+
+// spareAll refuses to write over what is read, kubeconfigs included, and two outputs
+// to one file.
+func (o *runOptions) spareAll(reads []plan.Read) error {
 	for _, file := range o.flags.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence() {
 		reads = append(reads, plan.Read{Path: file, What: "the kubeconfig " + file})
 	}
@@ -195,6 +201,12 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 	if err != nil {
 		return nil, err
 	}
+	return o.watch(ctx, r, p, mode.Reports(), func() ui.Renderer { return o.shows(ctx, mode, r) })
+}
+
+// watch runs p with one renderer on stderr, which may show by itself why a run
+// failed, and what the flags ask for besides.
+func (o *runOptions) watch(ctx context.Context, r *runner.Runner, p *plan.Plan, reports bool, open func() ui.Renderer) (*runner.Execution, error) {
 	var renderers []ui.Renderer
 	if o.record != "" {
 		f, err := openRecord(o.record)
@@ -207,7 +219,7 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 	if len(o.reports) > 0 {
 		r.Observers = append(r.Observers, reporter)
 	}
-	shown := o.shows(ctx, mode, r)
+	shown := open()
 	if d, is := shown.(*tui.Display); is {
 		defer d.Release() // also when the run panics
 	}
@@ -217,7 +229,7 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 	}
 	x, err := r.Run(ctx, p)
 	late := reporter.Close()
-	if x != nil && err != nil && mode.Reports() {
+	if x != nil && err != nil && reports {
 		err = &shownError{err}
 	}
 	for _, renderer := range renderers {

@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/child"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/startup"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/rescue"
 	"github.com/kplan-dev/kplan/internal/labtest"
@@ -29,6 +30,7 @@ var update = flag.Bool("update", false, "write the goldens in scripts anew")
 func TestMain(m *testing.M) {
 	startup.Done()
 	rescue.Main() // it runs this binary
+	child.Main()  // and so does it
 	testscript.Main(m, map[string]func(){"kplan": main, "kubectl-kplan": main})
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -94,10 +95,14 @@ func (h *holding) object() metav1.PartialObjectMetadata {
 	return metadataOf(b)
 }
 
-// metadataOf reads kind and metadata of an object in JSON, or of a built-in one
-// in protobuf; they are empty when it is neither.
+// metadataOf reads kind and metadata of an object in JSON or CBOR, or of a built-in
+// one in protobuf; they are empty when it is neither.
 func metadataOf(b []byte) metav1.PartialObjectMetadata {
 	var object metav1.PartialObjectMetadata
+	if bytes.HasPrefix(b, cborTag) {
+		_ = direct.Unmarshal(b, &object)
+		return object
+	}
 	if bytes.HasPrefix(b, []byte("{")) {
 		_ = json.Unmarshal(b, &object)
 		return object
@@ -163,7 +168,7 @@ func readFault(resp *http.Response, req *http.Request) (*http.Response, webhook.
 	if len(b) > maxStatus {
 		return resp, webhook.Fault{Class: webhook.None}, nil
 	}
-	f := webhook.Classify(decodeStatus(b)).ForRequest(groupVersion(req), idempotent(req))
+	f := webhook.Classify(decodeStatus(uncompressed(resp.Header.Get("Content-Encoding"), b))).ForRequest(groupVersion(req), idempotent(req))
 	if f.Kind == webhook.Definition { // whether somebody brings that CRD is not known here
 		return resp, webhook.Fault{Class: webhook.None}, nil
 	}
@@ -190,16 +195,6 @@ func groupVersion(req *http.Request) string {
 // nothing, and a second update conflicts: the client sees that it was done.)
 func idempotent(req *http.Request) bool {
 	return req.Method != http.MethodPost && req.Header.Get("Content-Type") != string(types.JSONPatchType)
-}
-
-// decodeStatus reads a Status in JSON or protobuf; nil when it is none.
-func decodeStatus(b []byte) *metav1.Status {
-	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(b, nil, nil)
-	if err != nil {
-		return nil
-	}
-	s, _ := obj.(*metav1.Status)
-	return s
 }
 
 type readCloser struct {

@@ -131,7 +131,7 @@ func (o Owners) remedy(st survey.Standing, f webhook.Fault) string {
 		return fmt.Sprintf("scale it up, if it is to run: kubectl scale -n %s %s/%s --replicas=1", at.Namespace, strings.ToLower(at.Kind), at.Name)
 	case f.Kind == webhook.Conversion:
 		return "the CRD's conversion webhook must run before its objects can be read or written"
-	case foreign && gone: // nobody is there to fill the CA bundle in either
+	case foreign && gone && missing.Source.Kind != "Pod": // nobody is there to fill the CA bundle in either
 		return fmt.Sprintf("mend what should answer at Service %s, or, if nothing should any more, the webhook is stale: kubectl delete %s %s",
 			service, resourceOf(st.Kind), st.Configuration)
 	case missing.Rung == webhook.Trusted:

@@ -100,6 +100,7 @@ func TestHint(t *testing.T) {
 		"one to be trusted":     {stale(webhook.Owner{}), none, "fills the CA bundle in"},
 		"a stale one":           {at(webhook.Reading{Rung: webhook.Backed, State: webhook.Waiting}, foreign), none, "kubectl delete validatingwebhookconfiguration c"},
 		"a pod":                 {at(webhook.Reading{Rung: webhook.Backed, State: webhook.Waiting, Source: webhook.Object{Kind: "Pod", Namespace: "ns", Name: "p"}}, webhook.Owner{}), none, "kubectl describe pod -n ns p"},
+		"a pod of a release":    {at(webhook.Reading{Rung: webhook.Backed, State: webhook.Waiting, Source: webhook.Object{Kind: "Pod", Namespace: "ns", Name: "p"}}, foreign), none, "kubectl describe pod -n ns p"},
 		"not healing":           {at(webhook.Reading{Rung: webhook.Serving, State: webhook.Failed}, foreign), webhook.Fault{Class: webhook.Misconfigured}, "does not heal by waiting"},
 		"silent":                {at(webhook.Reading{Rung: webhook.Admitting, State: webhook.Waiting}, foreign), none, "pods -n ns"},
 		"known by a fault only": {survey.Standing{}, webhook.Fault{Service: "s", Namespace: "far"}, "pods -n far"},

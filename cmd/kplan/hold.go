@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/child"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps"
+)
+
+// holdOptions are the flags of hold: how a run of one step is shown, and where it
+// serves.
+type holdOptions struct {
+	runOptions
+	proxy         steps.ProxyConfig
+	kubeconfigOut string
+	tokenOut      string
+}
+
+func newHold(a *app) *cobra.Command {
+	o := &holdOptions{runOptions: runOptions{app: a, parallel: 1, inputs: &plan.Inputs{}}}
+	cmd := &cobra.Command{
+		Use:   "hold [flags] -- COMMAND [ARGS...]",
+		Short: "Run any command that installs, and hold its requests for admission webhooks",
+		Long: `Run a command whose requests to Kubernetes are held while an admission webhook cannot judge them, and sent again the moment it can:
+helm, helmfile, kubectl apply, Terraform, Pulumi or whatever reads a kubeconfig. It sees one slow request instead of an error.
+
+The command gets a kubeconfig of its own (KUBECONFIG, KUBE_CONFIG_PATH and KUBE_CONFIG_PATHS) with the same contexts, which lead through a proxy
+on a loopback port of this machine. Credentials stay with kplan: the kubeconfig has a token that is made for this run. The command's streams, terminal, signals and exit
+code are its own; kubeconfig and proxy are gone afterwards.
+
+Nothing is written unless requests are held; then a line on stderr says for which webhook and why, and at the end what they came to. --progress plain,
+json or github tells all, as of a run with one step.
+
+Without a command it serves until it is stopped, for tools that are started elsewhere: --listen says at which loopback address, and --kubeconfig-out where their kubeconfig is
+written, which is removed at the end.
+
+Exit codes: the command's, or 128 and the number of the signal that ended it; 126 and 127 it cannot be run or found; 2 bad usage. Without a command
+129, 130 and 143 stopped by SIGHUP, SIGINT and SIGTERM.`,
+		Example: `  kplan hold -- helm upgrade --install operator ./chart
+  kplan hold -- helmfile sync
+  kplan hold --context staging --hold-timeout 10m -- kubectl apply -f manifests/
+  kplan hold --record run.jsonl --report junit=hold.xml -- terraform apply -auto-approve
+  kplan hold --listen 127.0.0.1:8001 --kubeconfig-out /tmp/held.kubeconfig`,
+		Args: o.args,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.hold(cmd.Context(), args) },
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what comes after the command is the command's
+	flags.DurationVar(&o.proxy.HoldTimeout, "hold-timeout", plan.DefaultHoldTimeout, "how long one request is held at most")
+	flags.DurationVar(&o.proxy.MisconfiguredTimeout, "misconfigured-timeout", plan.DefaultMisconfiguredTimeout, "how long a request is held for a webhook that is misconfigured rather than late")
+	flags.BoolVar(&o.proxy.OnlyContext, "only-context", false, "leave out the kubeconfig's other contexts: the command reaches the current one only, or that of --context")
+	flags.StringVar(&o.proxy.Listen, "listen", "", "listen at this loopback `address`, such as 127.0.0.1:8001 (default: any port)")
+	flags.StringVar(&o.kubeconfigOut, "kubeconfig-out", "", "write the kubeconfig for the proxy to this file too, for tools that are started elsewhere; it is removed at the end")
+	flags.StringVar(&o.tokenOut, "token-out", "", "write the proxy's bearer token to this file, which is removed at the end")
+	addProgress(cmd, &o.progress)
+	flags.StringVar(&o.record, "record", "", "write what happens to this file as events, one line of JSON each")
+	o.wanted = addReports(cmd)
+	return cmd
+}
+
+// args checks that there is something to do.
+func (o *holdOptions) args(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 || o.kubeconfigOut != "" {
+		return nil
+	}
+	if o.proxy.Listen != "" {
+		return errors.New("name the file for the kubeconfig of whatever is to use the proxy: --kubeconfig-out FILE")
+	}
+	return fmt.Errorf("name the command: %s -- COMMAND, or serve tools that are started elsewhere by --kubeconfig-out FILE", cmd.CommandPath())
+}
+
+func (o *holdOptions) check() error {
+	switch {
+	case o.proxy.HoldTimeout <= 0:
+		return usagef("--hold-timeout must be more than 0")
+	case o.proxy.MisconfiguredTimeout <= 0:
+		return usagef("--misconfigured-timeout must be more than 0")
+	case o.progress == string(ui.TTY):
+		return &usageError{err: errors.New("--progress tty would draw over what the command writes"), hint: "leave it out, or see what happened afterwards: --record FILE, then kplan replay FILE"}
+	}
+	if _, err := ui.ParseMode(o.progress); err != nil {
+		return &usageError{err: err}
+	}
+	for flag, file := range map[string]string{"--kubeconfig-out": o.kubeconfigOut, "--token-out": o.tokenOut} {
+		// It may be somebody's own kubeconfig.
+		if info, err := os.Stat(file); file != "" && err == nil && (!info.Mode().IsRegular() || info.Size() > 0) {
+			return &usageError{err: fmt.Errorf("%s %s exists", flag, file), hint: "name a file that does not, for it is removed at the end"}
+		}
+	}
+	for _, name := range []string{"HELM_KUBEAPISERVER", "HELM_KUBETOKEN", "KUBE_HOST", "KUBE_TOKEN"} {
+		if os.Getenv(name) != "" {
+			return &usageError{
+				err:  fmt.Errorf("%s is set: whoever heeds it would go past the hold", name),
+				hint: "unset it, and say where the command is to go by --kubeconfig, --context, --server or --token of kplan hold",
+			}
+		}
+	}
+	var err error
+	if o.reports, err = parseReports(*o.wanted); err != nil {
+		return err
+	}
+	return o.spareAll(nil)
+}
+
+// hold runs the command, or serves, as the one step of a run.
+func (o *holdOptions) hold(ctx context.Context, command []string) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	name := "serve"
+	if len(command) > 0 {
+		if err := child.Find(command[0]); err != nil {
+			return err
+		}
+		name = filepath.Base(command[0])
+	}
+	o.proxy.Flags, o.proxy.UserAgent = o.flags, userAgent()
+	proxy, err := steps.NewProxy(o.proxy)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, proxy.Close()) }()
+	folder, err := o.write(proxy)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	if len(command) > 0 {
+		return o.runOne(ctx, name, proxy, func(runner.Reporter) error { return o.command(command, folder).Run() })
+	}
+	stop, _, _, release := stoppable(ctx)
+	defer release()
+	err = o.runOne(ctx, name, proxy, func(r runner.Reporter) error { return o.serve(stop, proxy, r) })
+	if err == nil {
+		err = &shownError{context.Cause(stop)} // it is what was asked for, and the exit code
+	}
+	return err
+}
+
+// runOne runs the plan of one step, and shows it.
+func (o *holdOptions) runOne(ctx context.Context, name string, proxy *steps.Proxy, act func(runner.Reporter) error) error {
+	r := runner.Runner{About: proxy.About(), Resolve: func(plan.Step) (runner.Action, error) { return proxy.Action(act), nil }}
+	never := plan.Duration(100 * 365 * 24 * time.Hour)
+	p := &plan.Plan{
+		APIVersion: plan.APIVersion, Kind: plan.PlanKind, Metadata: plan.Metadata{Name: "hold"},
+		Steps: []plan.Step{{Name: name, Timeout: &never, Retry: &plan.Retry{InstallRetries: 1}}},
+	}
+	mode, open := o.shown()
+	_, err := o.watch(ctx, &r, p, mode.Reports(), open)
+	if exit := (*child.ExitError)(nil); errors.As(err, &exit) {
+		return &shownError{err} // by the command itself
+	}
+	return err
+}
+
+// shown gives how the run is shown: by itself it says what is held, and no more.
+func (o *holdOptions) shown() (ui.Mode, func() ui.Renderer) {
+	mode := ui.Mode(o.progress)
+	if mode == ui.Auto {
+		return ui.Quiet, func() ui.Renderer { return ui.NewTerse(o.stderr, o.options(o.stderr)) }
+	}
+	return mode, func() ui.Renderer { return o.renderer(mode) }
+}
+
+// What is in the command's folder.
+const (
+	kubeconfigName = "kubeconfig"
+	cachesName     = "cache"
+)
+
+// write writes the kubeconfig for the proxy.
+func (o *holdOptions) write(proxy *steps.Proxy) (*child.Folder, error) {
+	kubeconfig, err := proxy.Kubeconfig()
+	if err != nil {
+		return nil, fmt.Errorf("making a kubeconfig: %w", err)
+	}
+	var others []string
+	for _, file := range []string{o.kubeconfigOut, o.tokenOut} {
+		if file != "" {
+			others = append(others, file)
+		}
+	}
+	folder, err := child.NewFolder(others...)
+	if err != nil {
+		return nil, err
+	}
+	err = os.WriteFile(filepath.Join(folder.Path, kubeconfigName), kubeconfig, 0o600)
+	if err == nil && o.kubeconfigOut != "" {
+		err = writeWhole(o.kubeconfigOut, kubeconfig)
+	}
+	if err == nil && o.tokenOut != "" {
+		err = writeWhole(o.tokenOut, []byte(proxy.Token()))
+	}
+	if err != nil {
+		return nil, errors.Join(&usageError{err: err}, folder.Close())
+	}
+	_ = linkCaches(filepath.Join(folder.Path, cachesName), proxy.Entrances()) // without, clients discover anew
+	return folder, nil
+}
+
+// command is the user's, with the folder's kubeconfig.
+func (o *holdOptions) command(args []string, folder *child.Folder) *child.Command {
+	kubeconfig := filepath.Join(folder.Path, kubeconfigName)
+	changes := []string{
+		"KUBECONFIG=" + kubeconfig, "KUBE_CONFIG_PATH=" + kubeconfig, "KUBE_CONFIG_PATHS=" + kubeconfig,
+		"KUBERNETES_MASTER", "KUBECACHEDIR=" + filepath.Join(folder.Path, cachesName),
+	}
+	stdout := o.stdout
+	if p, is := stdout.(patient); is {
+		stdout = p.out // the file itself, for the command to have
+	}
+	return &child.Command{
+		Args: args, Env: child.Setenv(os.Environ(), append(changes, unproxied()...)...), Folder: folder,
+		Stdin: o.stdin, Stdout: stdout, Stderr: o.stderr,
+	}
+}
+
+// unproxied keeps clients from asking a proxy of the network for an address of this
+// machine. Go's do not; others need to be told.
+func unproxied() (changes []string) {
+	for _, name := range []string{"NO_PROXY", "no_proxy"} {
+		if os.Getenv("HTTPS_PROXY") == "" && os.Getenv("https_proxy") == "" {
+			continue
+		}
+		changes = append(changes, name+"="+strings.Trim(os.Getenv(name)+",127.0.0.1,localhost", ","))
+	}
+	return changes
+}
+
+// serve waits until it is told to stop.
+func (o *holdOptions) serve(stop context.Context, proxy *steps.Proxy, r runner.Reporter) error {
+	text := fmt.Sprintf("serves %s at %s until stopped: KUBECONFIG=%s", proxy.About(), proxy.Address(), o.kubeconfigOut)
+	r.Report(runner.Report{Type: runner.TypeLog, Message: text})
+	<-stop.Done()
+	return nil
+}

@@ -1,0 +1,33 @@
+//go:build !unix
+
+package child
+
+import (
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+)
+
+// guarded says that no guard can do its work on this system: whoever kills kplan
+// leaves its folder behind.
+const guarded = false
+
+func exitOf(exit *exec.ExitError) *ExitError  { return &ExitError{Code: exit.ExitCode()} }
+func bindToThread(*exec.Cmd) (release func()) { return func() {} }
+func apart() *syscall.SysProcAttr             { return nil }
+func heedless()                               {}
+func endAll(int, string)                      {}
+
+// caught is ^C, which the console sends to the command too.
+type caught struct{ signals chan os.Signal }
+
+func catch() *caught {
+	c := &caught{make(chan os.Signal, 1)}
+	signal.Notify(c.signals, os.Interrupt)
+	return c
+}
+
+func (c *caught) handOn(*os.Process) {}
+
+func (c *caught) release() { signal.Stop(c.signals) }

@@ -1,0 +1,164 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/steps/internal/tail"
+	"github.com/kplan-dev/kplan/webhook/hold"
+	"github.com/kplan-dev/kplan/webhook/proxy"
+	"github.com/kplan-dev/kplan/webhook/survey"
+)
+
+// entrance is where clients reach the cluster of one context. It reads the
+// kubeconfig when the first one comes.
+type entrance struct {
+	proxy   *Proxy
+	context kube.Context
+	url     string
+
+	mu     sync.Mutex
+	opened *opened
+	closed bool
+}
+
+// opened is an entrance that was used.
+type opened struct {
+	handler *proxy.Handler
+	survey  *survey.Survey
+	pods    *tail.Tail
+	line    line
+}
+
+// name is the context's in the kubeconfig for clients.
+func (e *entrance) name() string {
+	if e.context.Name == "" {
+		return "kplan"
+	}
+	return e.context.Name
+}
+
+// ServeHTTP implements http.Handler.
+func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	o, err := e.open()
+	if err != nil {
+		text := "kplan cannot use context " + e.name() + ": " + err.Error()
+		if hint := runner.HintOf(err); hint != "" {
+			text += "; " + hint
+		}
+		proxy.WriteError(w, r, http.StatusBadGateway, text)
+		return
+	}
+	o.handler.ServeHTTP(w, r)
+}
+
+// open gives what serves the entrance. A kubeconfig that cannot be used may be
+// mended meanwhile: it is read again for the next request.
+func (e *entrance) open() (*opened, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		return nil, proxy.ErrClosed
+	case e.opened != nil:
+		return e.opened, nil
+	}
+	config, err := e.context.Config()
+	if err != nil {
+		return nil, err
+	}
+	own := rest.CopyConfig(config)
+	own.UserAgent, own.Timeout, own.QPS, own.WarningHandler = e.proxy.config.UserAgent, 0, -1, rest.NoWarnings{}
+	client, err := dynamic.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	pods, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	view := survey.New(client)
+	gate := hold.NewGate(view)
+	a := e.proxy.attempt.Load() // clients come when the action runs
+	o := &opened{survey: view, pods: tail.New(a.ctx, tail.NewSource(pods), a.reporter)}
+	x := &explainer{standing.Owners{Plan: &plan.Plan{}, Namespace: e.context.Namespace}, gate}
+	o.handler, err = proxy.NewHandler(config, proxy.Options{
+		Gate: gate, Timeout: e.proxy.config.HoldTimeout, Grace: e.proxy.config.MisconfiguredTimeout,
+		Notify: o.notify, Explain: x.inVain, Passed: o.passed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.line.open(a.ctx, standing.Once(o.pods))
+	e.opened = o
+	return o, nil
+}
+
+// close stops what follows the cluster. Clients get no answer any more.
+func (e *entrance) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	if e.opened == nil {
+		return
+	}
+	e.opened.line.close()
+	e.opened.survey.Close()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(proxy.ErrClosed) // nobody waits for the pods' last words
+	_ = e.opened.pods.Close(ctx, nil)
+	e.opened = nil
+}
+
+// errClientGone is why a request was given up whose client did.
+var errClientGone = errors.New("its client did not wait any longer")
+
+// notify tells of what is held. A denial is the client's to tell.
+func (o *opened) notify(n hold.Notice) {
+	if n.Event == hold.Refused {
+		return
+	}
+	var held *hold.Error
+	if errors.As(n.Err, &held) && errors.Is(held.Cause, context.Canceled) {
+		gone := *held
+		gone.Cause = errClientGone
+		n.Err = &gone
+	}
+	o.line.notify(n)
+}
+
+// passed tells of a request that is too large to be held.
+func (o *opened) passed(r *http.Request) {
+	if a := o.line.attempt.Load(); a != nil {
+		a.reporter.Report(runner.Report{
+			Type:    runner.TypeLog,
+			Message: fmt.Sprintf("%s %s is larger than %d MiB: it passes unheld", r.Method, r.URL.Path, proxy.DefaultMaxBody>>20),
+		})
+	}
+}
+
+// inVain says for a client why its request was held in vain, in one line. The API
+// server's own words, which come before, have the cause of the last try.
+func (x *explainer) inVain(held *hold.Error) string {
+	parts := []string{"held " + held.Held.Round(time.Second).String() + " in vain"}
+	if lacks := standing.Lacks(held.Standing.Ladder); lacks != "" {
+		parts = append(parts, lacks)
+	}
+	if owner := x.owners.Of(held.Standing.Owner); owner != "" {
+		parts = append(parts, "it belongs to "+owner)
+	}
+	return strings.Join(append(parts, x.hint(held)), "; ")
+}
