@@ -122,8 +122,9 @@ func TestHoldHelmInVain(t *testing.T) {
 	t.Parallel()
 	r := race(t)
 	_, stderr, err := r.run([]string{"--hold-timeout", "3s", "--progress", "plain"}, r.upgrade("listenDelay=10m", "guarded.widgets=1")...)
-	require.Error(t, err)
-	require.Equal(t, 1, err.(*exec.ExitError).ExitCode())
+	exit := (*exec.ExitError)(nil)
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 1, exit.ExitCode())
 	require.Regexp(t, `(?s)Error: .*failed calling webhook "mutate\.race\.lab\.kplan\.dev": .*connection refused `+
 		`\(kplan: held 3s in vain; backed: 0 of 1 endpoints ready; pod \S+ runs, but its container operator is not ready; `+
 		`it belongs to Helm release \S+; .*; look at the pod: kubectl describe pod -n \S+ \S+\)`, stderr)

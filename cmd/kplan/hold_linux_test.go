@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -61,6 +62,8 @@ func hold(t *testing.T, script string, flags ...string) *held {
 	h.cmd = command(t, args...)
 	h.cmd.Env = append(os.Environ(), "TMPDIR="+h.temp, "XDG_RUNTIME_DIR=", "KUBERNETES_MASTER=https://127.0.0.1:3")
 	h.cmd.Stderr = &h.stderr
+	// What is ignored here, as in the background of a script, would be ignored there.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
 	return h
 }
 
@@ -316,7 +319,7 @@ test -t 0 && test -t 1 && test -t 2 && echo ready; while :; do sleep 0.01; done`
 	require.Equal(t, 9, h.code())
 	h.leavesNothing("")
 
-	h = hold(t, `echo $$; sleep 1000`)
+	h = hold(t, `echo $$; exec sleep 1000`)
 	keys = h.terminal()
 	pid, err := strconv.Atoi(h.line())
 	require.NoError(t, err)

@@ -218,8 +218,7 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return // nobody reads it
 	}
-	var held *hold.Error
-	if errors.As(err, &held) {
+	if held, is := errors.AsType[*hold.Error](err); is {
 		explanation := held.Error()
 		if h.options.Explain != nil {
 			explanation = h.options.Explain(held)
