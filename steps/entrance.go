@@ -145,7 +145,7 @@ func (o *opened) passed(r *http.Request) {
 	if a := o.line.attempt.Load(); a != nil {
 		a.reporter.Report(runner.Report{
 			Type:    runner.TypeLog,
-			Message: fmt.Sprintf("%s %s is larger than %d MiB: it passes unheld", r.Method, r.URL.Path, proxy.DefaultMaxBody>>20),
+			Message: fmt.Sprintf("%s %s is too large to be kept, alone or beside others: it passes unheld", r.Method, r.URL.Path),
 		})
 	}
 }

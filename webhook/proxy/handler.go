@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -25,6 +26,10 @@ import (
 // server takes no more for one object (k8s.io/apiserver
 // pkg/server/config.go, MaxRequestBodyBytes).
 const DefaultMaxBody = 3 << 20
+
+// maxKept bounds what a Handler keeps of all requests at once, in bytes. What comes
+// while there is more is sent once, and not held.
+const maxKept = 32 << 20
 
 // Options say how a Handler holds.
 type Options struct {
@@ -46,6 +51,8 @@ type Options struct {
 
 // Handler passes requests on to one API server. It is safe for concurrent use.
 type Handler struct {
+	// kept is how many bytes of requests are kept so that they can be sent again.
+	kept    atomic.Int64
 	options Options
 	target  *url.URL
 	proxy   *httputil.ReverseProxy
@@ -93,7 +100,9 @@ func NewHandler(config *rest.Config, o Options) (*Handler, error) {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := h.keep(r); err != nil {
+	kept, err := h.keep(r)
+	defer h.kept.Add(-kept)
+	if err != nil {
 		h.failed(w, r, err)
 		return
 	}
@@ -176,36 +185,44 @@ func streams(r *http.Request) bool {
 	return strings.HasSuffix(r.URL.Path, "/proxy") || strings.Contains(r.URL.Path, "/proxy/")
 }
 
-// keep reads a request's body, so that it can be sent again. What is too large, or
-// no object, passes as it comes.
-func (h *Handler) keep(r *http.Request) error {
+// keep reads a request's body, so that it can be sent again, and returns how many
+// bytes count as kept until the request ends. What is too large, or no object,
+// passes as it comes, and so does what is too much beside other requests.
+func (h *Handler) keep(r *http.Request) (kept int64, err error) {
 	if r.Body == nil || r.Body == http.NoBody || isUpgrade(r) {
-		return nil
+		return 0, nil
 	}
 	if streams(r) {
 		*r = *r.WithContext(context.WithValue(r.Context(), unheldKey{}, true))
-		return nil
+		return 0, nil
 	}
-	if r.ContentLength <= h.options.MaxBody {
-		b, err := io.ReadAll(io.LimitReader(r.Body, h.options.MaxBody+1))
-		if err != nil {
-			return fmt.Errorf("reading the request: %w", err)
+	kept = max(r.ContentLength, 0) // how much comes in chunks shows when it is there
+	if r.ContentLength <= h.options.MaxBody && h.kept.Add(kept) <= maxKept {
+		var read bytes.Buffer
+		read.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead) // which ReadFrom wants to have left
+		if _, err := read.ReadFrom(io.LimitReader(r.Body, h.options.MaxBody+1)); err != nil {
+			return kept, fmt.Errorf("reading the request: %w", err)
 		}
+		b := read.Bytes()
 		if int64(len(b)) <= h.options.MaxBody {
+			h.kept.Add(int64(len(b)) - kept)
+			kept = int64(len(b))
 			r.Body = &body{bytes.NewReader(b), r.Body}
 			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
 			if r.ContentLength < 0 { // it came in chunks
 				r.ContentLength, r.TransferEncoding = int64(len(b)), nil
 			}
-			return nil
+			return kept, nil
 		}
 		r.Body = &body{io.MultiReader(bytes.NewReader(b), r.Body), r.Body}
+	} else if r.ContentLength > h.options.MaxBody {
+		kept = 0
 	}
 	*r = *r.WithContext(context.WithValue(r.Context(), unheldKey{}, true))
 	if h.options.Passed != nil {
 		h.options.Passed(r)
 	}
-	return nil
+	return kept, nil
 }
 
 type body struct {
@@ -216,9 +233,14 @@ type body struct {
 // failed answers a request for which the API server gave no answer.
 func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		return // nobody reads it
+		// The client has left, or the server is being closed. To return would be to
+		// answer that all is well.
+		panic(http.ErrAbortHandler)
 	}
-	if held, is := errors.AsType[*hold.Error](err); is {
+	if held, is := errors.AsType[*hold.Error](err); is && held.Cause != nil {
+		WriteError(w, r, http.StatusBadGateway, fmt.Sprintf("kplan gave up %s, which may have been done: %v", held.Request, held.Cause))
+		return
+	} else if is {
 		explanation := held.Error()
 		if h.options.Explain != nil {
 			explanation = h.options.Explain(held)

@@ -19,6 +19,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -71,6 +72,7 @@ func Listen(address string) (*Server, error) {
 		},
 		ErrorLog:          log.New(io.Discard, "", 0), // of clients that do not finish a handshake
 		ReadHeaderTimeout: 30 * time.Second,
+		IdleTimeout:       2 * time.Minute, // of connections without a request
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
 	}
 	return s, nil
@@ -79,25 +81,38 @@ func Listen(address string) (*Server, error) {
 // lifetime is how long the certificate is in force: as long as a server may serve.
 const lifetime = 365 * 24 * time.Hour
 
-// certify makes the server's certificate, which is its own authority.
+// certify makes the server's certificate and its authority. They are two: who is an
+// authority is refused as a server by some clients (rustls: CaUsedAsEndEntity).
 func (s *Server) certify(now time.Time) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	address, _ := s.listener.Addr().(*net.TCPAddr)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "kplan"},
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "kplan's proxy"},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(lifetime),
-		IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IPAddresses: []net.IP{address.IP}, DNSNames: []string{"localhost"},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader) // which nobody has after this
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	s.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	ca, err := x509.CreateCertificate(rand.Reader, authority, authority, signer.Public(), signer)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano() + 1), Subject: pkix.Name{CommonName: "kplan"},
+		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{address.IP}, DNSNames: []string{"localhost"},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), signer)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	s.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca})
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
@@ -144,6 +159,11 @@ func (s *Server) Close() error {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.admits(r) {
 		WriteError(w, r, http.StatusUnauthorized, "this is kplan's proxy: use the kubeconfig that was made for it")
+		return
+	}
+	// Behind a path of its own the API server may have a proxy that would follow it.
+	if slices.Contains(strings.Split(r.URL.Path, "/"), "..") {
+		WriteError(w, r, http.StatusBadRequest, "kplan's proxy takes no path with ..")
 		return
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")

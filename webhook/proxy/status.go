@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
@@ -18,8 +19,16 @@ import (
 // words that say why.
 func inVain(e *hold.Error, explanation string) metav1.Status {
 	message := cmp.Or(strings.TrimSpace(e.Fault.Message), "the API server could not call a webhook")
+	code, reason := int32(http.StatusInternalServerError), metav1.StatusReasonInternalError
+	switch {
+	case e.Fault.Kind != webhook.Server:
+	case strings.Contains(message, "not yet ready to handle request"): // k8s.io/apiserver pkg/admission, NewForbidden
+		code, reason = http.StatusForbidden, metav1.StatusReasonForbidden
+	default:
+		code, reason = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
+	}
 	return metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
+		Status: metav1.StatusFailure, Code: code, Reason: reason,
 		Message: message + " (kplan: " + explanation + ")",
 		Details: &metav1.StatusDetails{
 			Name: e.Request.Name, Kind: e.Request.Kind,
