@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -101,19 +100,29 @@ func (o *holdOptions) check() error {
 			return &usageError{err: fmt.Errorf("%s %s exists", flag, file), hint: "name a file that does not, for it is removed at the end"}
 		}
 	}
-	for _, name := range []string{"HELM_KUBEAPISERVER", "HELM_KUBETOKEN", "KUBE_HOST", "KUBE_TOKEN"} {
-		if os.Getenv(name) != "" {
-			return &usageError{
-				err:  fmt.Errorf("%s is set: whoever heeds it would go past the hold", name),
-				hint: "unset it, and say where the command is to go by --kubeconfig, --context, --server or --token of kplan hold",
-			}
-		}
+	if err := noBypass(); err != nil {
+		return err
 	}
 	var err error
 	if o.reports, err = parseReports(*o.wanted); err != nil {
 		return err
 	}
-	return o.spareAll(nil)
+	return o.spareOuts()
+}
+
+// spareOuts refuses two outputs to one file.
+func (o *holdOptions) spareOuts() error {
+	var outs []plan.Read
+	if o.kubeconfigOut != "" {
+		outs = append(outs, plan.Read{Path: o.kubeconfigOut, What: "the file of --kubeconfig-out"})
+	}
+	if o.tokenOut != "" {
+		if err := spareReads("--token-out "+o.tokenOut, o.tokenOut, outs); err != nil {
+			return err
+		}
+		outs = append(outs, plan.Read{Path: o.tokenOut, What: "the file of --token-out"})
+	}
+	return o.spareAll(outs)
 }
 
 // hold runs the command, or serves, as the one step of a run.
@@ -140,7 +149,7 @@ func (o *holdOptions) hold(ctx context.Context, command []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, folder.Close()) }()
 	if len(command) > 0 {
-		return o.runOne(ctx, name, proxy, func(runner.Reporter) error { return o.command(command, folder).Run() })
+		return o.runOne(ctx, name, proxy, func(r runner.Reporter) error { return o.command(command, folder, r).run() })
 	}
 	stop, _, _, release := stoppable(ctx)
 	defer release()
@@ -161,19 +170,32 @@ func (o *holdOptions) runOne(ctx context.Context, name string, proxy *steps.Prox
 	}
 	mode, open := o.shown()
 	_, err := o.watch(ctx, &r, p, mode.Reports(), open)
-	if exit := (*child.ExitError)(nil); errors.As(err, &exit) {
-		return &shownError{err} // by the command itself
+	var all []error
+	for _, e := range split(err) {
+		if exit := (*child.ExitError)(nil); errors.As(e, &exit) {
+			e = &shownError{e} // by the command itself
+		}
+		all = append(all, e)
 	}
-	return err
+	return errors.Join(all...)
+}
+
+// unheard is a renderer whose errors change nothing: that nobody reads what is said of
+// the holds is no fault of the command, whose exit code it is.
+type unheard struct{ ui.Renderer }
+
+func (u unheard) Close() error {
+	_ = u.Renderer.Close() // there is nowhere left to say it
+	return nil
 }
 
 // shown gives how the run is shown: by itself it says what is held, and no more.
 func (o *holdOptions) shown() (ui.Mode, func() ui.Renderer) {
 	mode := ui.Mode(o.progress)
 	if mode == ui.Auto {
-		return ui.Quiet, func() ui.Renderer { return ui.NewTerse(o.stderr, o.options(o.stderr)) }
+		return ui.Quiet, func() ui.Renderer { return unheard{ui.NewTerse(o.stderr, o.options(o.stderr))} }
 	}
-	return mode, func() ui.Renderer { return o.renderer(mode) }
+	return mode, func() ui.Renderer { return unheard{o.renderer(mode)} }
 }
 
 // What is in the command's folder.
@@ -212,39 +234,10 @@ func (o *holdOptions) write(proxy *steps.Proxy) (*child.Folder, error) {
 	return folder, nil
 }
 
-// command is the user's, with the folder's kubeconfig.
-func (o *holdOptions) command(args []string, folder *child.Folder) *child.Command {
-	kubeconfig := filepath.Join(folder.Path, kubeconfigName)
-	changes := []string{
-		"KUBECONFIG=" + kubeconfig, "KUBE_CONFIG_PATH=" + kubeconfig, "KUBE_CONFIG_PATHS=" + kubeconfig,
-		"KUBERNETES_MASTER", "KUBECACHEDIR=" + filepath.Join(folder.Path, cachesName),
-	}
-	stdout := o.stdout
-	if p, is := stdout.(patient); is {
-		stdout = p.out // the file itself, for the command to have
-	}
-	return &child.Command{
-		Args: args, Env: child.Setenv(os.Environ(), append(changes, unproxied()...)...), Folder: folder,
-		Stdin: o.stdin, Stdout: stdout, Stderr: o.stderr,
-	}
-}
-
-// unproxied keeps clients from asking a proxy of the network for an address of this
-// machine. Go's do not; others need to be told.
-func unproxied() (changes []string) {
-	for _, name := range []string{"NO_PROXY", "no_proxy"} {
-		if os.Getenv("HTTPS_PROXY") == "" && os.Getenv("https_proxy") == "" {
-			continue
-		}
-		changes = append(changes, name+"="+strings.Trim(os.Getenv(name)+",127.0.0.1,localhost", ","))
-	}
-	return changes
-}
-
 // serve waits until it is told to stop.
 func (o *holdOptions) serve(stop context.Context, proxy *steps.Proxy, r runner.Reporter) error {
 	text := fmt.Sprintf("serves %s at %s until stopped: KUBECONFIG=%s", proxy.About(), proxy.Address(), o.kubeconfigOut)
-	r.Report(runner.Report{Type: runner.TypeLog, Message: text})
+	tell(r, text)
 	<-stop.Done()
 	return nil
 }

@@ -60,7 +60,7 @@ func hold(t *testing.T, script string, flags ...string) *held {
 		args = append(args, "--", "sh", "-c", script)
 	}
 	h.cmd = command(t, args...)
-	h.cmd.Env = append(os.Environ(), "TMPDIR="+h.temp, "XDG_RUNTIME_DIR=", "KUBERNETES_MASTER=https://127.0.0.1:3")
+	h.cmd.Env = append(os.Environ(), "TMPDIR="+h.temp, "XDG_RUNTIME_DIR="+filepath.Dir(kubeconfig), "KUBERNETES_MASTER=https://127.0.0.1:3")
 	h.cmd.Stderr = &h.stderr
 	// What is ignored here, as in the background of a script, would be ignored there.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
@@ -102,11 +102,11 @@ func (h *held) leavesNothing(address string, pids ...int) {
 	require.Eventually(h.t, func() bool {
 		left, err := os.ReadDir(h.temp)
 		return err == nil && len(left) == 0
-	}, 20*time.Second, 10*time.Millisecond, "files are left")
+	}, time.Minute, 10*time.Millisecond, "files are left")
 	for _, pid := range pids {
-		require.Eventually(h.t, func() bool { return !alive(pid) }, 20*time.Second, 10*time.Millisecond, "a process is left")
+		require.Eventually(h.t, func() bool { return !alive(pid) }, time.Minute, 10*time.Millisecond, "a process is left")
 	}
-	require.Eventually(h.t, func() bool { return len(guards(h.t, h.temp)) == 0 }, 20*time.Second, 10*time.Millisecond, "the guard is left")
+	require.Eventually(h.t, func() bool { return len(guards(h.t, h.temp)) == 0 }, time.Minute, 10*time.Millisecond, "the guard is left")
 	if address != "" {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err == nil {
@@ -168,6 +168,7 @@ echo "$KUBE_CONFIG_PATH $KUBE_CONFIG_PATHS $KUBERNETES_MASTER"; echo "$KUBECONFI
 	paths := strings.Fields(h.line())
 	path := h.line()
 	require.Equal(t, []string{path, path}, paths)
+	require.Equal(t, h.temp, filepath.Dir(filepath.Dir(path)), "the session's folder goes before a command under nohup does")
 	rest, err := io.ReadAll(h.stdout)
 	require.NoError(t, err)
 	require.Zero(t, h.code(), h.stderr.String())
@@ -231,14 +232,7 @@ func (h *held) started() (pids []int, address string) {
 		require.NoError(h.t, err)
 		pids = append(pids, pid)
 	}
-	config, err := clientcmd.LoadFromFile(words[2])
-	require.NoError(h.t, err)
-	u, err := url.Parse(config.Clusters["one"].Server)
-	require.NoError(h.t, err)
-	conn, err := net.Dial("tcp", u.Host)
-	require.NoError(h.t, err)
-	require.NoError(h.t, conn.Close())
-	return pids, u.Host
+	return pids, reached(h.t, words[2])
 }
 
 // Whoever kills kplan leaves nothing behind.
@@ -376,7 +370,7 @@ func TestHoldServes(t *testing.T) {
 		require.Eventually(t, func() bool {
 			left, err := os.ReadDir(dir)
 			return err == nil && len(left) == 0
-		}, 20*time.Second, 10*time.Millisecond, "files are left")
+		}, time.Minute, 10*time.Millisecond, "files are left")
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 const (
 	codeNotExecutable = 126
 	codeNotFound      = 127
+	signalled         = 128 // and the number of the signal
 )
 
 // ExitError says that a command did not end with 0.
@@ -77,8 +78,12 @@ type Command struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// Folder is one that the command has the path of in its environment: what still
-	// runs with it when the command was killed is ended. It may be nil.
+	// runs with it when the command died of a signal is waited for, or ended. It may be
+	// nil.
 	Folder *Folder
+	// Waits, if any, is called when it takes a while until what an interrupted command
+	// had started is over. Another signal to this process ends that.
+	Waits func(pids []int)
 }
 
 // Find looks a command up as a shell does. The error is a *StartError.
@@ -92,8 +97,8 @@ func Find(name string) error {
 // Run runs the command to its end. The error is an *ExitError, or a *StartError.
 //
 // SIGINT and SIGQUIT of a terminal reach the command by themselves and do nothing
-// here; others that end a program are handed on. So this process never ends before
-// the command.
+// here; others that end a program are handed on, SIGTERM and SIGHUP unless the command
+// ends of them by itself. So this process never ends before the command.
 func (c *Command) Run() error {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...) //nolint:noctx // signals end it
 	cmd.Env = c.Env
@@ -108,8 +113,9 @@ func (c *Command) Run() error {
 	if c.Folder != nil {
 		c.Folder.guard.mind(cmd.Process.Pid)
 	}
-	signals.handOn(cmd.Process)
+	stop := signals.handOn(cmd.Process.Signal)
 	err := cmd.Wait()
+	stop()
 	if c.Folder != nil {
 		c.Folder.guard.mind(0) // its number may be another's soon
 	}
@@ -121,8 +127,8 @@ func (c *Command) Run() error {
 		return &StartError{c.Args[0], err} // its streams could not be copied
 	}
 	e := exitOf(exit)
-	if e.Signal != "" && c.Folder != nil { // what it had started does not know
-		endAll(0, c.Folder.Path)
+	if e.Signal != "" && c.Folder != nil {
+		signals.endLeft(e, c.Folder.Path, c.Waits)
 	}
 	return e
 }
@@ -134,14 +140,12 @@ type Folder struct {
 }
 
 // NewFolder makes a folder, and removes it and the other files when this process dies
-// before Close. Main must have been called. In what the system has for files of a
-// session, if it has that, they are not written to a disk.
+// before Close. Main must have been called. It is not in XDG_RUNTIME_DIR, which goes
+// with the user's last session, also under a command that runs on by nohup.
 func NewFolder(others ...string) (*Folder, error) {
-	path, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "kplan-hold-")
+	path, err := os.MkdirTemp("", "kplan-hold-")
 	if err != nil {
-		if path, err = os.MkdirTemp("", "kplan-hold-"); err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
 	all := []string{path}
 	for _, other := range others {

@@ -28,6 +28,8 @@ func catch() *caught {
 	return c
 }
 
-func (c *caught) handOn(*os.Process) {}
+func (c *caught) handOn(func(os.Signal) error) (stop func()) { return func() {} }
+
+func (c *caught) endLeft(*ExitError, string, func([]int)) {}
 
 func (c *caught) release() { signal.Stop(c.signals) }

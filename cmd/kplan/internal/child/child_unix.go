@@ -20,7 +20,7 @@ const guarded = true
 func exitOf(exit *exec.ExitError) *ExitError {
 	status, is := exit.Sys().(syscall.WaitStatus)
 	if is && status.Signaled() {
-		return &ExitError{Code: 128 + int(status.Signal()), Signal: nameOf(status.Signal())}
+		return &ExitError{Code: signalled + int(status.Signal()), Signal: nameOf(status.Signal())}
 	}
 	return &ExitError{Code: exit.ExitCode()}
 }
@@ -33,15 +33,12 @@ func nameOf(s syscall.Signal) string {
 }
 
 // caught are the signals to this process.
-type caught struct {
-	signals chan os.Signal
-	over    chan struct{}
-}
+type caught struct{ signals chan os.Signal }
 
 // catch catches what would end this process. What is ignored stays so, for the
 // command too, as under nohup or in the background of a script.
 func catch() *caught {
-	c := &caught{make(chan os.Signal, 16), make(chan struct{})}
+	c := &caught{make(chan os.Signal, 16)}
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
 		if !signal.Ignored(s) {
 			signal.Notify(c.signals, s)
@@ -50,28 +47,52 @@ func catch() *caught {
 	return c
 }
 
-// handOn hands signals on to a process until release.
-func (c *caught) handOn(p *os.Process) {
+// grace is how long a command has to end by itself of a signal that may have gone to
+// the whole process group.
+const grace = 100 * time.Millisecond
+
+// handOn hands signals on to a process until stop is called, which is when it ended.
+func (c *caught) handOn(send func(os.Signal) error) (stop func()) {
+	ended, over := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(over)
 		for {
 			select {
 			case s := <-c.signals:
-				if fromTerminal := s == syscall.SIGINT || s == syscall.SIGQUIT; fromTerminal && inForeground() {
-					continue // the terminal sent it to both
+				if !pass(s, ended) {
+					continue
 				}
-				_ = p.Signal(s) // it may be over
-			case <-c.over:
+				_ = send(s) // it may be over
+			case <-ended:
 				return
 			}
 		}
 	}()
+	return func() {
+		close(ended)
+		<-over
+	}
+}
+
+// pass tells whether a signal is to be handed on to a command. It waits for what who
+// ends whole groups, as timeout and CI systems do, made of it: a second SIGTERM makes
+// many a program leave without its cleanup.
+func pass(s os.Signal, ended <-chan struct{}) bool {
+	switch s {
+	case syscall.SIGINT, syscall.SIGQUIT:
+		return !inForeground() // else the terminal sent it to both
+	case syscall.SIGTERM, syscall.SIGHUP:
+		select {
+		case <-ended:
+			return false
+		case <-time.After(grace):
+		}
+	}
+	return true
 }
 
 // release lets signals do what they did.
-func (c *caught) release() {
-	signal.Stop(c.signals)
-	close(c.over)
-}
+func (c *caught) release() { signal.Stop(c.signals) }
 
 // inForeground tells whether the keys of a terminal send signals to this process.
 func inForeground() bool {
@@ -92,36 +113,4 @@ func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 func heedless() {
 	rename()
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
-}
-
-const (
-	// courtesy is how long processes have to end by themselves.
-	courtesy = 2 * time.Second
-	// look is how often it is looked whether they did.
-	look = 20 * time.Millisecond
-)
-
-// endAll ends a process, and all whose environment has the path of a folder: first
-// kindly, then not. It returns when there are none any more.
-func endAll(pid int, folder string) {
-	kind := unix.SIGTERM
-	told := map[int]bool{}
-	for began := time.Now(); ; time.Sleep(look) {
-		if kind == unix.SIGTERM && time.Since(began) > courtesy {
-			kind = unix.SIGKILL
-		}
-		left := having(folder)
-		if pid != 0 && unix.Kill(pid, 0) == nil {
-			left = append(left, pid)
-		}
-		if len(left) == 0 || time.Since(began) > 2*courtesy { // what cannot be killed waits for a disk
-			return
-		}
-		for _, p := range left {
-			if kind == unix.SIGKILL || !told[p] {
-				told[p] = true
-				_ = unix.Kill(p, kind) // it may be over
-			}
-		}
-	}
 }

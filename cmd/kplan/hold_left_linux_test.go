@@ -1,0 +1,123 @@
+package main
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// reached gives the address of the proxy that a kubeconfig leads to.
+func reached(t *testing.T, kubeconfig string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	require.NoError(t, err)
+	u, err := url.Parse(config.Clusters["one"].Server)
+	require.NoError(t, err)
+	conn, err := net.Dial("tcp", u.Host)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	return u.Host
+}
+
+// cleansUp is a script that dies of ^C, but not what it starts.
+const cleansUp = `sh -c 'trap "" INT; echo $$ "$KUBECONFIG"; exec sleep 1000' & exec sleep 1001`
+
+// What a command that died of ^C had started got that too, and has the proxy until it
+// is over; the next ^C ends it.
+func TestHoldInterruptedLeavesWhatCleansUp(t *testing.T) {
+	h := hold(t, cleansUp)
+	h.cmd.Env = append(h.cmd.Env, "NO_COLOR=1")
+	keys := h.terminal()
+	words := strings.Fields(h.line())
+	require.Len(t, words, 2)
+	left, err := strconv.Atoi(words[0])
+	require.NoError(t, err)
+	_, err = keys.WriteString("\x03")
+	require.NoError(t, err)
+	require.Equal(t, "^Ckplan: sh was interrupted; waiting for what it started: process "+words[0], h.line())
+	require.Equal(t, "kplan: hint: ^C again ends that", h.line())
+	require.True(t, alive(left))
+	address := reached(t, words[1])
+	_, err = keys.WriteString("\x03")
+	require.NoError(t, err)
+	require.Equal(t, 130, h.code())
+	h.leavesNothing(address, left)
+}
+
+// It may also end by itself.
+func TestHoldInterruptedWaits(t *testing.T) {
+	h := hold(t, cleansUp)
+	h.cmd.Env = append(h.cmd.Env, "NO_COLOR=1")
+	keys := h.terminal()
+	words := strings.Fields(h.line())
+	require.Len(t, words, 2)
+	left, err := strconv.Atoi(words[0])
+	require.NoError(t, err)
+	_, err = keys.WriteString("\x03")
+	require.NoError(t, err)
+	require.Contains(t, h.line(), "waiting for what it started")
+	require.NoError(t, syscall.Kill(left, syscall.SIGKILL))
+	require.Equal(t, 130, h.code())
+	h.leavesNothing("")
+}
+
+// What a command that was killed had started has time to write down how far it came.
+func TestHoldCommandKilledLeavesTime(t *testing.T) {
+	t.Parallel()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, unix.Mkfifo(fifo, 0o600))
+	h := hold(t, `sh -c 'trap "echo told; read line <`+fifo+`; echo saved \$line; exit" TERM; echo $$ $1; while :; do sleep 0.01; done' sh $$ & wait`)
+	words := strings.Fields(h.start())
+	require.Len(t, words, 2)
+	killed, err := strconv.Atoi(words[1])
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(killed, syscall.SIGKILL))
+	require.Equal(t, "told", h.line())
+	time.Sleep(5 * time.Second) // it takes that long
+	require.NoError(t, os.WriteFile(fifo, []byte("all\n"), 0))
+	require.Equal(t, "saved all", h.line())
+	require.Equal(t, 137, h.code())
+	h.leavesNothing("")
+}
+
+// What a command writes to its kubeconfig is lost, which it cannot know.
+func TestHoldKubeconfigChanged(t *testing.T) {
+	for _, change := range []string{`echo "# mine" >> "$KUBECONFIG"`, `rm "$KUBECONFIG"`} {
+		h := hold(t, change)
+		require.NoError(t, h.cmd.Start())
+		require.Zero(t, h.code())
+		require.Equal(t, "kplan: the command changed its kubeconfig, which is removed now: the change is lost\n"+
+			"kplan: hint: what is to change your own kubeconfig is to run without kplan hold\n", h.stderr.String())
+		h.leavesNothing("")
+	}
+}
+
+// The exit code is the command's also where nobody reads what kplan says. A record
+// that cannot be written is told all the same.
+func TestHoldUnheard(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	for script, code := range map[string]int{"exit 0": 0, "exit 7": 7} {
+		for _, progress := range []string{"auto", "plain", "json"} {
+			h := hold(t, `echo "# mine" >> "$KUBECONFIG"; `+script, "--progress", progress)
+			h.cmd.Stderr = full
+			require.NoError(t, h.cmd.Start())
+			require.Equal(t, code, h.code(), progress)
+		}
+		h := hold(t, script, "--record", full.Name())
+		require.NoError(t, h.cmd.Start())
+		require.Equal(t, max(code, 1), h.code())
+		require.Contains(t, h.stderr.String(), "error: writing progress: ")
+	}
+}
