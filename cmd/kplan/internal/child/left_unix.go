@@ -26,11 +26,9 @@ const (
 // endLeft ends what a command had started that died of a signal. ^C reached that too,
 // and it may clean up: it is waited for, and told to end by the next signal only.
 func (c *caught) endLeft(by *ExitError, folder string, waits func(pids []int)) {
-	switch syscall.Signal(by.Code - signalled) {
-	case syscall.SIGINT, syscall.SIGQUIT:
-		if !c.outlast(folder, waits) {
-			return
-		}
+	signal := syscall.Signal(by.Code - signalled)
+	if (signal == syscall.SIGINT || signal == syscall.SIGQUIT) && !c.outlast(folder, waits) {
+		return
 	}
 	endAll(0, folder)
 }
