@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kplan-dev/kplan/webhook"
 )
 
 // A held request whose connection breaks after it left may have been done. What
@@ -25,6 +27,19 @@ func (h *holding) survives(err error) bool {
 	}
 	h.broken = err
 	return true
+}
+
+// away returns the fault of a write whose first try met no API server, or lost its
+// connection, while other requests are held: it would have been with them a moment
+// before.
+func (h *holding) away(err error) (webhook.Fault, bool) {
+	if h.req.Context().Err() != nil || scoutKey(h.req) == "" || unauthorized(err) || !h.transport.Gate.holds() {
+		return webhook.Fault{}, false
+	}
+	if h.left && !h.survives(err) {
+		return webhook.Fault{}, false
+	}
+	return webhook.Fault{Kind: webhook.Server, Class: webhook.Race, Cause: err.Error(), Message: err.Error()}, true
 }
 
 // objectName is the name of the object that the request creates; "" when the

@@ -33,6 +33,13 @@ func NewGate(s *survey.Survey) *Gate {
 	return &Gate{survey: s, doors: map[string]*door{}, services: map[string]webhook.Fault{}}
 }
 
+// holds reports whether a request is held.
+func (g *Gate) holds() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.doors) > 0
+}
+
 // locate adds the Service to a fault that does not name it, if an earlier one
 // of the same webhook did.
 func (g *Gate) locate(f webhook.Fault) webhook.Fault {

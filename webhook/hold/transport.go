@@ -44,7 +44,7 @@ const (
 //   - while a request is held, no connection to the API server, which includes
 //     the TLS handshake: nothing was sent. When a connection breaks after that,
 //     what may be done twice is sent again, and a create if its object does not
-//     exist.
+//     exist. The same holds for a write that is sent for the first time meanwhile.
 //
 // Everything else, a denial above all, goes back to the client untouched.
 type Transport struct {
@@ -165,7 +165,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, fault, err := h.send()
 	back(err == nil && !fault.Waitable())
 	if err != nil {
-		return nil, err
+		var away bool
+		if fault, away = h.away(err); !away {
+			return nil, err
+		}
 	}
 	if fault.Waitable() {
 		return h.run(fault)

@@ -247,6 +247,47 @@ func TestTransportSurvivesAnAPIServerThatIsAway(t *testing.T) {
 	})
 }
 
+// What has never been sent yet, because others of its kind go first, is in no worse
+// place than they are when the API server restarts.
+func TestTransportSendsAgainWhatMeetsAnAPIServerThatIsAway(t *testing.T) {
+	for name, tc := range map[string]struct {
+		method string
+		held   bool // another request is
+		want   string
+	}{
+		"while another is held":                      {http.MethodPost, true, ""},
+		"a read, which the client repeats by itself": {http.MethodGet, true, "connection reset by peer"},
+		"when nothing is held":                       {http.MethodPost, false, "connection reset by peer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				server := &apiServer{
+					answer: readyAfter(5*time.Second, refused),
+					away:   func() bool { d := time.Since(start); return d > time.Second && d < 3*time.Second },
+				}
+				gate := NewGate(nil)
+				if tc.held {
+					go func() { _, _ = (&Transport{Base: server, Gate: gate}).RoundTrip(create(t.Context(), t, "first")) }()
+				}
+				time.Sleep(2 * time.Second)
+				req := create(t.Context(), t, "w2")
+				req.Method = tc.method
+
+				resp, err := (&Transport{Base: server, Gate: gate}).RoundTrip(req)
+
+				if tc.want != "" {
+					require.ErrorContains(t, err, tc.want)
+					time.Sleep(5 * time.Second) // the other one ends
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, http.StatusCreated, resp.StatusCode)
+			})
+		})
+	}
+}
+
 // A connection that breaks after the request left proves nothing: the object
 // may have been written, and whether it exists decides.
 func TestTransportDoesNotRepeatWhatMayHaveBeenWritten(t *testing.T) {
