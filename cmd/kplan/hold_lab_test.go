@@ -157,7 +157,7 @@ func TestHoldKubectlApply(t *testing.T) {
 	}
 }
 
-// pod is one that has the node's programs, and its own folder /work.
+// pod is one that has the node's programs, and its own folder /scratch.
 const pod = `apiVersion: v1
 kind: Pod
 metadata: {name: tools, namespace: %s}
@@ -168,13 +168,13 @@ spec:
     image: ` + labtest.OperatorImage + `
     imagePullPolicy: IfNotPresent
     env: [{name: PATH, value: /usr/bin:/bin}]
-    command: [/bin/sh, -c, "echo first; while ! [ -e /work/go ]; do sleep 0.05; done; echo second; while sleep 0.1; do echo more; done"]
+    command: [/bin/sh, -c, "echo first; while ! [ -e /scratch/go ]; do sleep 0.05; done; echo second; while sleep 0.1; do echo more; done"]
     volumeMounts:
     - {name: usr, mountPath: /usr, readOnly: true}
     - {name: bin, mountPath: /bin, readOnly: true}
     - {name: lib, mountPath: /lib, readOnly: true}
     - {name: lib64, mountPath: /lib64, readOnly: true}
-    - {name: work, mountPath: /work}
+    - {name: work, mountPath: /scratch}
   volumes:
   - {name: usr, hostPath: {path: /usr}}
   - {name: bin, hostPath: {path: /bin}}
@@ -197,17 +197,17 @@ func TestHoldPassesThrough(t *testing.T) {
 	require.NoError(t, os.WriteFile(big, bytes.Repeat([]byte("0123456789abcdef"), 1<<18), 0o600)) // 4 MiB
 	for _, step := range []struct{ name, script, want string }{
 		{"create", k("apply", "-f", file) + "; " + k("wait", "--for=condition=Ready", "pod/tools", "--timeout=2m"), "pod/tools condition met"},
-		{"logs -f", k("logs", "-f", "tools") + ` | while read line; do echo "$line"; [ "$line" = second ] && exit; ` + k("exec", "tools", "--", "touch", "/work/go") + "; done", "first\nsecond"},
+		{"logs -f", k("logs", "-f", "tools") + ` | while read line; do echo "$line"; [ "$line" = second ] && exit; ` + k("exec", "tools", "--", "touch", "/scratch/go") + "; done", "first\nsecond"},
 		{"exec by WebSocket", "echo hello | " + k("exec", "-i", "tools", "--", "cat"), "hello"},
 		{"exec by SPDY", "export KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false; echo hello | " + k("exec", "-i", "tools", "--", "cat"), "hello"},
 		{"exit code", k("exec", "tools", "--", "sh", "-c", "'exit 42'") + " 2>&1; echo $?", "command terminated with exit code 42\n42"},
-		{"cp", k("cp", big, "tools:/work/big") + " && " + k("cp", "tools:/work/big", big+".back") + " && cmp " + big + " " + big + ".back && echo same", "same"},
+		{"cp", k("cp", big, "tools:/scratch/big") + " && " + k("cp", "tools:/scratch/big", big+".back") + " && cmp " + big + " " + big + ".back && echo same", "same"},
 		{"get -w", `timeout 5 ` + k("get", "configmaps", "-w", "-o", "name") + ` | while read line; do echo "$line"; case $line in */seen) exit;; esac; ` +
 			k("create", "configmap", "seen") + " >/dev/null 2>&1; done", "configmap/kube-root-ca.crt\nconfigmap/seen"},
 		{"--as", k("auth", "whoami", "--as=jane", "--as-group=dev", "-o", "jsonpath='{.status.userInfo.username} {.status.userInfo.groups[0]}'"), "jane dev"},
 		{"forbidden", k("get", "secrets", "--as=jane") + " 2>&1", `Error from server (Forbidden): secrets is forbidden: User "jane" cannot list resource "secrets" in API group "" in the namespace "` + r.ns + `"`},
-		{"explain", k("explain", "widgets.spec.width") + " | head -1", "GROUP:      lab.kplan.dev"},
-		{"an aggregated view", k("api-resources", "--api-group=lab.kplan.dev", "-o", "name") + " | grep widgets", "widgets.lab.kplan.dev"},
+		{"explain", k("explain", "deployments.spec.replicas") + " | head -1", "GROUP:      apps"},
+		{"discovery", k("api-resources", "--api-group=apps", "-o", "name") + " | grep deployments", "deployments.apps"},
 		{"conflict", k("create", "configmap", "seen") + " 2>&1", `error: failed to create configmap: configmaps "seen" already exists`},
 	} {
 		stdout, stderr, err := r.run([]string{}, "sh", "-c", step.script)
