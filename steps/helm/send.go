@@ -97,13 +97,13 @@ func (c *client) Update(original, target helmkube.ResourceList, force bool) (*he
 	}
 	var deleted helmkube.ResourceList
 	if !c.order.Failed() {
-		r, err := c.Client.Update(original.Difference(target), nil, force)
-		if err != nil {
-			return res, c.note(withoutSecrets(err, secrets))
+		var r *helmkube.Result
+		if r, err = c.Client.Update(original.Difference(target), nil, force); err == nil {
+			deleted = r.Deleted
 		}
-		deleted = r.Deleted
+		err = withoutSecrets(err, secrets)
 	}
-	err = c.note(c.gather(target))
+	err = c.note(errors.Join(err, c.gather(target)))
 	mu.Lock()
 	defer mu.Unlock() // those that are left behind go on
 	return &helmkube.Result{Created: slices.Clone(res.Created), Updated: slices.Clone(res.Updated), Deleted: deleted}, err
