@@ -21,6 +21,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/standing"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/hold"
 )
@@ -37,7 +38,7 @@ func TestClassify(t *testing.T) {
 		server   = webhook.Fault{Kind: webhook.Server, Class: webhook.Race, Message: "apiserver is shutting down"}
 		inVain   = func(f webhook.Fault) error {
 			held := &hold.Error{Fault: f, Limit: time.Minute}
-			return &heldInVain{error: timedOut, client: &url.Error{Op: "Patch", URL: "https://x", Err: held}, held: held}
+			return (&explainer{standing.Owners{Plan: &plan.Plan{}}, hold.NewGate(nil)}).explain(&url.Error{Op: "Patch", URL: "https://x", Err: held})
 		}
 		status = func(code int32, reason metav1.StatusReason, message string) error {
 			return &apierrors.StatusError{ErrStatus: metav1.Status{Status: "Failure", Code: code, Reason: reason, Message: message}}

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
-	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -148,17 +146,4 @@ func (o *opened) passed(r *http.Request) {
 			Message: fmt.Sprintf("%s %s is too large to be kept, alone or beside others: it passes unheld", r.Method, r.URL.Path),
 		})
 	}
-}
-
-// inVain says for a client why its request was held in vain, in one line. The API
-// server's own words, which come before, have the cause of the last try.
-func (x *explainer) inVain(held *hold.Error) string {
-	parts := []string{"held " + held.Held.Round(time.Second).String() + " in vain"}
-	if lacks := standing.Lacks(held.Standing.Ladder); lacks != "" {
-		parts = append(parts, lacks)
-	}
-	if owner := x.owners.Of(held.Standing.Owner); owner != "" {
-		parts = append(parts, "it belongs to "+owner)
-	}
-	return strings.Join(append(parts, x.hint(held)), "; ")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/standing"
@@ -103,3 +104,16 @@ func (e *heldInVain) WebhookFault() webhook.Fault { return e.held.Fault }
 
 // Wake ends the delay before the next attempt when the webhook can be called.
 func (e *heldInVain) Wake() <-chan struct{} { return e.gate.Ready(e.held) }
+
+// inVain says for a client why its request was held in vain, in one line. The API
+// server's own words, which come before, have the cause of the last try.
+func (x *explainer) inVain(held *hold.Error) string {
+	parts := []string{"held " + held.Held.Round(time.Second).String() + " in vain"}
+	if lacks := standing.Lacks(held.Standing.Ladder); lacks != "" {
+		parts = append(parts, lacks)
+	}
+	if owner := x.owners.Of(held.Standing.Owner); owner != "" {
+		parts = append(parts, "it belongs to "+owner)
+	}
+	return strings.Join(append(parts, x.hint(held)), "; ")
+}

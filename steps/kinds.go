@@ -3,12 +3,12 @@ package steps
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/steps/apply"
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 	"github.com/kplan-dev/kplan/steps/internal/origin"
@@ -19,7 +19,7 @@ import (
 // only when it is asked for that.
 func (s *Steps) expect(step plan.Step) func(context.Context, schema.GroupVersionKind) kube.Prospect {
 	return func(ctx context.Context, gvk schema.GroupVersionKind) kube.Prospect {
-		before, beside := neighbours(s.plan, step)
+		before, beside := origin.Around(s.plan, step)
 		n := origin.Neighbours{Own: s.origin(ctx, step)}
 		for _, other := range before {
 			n.Before = append(n.Before, s.origin(ctx, other))
@@ -29,23 +29,6 @@ func (s *Steps) expect(step plan.Step) func(context.Context, schema.GroupVersion
 		}
 		return n.Find(gvk)
 	}
-}
-
-// neighbours are the steps that work on the cluster of a step before it, and
-// those that may at the same time.
-func neighbours(p *plan.Plan, step plan.Step) (before, beside []plan.Step) {
-	graph := p.Graph()
-	ancestors, descendants := graph.Ancestors(step.Name), graph.Descendants(step.Name)
-	for _, other := range p.Steps {
-		switch {
-		case !runs(other), other.Name == step.Name, !p.SameCluster(p.StepCluster(step), p.StepCluster(other)):
-		case slices.Contains(ancestors, other.Name), step.Last && !other.Last:
-			before = append(before, other)
-		case step.Last == other.Last && !slices.Contains(descendants, other.Name):
-			beside = append(beside, other)
-		}
-	}
-	return before, beside
 }
 
 // errNotBound says that what a step sends is known only when it runs.
@@ -90,12 +73,12 @@ func (s *Steps) objects(ctx context.Context, step plan.Step, chart *helm.Chart) 
 	case len(step.Late()) > 0:
 		return nil, errNotBound
 	case chart == nil:
-		return applied(s.plan, step)
+		return apply.Applied(s.plan, step)
 	}
 	var has helm.Capabilities
 	if conn := s.links[s.plan.StepCluster(step)].now(); conn != nil {
 		if served, version, err := conn.cluster.Serves(ctx); err == nil {
-			has = helm.Capabilities{Version: version, APIs: versions(served)}
+			has = helm.CapabilitiesOf(version, served)
 		}
 	}
 	return chart.Render(ctx, has)

@@ -3,24 +3,14 @@ package steps
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kplan-dev/kplan/plan"
-	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 	"github.com/kplan-dev/kplan/steps/internal/tail"
 	"github.com/kplan-dev/kplan/webhook/hold"
@@ -42,16 +32,6 @@ type link struct {
 	opened *connection
 	flight *flight
 	all    []*connection // that were ever opened
-}
-
-// connection is what the steps on one cluster share.
-type connection struct {
-	cluster *kube.Cluster
-	client  dynamic.Interface
-	// pods is where what pods say is read from.
-	pods   *tail.Source
-	survey *survey.Survey
-	gate   *hold.Gate
 }
 
 // flight is an attempt to connect, or to find the cluster still there. Whoever
@@ -185,211 +165,4 @@ func (l *link) close() {
 	for _, c := range l.all {
 		c.survey.Close()
 	}
-}
-
-var (
-	secrets    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-)
-
-// describe names an object of the cluster for people.
-func (l *link) describe(kind string, ref plan.KeyRef) string {
-	s := kind + " " + cmp.Or(ref.Namespace, l.namespace()) + "/" + ref.Name
-	if l.name != "" {
-		s += " in cluster " + l.name
-	}
-	return s
-}
-
-// AbsentError says that a cluster does not have what a step needs from it yet.
-type AbsentError struct {
-	// What is an object, or a part of one, for people.
-	What string
-	// There is what is there instead; it may be empty.
-	There string
-}
-
-func (e *AbsentError) Error() string {
-	if e.There == "" {
-		return e.What + " does not exist"
-	}
-	return e.What + " does not exist: " + e.There
-}
-
-// value reads a key of a Secret or ConfigMap.
-func (l *link) value(ctx context.Context, resource schema.GroupVersionResource, ref plan.KeyRef) ([]byte, error) {
-	kind := "Secret"
-	if resource == configMaps {
-		kind = "ConfigMap"
-	}
-	c, err := l.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	namespace := cmp.Or(ref.Namespace, c.cluster.Namespace())
-	what := l.describe(kind, ref)
-	u, err := c.client.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, &AbsentError{What: what}
-	case err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("reading %s: %w", what, context.Cause(ctx))
-	case err != nil:
-		return nil, kube.Explain(fmt.Errorf("reading %s: %w", what, err), kube.Op{Verb: "get", Resource: resource.GroupResource(), Namespace: namespace})
-	}
-	for _, field := range []string{"data", "binaryData"} {
-		text, found, err := unstructured.NestedString(u.Object, field, ref.Key)
-		switch {
-		case !found || err != nil:
-		case kind == "Secret" || field == "binaryData":
-			return base64.StdEncoding.DecodeString(text)
-		default:
-			return []byte(text), nil
-		}
-	}
-	return nil, &AbsentError{What: fmt.Sprintf("key %q of %s", ref.Key, what), There: keysOf(u)}
-}
-
-// keysOf lists what a Secret or ConfigMap has, without the values.
-func keysOf(u *unstructured.Unstructured) string {
-	var keys []string
-	for _, field := range []string{"data", "binaryData"} {
-		m, _, _ := unstructured.NestedMap(u.Object, field)
-		keys = append(keys, slices.Collect(maps.Keys(m))...)
-	}
-	if len(keys) == 0 {
-		return "it has no data"
-	}
-	slices.Sort(keys)
-	return "it has " + strings.Join(keys, ", ")
-}
-
-// links are the ways to the clusters that a plan uses, by the plan's names.
-type links struct {
-	config Config
-	byName map[string]*link
-	// path leads to the link that is being made, by the clusters that hold
-	// kubeconfigs.
-	path []string
-}
-
-// newLinks reads the kubeconfigs of all clusters that are used, as far as they
-// are on this machine. All faults are told at once; nobody is connected to.
-func newLinks(c Config) (map[string]*link, error) {
-	ls := &links{config: c, byName: map[string]*link{}}
-	var errs []error
-	for _, name := range usedClusters(c.Plan) {
-		if _, err := ls.link(name); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return ls.byName, ls.checkFlags()
-}
-
-// usedClusters are the clusters that the plan's steps work on, and those that they
-// ask for the values of variables, their own plan's if they are included.
-func usedClusters(p *plan.Plan) []string {
-	var used []string
-	for _, s := range p.Steps {
-		if s.Skip != "" {
-			continue
-		}
-		used = append(used, p.StepCluster(s))
-		for _, ask := range s.Late() {
-			if ask.From != "" && ask.Key.Name != "" { // else a step's, or nobody's: see plan.Inputs.Unknown
-				used = append(used, cmp.Or(ask.Key.Cluster, p.Defaults.Cluster))
-			}
-		}
-	}
-	slices.Sort(used)
-	return slices.Compact(used)
-}
-
-// link makes the link to a cluster, and those to the clusters that hold its
-// kubeconfig.
-func (ls *links) link(name string) (*link, error) {
-	if l := ls.byName[name]; l != nil {
-		return l, nil
-	}
-	if slices.Contains(ls.path, name) {
-		return nil, inputError{fmt.Errorf("cluster %s: its kubeconfig is in a Secret of the cluster itself: %s",
-			name, strings.Join(append(ls.path, name), " → "))}
-	}
-	spec, known := ls.config.Plan.Clusters[name]
-	if name != "" && !known {
-		return nil, inputError{fmt.Errorf("the plan has no cluster %q", name)}
-	}
-	l := &link{name: name, spec: spec, userAgent: ls.config.UserAgent}
-	var err error
-	if ref := spec.KubeconfigSecret; ref != nil {
-		ls.path = append(ls.path, name)
-		l.holder, err = ls.link(cmp.Or(ref.Cluster, ls.config.Plan.Defaults.Cluster))
-		ls.path = ls.path[:len(ls.path)-1]
-	} else {
-		l.access, err = ls.access(name, spec)
-	}
-	if err != nil {
-		return nil, err
-	}
-	ls.byName[name] = l
-	return l, nil
-}
-
-// access reads the kubeconfig of a cluster where that is on this machine.
-func (ls *links) access(name string, spec plan.Cluster) (*kube.Access, error) {
-	var (
-		a   *kube.Access
-		err error
-	)
-	switch {
-	case spec.Kubeconfig != "":
-		a, err = kube.FromFile(ls.config.Plan.Abs(spec.Kubeconfig), spec.Context)
-	case spec.Context != "":
-		// What else the flags pick from the kubeconfig is for its current context.
-		f := genericclioptions.NewConfigFlags(false)
-		f.KubeConfig, f.Context = ls.config.Flags.KubeConfig, &spec.Context
-		f.Impersonate, f.ImpersonateUID = ls.config.Flags.Impersonate, ls.config.Flags.ImpersonateUID
-		f.ImpersonateGroup, f.ImpersonateUserExtra = ls.config.Flags.ImpersonateGroup, ls.config.Flags.ImpersonateUserExtra
-		a, err = kube.FromFlags(f)
-	default:
-		a, err = kube.FromFlags(ls.config.Flags)
-	}
-	switch {
-	case err != nil && name != "":
-		return nil, fmt.Errorf("cluster %s: %w", name, err)
-	case err != nil:
-		return nil, err
-	}
-	return a.As(name, spec.Namespace), nil
-}
-
-// checkFlags refuses flags that pick a cluster when no step works on that: the
-// user expects them to do something.
-func (ls *links) checkFlags() error {
-	for _, l := range ls.byName {
-		if l.spec.Context == "" && l.spec.Kubeconfig == "" && l.spec.KubeconfigSecret == nil {
-			return nil
-		}
-	}
-	f := ls.config.Flags
-	for _, flag := range []struct {
-		name  string
-		value *string
-	}{
-		{"--context", f.Context},
-		{"--namespace", f.Namespace},
-		{"--cluster", f.ClusterName},
-		{"--user", f.AuthInfoName},
-		{"--server", f.APIServer},
-		{"--token", f.BearerToken},
-	} {
-		if flag.value != nil && *flag.value != "" {
-			err := fmt.Errorf("%s has no effect: it is for the cluster of the command line, and no step of the plan works on that", flag.name)
-			return inputError{runner.WithHint(err, "leave it out; the plan's clusters say which contexts are used")}
-		}
-	}
-	return nil
 }

@@ -130,7 +130,7 @@ steps:
 - {name: there, cluster: later, apply: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}}
 `)
 
-	found, err := steps.Check(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
+	found, err := steps.Check(t.Context(), p, lab.Flags(), "kplan-test")
 
 	require.NoError(t, err)
 	rules := map[string]check.Rule{}
@@ -169,7 +169,7 @@ func TestCheckFindsWhatOtherReleasesOwn(t *testing.T) {
 		return "\n- name: s\n  helm: {chart: " + dir + ", release: " + release + ", namespace: " + ns + ", values: " + values + "}\n"
 	}
 	look := func(list string) []string {
-		found, err := steps.Check(t.Context(), steps.Config{Plan: loadPlan(t, "\nsteps:"+list), Flags: lab.Flags(), UserAgent: "kplan-test"})
+		found, err := steps.Check(t.Context(), loadPlan(t, "\nsteps:"+list), lab.Flags(), "kplan-test")
 		require.NoError(t, err)
 		var said []string
 		for _, f := range found {

@@ -56,7 +56,7 @@ func NewProxy(c ProxyConfig) (*Proxy, error) {
 	}
 	server, err := proxy.Listen(c.Listen)
 	if err != nil {
-		return nil, inputError{err}
+		return nil, kube.UserError(err)
 	}
 	p := &Proxy{config: c, server: server, current: current}
 	for i, kubeContext := range contexts {

@@ -69,7 +69,7 @@ type specified struct {
 // when that cannot be used. Other clusters are connected to when a step first
 // needs them: steps before may make them.
 func New(ctx context.Context, c Config) (*Steps, error) {
-	all, err := newLinks(c)
+	all, err := newLinks(c.Plan, c.Flags, c.UserAgent)
 	if err != nil {
 		return nil, err
 	}
@@ -171,11 +171,3 @@ func (s *Steps) chart(step plan.Step, namespace string) (*helm.Chart, error) {
 func (s *Steps) owners(step plan.Step, namespace string) standing.Owners {
 	return standing.Owners{Plan: s.plan, Cluster: s.plan.StepCluster(step), Namespace: namespace}
 }
-
-// inputError is a fault of the plan or the command line.
-type inputError struct{ error }
-
-func (e inputError) Unwrap() error { return e.error }
-
-// Usage tells the command line that the user's input is at fault.
-func (e inputError) Usage() bool { return true }

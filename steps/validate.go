@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -19,13 +20,14 @@ import (
 	"github.com/kplan-dev/kplan/steps/check"
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/origin"
 )
 
 // Check asks the clusters of a plan what they have to say of it before it runs;
 // see package check. It writes nothing to them. The error joins which clusters
 // cannot be asked; one whose kubeconfig is not there yet is none of them.
-func Check(ctx context.Context, c Config) ([]check.Finding, error) {
-	all, err := newLinks(c)
+func Check(ctx context.Context, p *plan.Plan, flags *genericclioptions.ConfigFlags, userAgent string) ([]check.Finding, error) {
+	all, err := newLinks(p, flags, userAgent)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +36,7 @@ func Check(ctx context.Context, c Config) ([]check.Finding, error) {
 			l.close()
 		}
 	}()
-	v := &validation{plan: c.Plan, graph: c.Plan.Graph(), links: all}
+	v := &validation{plan: p, graph: p.Graph(), links: all}
 	var (
 		group  errgroup.Group
 		names  = slices.Sorted(maps.Keys(all))
@@ -58,7 +60,7 @@ func Check(ctx context.Context, c Config) ([]check.Finding, error) {
 			v.unknown(name, absent[i])
 			continue
 		}
-		if slices.ContainsFunc(names[:i], func(other string) bool { return c.Plan.SameCluster(name, other) }) {
+		if slices.ContainsFunc(names[:i], func(other string) bool { return p.SameCluster(name, other) }) {
 			continue
 		}
 		if err := v.cluster(ctx, name); err != nil {
@@ -83,14 +85,11 @@ func (v *validation) find(rule check.Rule, s plan.Step, hint, message string, fi
 // unknown says of the steps on a cluster that they cannot be checked.
 func (v *validation) unknown(cluster string, why error) {
 	for _, s := range v.plan.Steps {
-		if v.plan.StepCluster(s) == cluster && runs(s) {
+		if v.plan.StepCluster(s) == cluster && origin.Runs(s) {
 			v.find(check.Unchecked, s, "", fmt.Sprintf("the step cannot be checked before the run: %v", why), "cluster")
 		}
 	}
 }
-
-// runs tells whether a step may run.
-func runs(s plan.Step) bool { return s.Skip == "" && s.When != false }
 
 // cluster checks the steps on a cluster, under all of its names in the plan.
 func (v *validation) cluster(ctx context.Context, name string) error {
@@ -103,11 +102,11 @@ func (v *validation) cluster(ctx context.Context, name string) error {
 	if err != nil {
 		return kube.Explain(err, kube.Op{Verb: "get"})
 	}
-	has := helm.Capabilities{Version: version, APIs: versions(served)}
+	has := helm.CapabilitiesOf(version, served)
 	c := check.Cluster{Session: session}
 	for _, s := range v.plan.Steps {
 		on := v.plan.StepCluster(s)
-		if !runs(s) || !v.plan.SameCluster(on, name) || v.links[on] == nil {
+		if !origin.Runs(s) || !v.plan.SameCluster(on, name) || v.links[on] == nil {
 			continue
 		}
 		if len(s.Late()) > 0 {
@@ -131,7 +130,7 @@ func (v *validation) cluster(ctx context.Context, name string) error {
 // place is a step among the others, of which nothing was read yet.
 func (v *validation) place(s plan.Step) check.Step {
 	out := check.Step{Step: s, Before: v.graph.Ancestors(s.Name)}
-	_, beside := neighbours(v.plan, s)
+	_, beside := origin.Around(v.plan, s)
 	for _, other := range beside {
 		out.Beside = append(out.Beside, other.Name)
 	}

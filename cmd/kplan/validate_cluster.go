@@ -15,7 +15,7 @@ import (
 
 // askClusters finds what a plan's clusters have to say of it.
 func (a *app) askClusters(ctx context.Context, p *plan.Plan) ([]verdict.Finding, error) {
-	found, err := steps.Check(ctx, steps.Config{Flags: a.flags, Plan: p, UserAgent: userAgent()})
+	found, err := steps.Check(ctx, p, a.flags, userAgent())
 	if err != nil {
 		return nil, err
 	}

@@ -301,7 +301,7 @@ func (r *run) ready(ctx context.Context) error {
 		}
 		targets = append(targets, kube.TargetOf(it.answer))
 	}
-	return r.session.Until(ctx, kube.Wait{
+	return kube.Until(ctx, r.session, kube.Wait{
 		Targets: targets,
 		Judge:   func(_ kube.Target, u *unstructured.Unstructured) kube.Reading { return kube.Ready(u) },
 		Changed: func(c kube.Change) {

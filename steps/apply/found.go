@@ -33,3 +33,11 @@ func Find(p *plan.Plan, spec plan.Apply) ([]Found, error) {
 	}
 	return found, err
 }
+
+// Applied are the objects of an apply step; other kinds send none that are known.
+func Applied(p *plan.Plan, s plan.Step) ([]*unstructured.Unstructured, error) {
+	if s.Apply == nil {
+		return nil, nil
+	}
+	return Objects(p.In(s), *s.Apply)
+}

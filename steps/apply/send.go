@@ -84,7 +84,7 @@ func (r *run) prepare(ctx context.Context, pick func(manifest) bool) error {
 		k := &kind{}
 		var err error
 		if k.RESTMapping, err = r.mappingOf(ctx, gvk, r.brought[m.kind()]); meta.IsNoMatchError(err) {
-			k.awaited, err = r.session.Missing(ctx, gvk)
+			k.awaited, err = kube.Missing(ctx, r.session, gvk)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s: %w", m.source, m.id(), kube.Explain(err, kube.Op{})))
@@ -114,7 +114,7 @@ func (r *run) prepare(ctx context.Context, pick func(manifest) bool) error {
 // await waits for a kind, and gives its resource.
 func (r *run) await(ctx context.Context, gvk schema.GroupVersionKind, awaited []kube.Awaited) (*meta.RESTMapping, error) {
 	for _, a := range awaited { // none if it came in the meantime
-		err := r.session.Await(ctx, a, func(object, message string) {
+		err := kube.Await(ctx, r.session, a, func(object, message string) {
 			r.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: object, Message: message})
 		})
 		if err != nil {
@@ -307,7 +307,7 @@ func (r *run) ask(ctx context.Context, it *item) error {
 func (r *run) gone(ctx context.Context, it *item) error {
 	r.log(it.id() + " is being deleted: waiting until it is gone")
 	target := kube.TargetOf(it.object)
-	return r.session.Until(ctx, kube.Wait{
+	return kube.Until(ctx, r.session, kube.Wait{
 		Targets: []kube.Target{target}, For: target.String() + " to be deleted", Deletion: true,
 		Judge: func(_ kube.Target, u *unstructured.Unstructured) kube.Reading {
 			if u == nil {
@@ -341,7 +341,7 @@ func (r *run) established(ctx context.Context, items []*item) error {
 			targets = append(targets, kube.TargetOf(it.answer))
 		}
 	}
-	err := r.session.Until(ctx, kube.Wait{
+	err := kube.Until(ctx, r.session, kube.Wait{
 		Targets: targets, For: "custom resource definitions to be established",
 		Judge:  func(_ kube.Target, u *unstructured.Unstructured) kube.Reading { return kube.Ready(u) },
 		Notice: r.log,

@@ -31,7 +31,9 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	end := func() { stop(); cancel(nil) }
 	resp, err := b.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
-		err = cause(ctx, err)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		end()
 		return nil, err
 	}

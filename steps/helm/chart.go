@@ -9,16 +9,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
+	helmchart "helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -59,7 +57,7 @@ type source struct {
 }
 
 // load reads the chart, always anew: Helm changes the one that it renders.
-func (s *source) load(ctx context.Context) (*chart.Chart, error) {
+func (s *source) load(ctx context.Context) (*helmchart.Chart, error) {
 	ch, err := s.open(ctx)
 	if err != nil {
 		return nil, err
@@ -70,7 +68,7 @@ func (s *source) load(ctx context.Context) (*chart.Chart, error) {
 	return ch, nil
 }
 
-func (s *source) open(ctx context.Context) (*chart.Chart, error) {
+func (s *source) open(ctx context.Context) (*helmchart.Chart, error) {
 	if s.spec.IsLocal() {
 		ch, err := loader.Load(s.path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +126,7 @@ func fetchHint(spec plan.Helm) string {
 }
 
 // usable tells what is wrong with a chart that cannot be installed.
-func usable(ch *chart.Chart) error {
+func usable(ch *helmchart.Chart) error {
 	if t := ch.Metadata.Type; t != "" && t != "application" {
 		return fmt.Errorf("chart %s is a %s chart, which cannot be installed", ch.Metadata.Name, t)
 	}
@@ -168,11 +166,11 @@ func canonical(values map[string]any) (map[string]any, error) {
 // digest names the content of a chart and its subcharts, as a label's value.
 // The order of files and subcharts is not part of it: the loader takes subcharts
 // from a map.
-func digest(ch *chart.Chart) string { return contentOf(ch)[:40] }
+func digest(ch *helmchart.Chart) string { return contentOf(ch)[:40] }
 
-func contentOf(ch *chart.Chart) string {
+func contentOf(ch *helmchart.Chart) string {
 	files := slices.Clone(ch.Raw)
-	slices.SortFunc(files, func(a, b *chart.File) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(files, func(a, b *helmchart.File) int { return strings.Compare(a.Name, b.Name) })
 	h := sha256.New()
 	for _, f := range files {
 		if strings.HasPrefix(f.Name, "charts/") {
@@ -191,7 +189,3 @@ func contentOf(ch *chart.Chart) string {
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
-
-func manifestOf(r *release.Release) io.Reader { return strings.NewReader(r.Manifest) }
-
-func hookManifest(h *release.Hook) io.Reader { return strings.NewReader(h.Manifest) }

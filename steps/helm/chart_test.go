@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"helm.sh/helm/v3/pkg/chart"
+	helmchart "helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/repo"
 
@@ -24,9 +25,9 @@ import (
 func remote(t *testing.T) (*helm.Chart, <-chan struct{}) {
 	t.Helper()
 	dir := t.TempDir()
-	_, err := chartutil.Save(&chart.Chart{
-		Metadata:  &chart.Metadata{APIVersion: chart.APIVersionV2, Name: "x", Version: "0.1.0"},
-		Templates: []*chart.File{{Name: "templates/map.yaml", Data: []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}")}},
+	_, err := chartutil.Save(&helmchart.Chart{
+		Metadata:  &helmchart.Metadata{APIVersion: chart.APIVersionV2, Name: "x", Version: "0.1.0"},
+		Templates: []*helmchart.File{{Name: "templates/map.yaml", Data: []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}")}},
 	}, dir)
 	require.NoError(t, err)
 	asked := make(chan struct{})

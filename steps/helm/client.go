@@ -95,12 +95,12 @@ func (c *client) await(manifest string) error {
 	for _, o := range objects {
 		kinds[o.GroupVersionKind()] = true
 	}
-	missing, err := c.session.Missing(c.ctx, slices.Collect(maps.Keys(kinds))...)
+	missing, err := kube.Missing(c.ctx, c.session, slices.Collect(maps.Keys(kinds))...)
 	if err != nil {
 		return cause(c.ctx, err)
 	}
 	for _, m := range missing {
-		err := c.session.Await(c.ctx, m, func(object, message string) {
+		err := kube.Await(c.ctx, c.session, m, func(object, message string) {
 			c.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: object, Message: message})
 		})
 		if err != nil {
@@ -209,7 +209,7 @@ func (c *client) until(ts []kube.Target, w kube.Wait) error {
 		})
 	}
 	// What is held goes on meanwhile; its failure ends the wait.
-	return c.note(c.order.While(c.ctx, func(ctx context.Context) error { return c.session.Until(ctx, w) }))
+	return c.note(c.order.While(c.ctx, func(ctx context.Context) error { return kube.Until(ctx, c.session, w) }))
 }
 
 func (c *client) progress(format string, args ...any) {

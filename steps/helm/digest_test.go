@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"helm.sh/helm/v3/pkg/chart"
+	helmchart "helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 )
 
 // loaded is the chart of files, given by name. The loader takes subcharts from a
 // map, so that their order is another one each time.
-func loaded(t *testing.T, files map[string]string) *chart.Chart {
+func loaded(t *testing.T, files map[string]string) *helmchart.Chart {
 	t.Helper()
 	var buffered []*loader.BufferedFile
 	for name, text := range files {

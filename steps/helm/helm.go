@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
+	helmchart "helm.sh/helm/v3/pkg/chart"
 	helmkube "helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -118,7 +118,7 @@ type operation struct {
 	*connection
 	ctx      context.Context
 	reporter runner.Reporter
-	chart    *chart.Chart
+	chart    *helmchart.Chart
 	values   map[string]any
 	inputs   string
 	// last is the newest revision before this attempt; nil when there is none.
@@ -134,7 +134,7 @@ type operation struct {
 }
 
 // prepare connects Helm to the session, and finds what is there.
-func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *chart.Chart, values map[string]any) (*operation, error) {
+func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *helmchart.Chart, values map[string]any) (*operation, error) {
 	conn, err := a.connect(ctx, r)
 	if err != nil {
 		return nil, err

@@ -7,9 +7,11 @@ import (
 	"io"
 	"strings"
 
+
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -124,4 +126,17 @@ func decode(manifest string) ([]*unstructured.Unstructured, error) {
 			objects = append(objects, u)
 		}
 	}
+}
+
+// CapabilitiesOf is what charts may ask about a cluster of a version that serves
+// some kinds.
+func CapabilitiesOf(version string, served []*metav1.APIResourceList) Capabilities {
+	has := Capabilities{Version: version}
+	for _, l := range served {
+		has.APIs = append(has.APIs, l.GroupVersion)
+		for _, r := range l.APIResources {
+			has.APIs = append(has.APIs, l.GroupVersion+"/"+r.Kind)
+		}
+	}
+	return has
 }

@@ -78,7 +78,7 @@ func targetOf(spec plan.Wait, namespace string) (kube.Target, error) {
 // Run implements runner.Action.
 func (a *Action) Run(ctx context.Context, reporter runner.Reporter) error {
 	first, last := true, kube.Reading{}
-	err := a.session.Until(ctx, kube.Wait{
+	err := kube.Until(ctx, a.session, kube.Wait{
 		Targets:  []kube.Target{a.target},
 		For:      a.purpose(),
 		Deletion: a.condition.Type == plan.ConditionDelete,

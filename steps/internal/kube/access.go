@@ -34,7 +34,7 @@ type Access struct {
 // which file it is, and nothing runs because of what a plan says.
 func FromFile(path, kubeContext string) (*Access, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, configError{runner.WithHint(fmt.Errorf("there is no kubeconfig %s", path), "paths are relative to the plan file")}
+		return nil, userError{runner.WithHint(fmt.Errorf("there is no kubeconfig %s", path), "paths are relative to the plan file")}
 	}
 	flags := genericclioptions.NewConfigFlags(false)
 	flags.KubeConfig, flags.Context = &path, &kubeContext
@@ -43,7 +43,7 @@ func FromFile(path, kubeContext string) (*Access, error) {
 		err = withoutPlugins(a.config)
 	}
 	if err != nil {
-		return nil, configError{fmt.Errorf("%s: %w", path, err)}
+		return nil, userError{fmt.Errorf("%s: %w", path, err)}
 	}
 	return a, nil
 }

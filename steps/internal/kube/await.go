@@ -20,21 +20,6 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// Prospect says whether a kind that the API server does not serve may come yet.
-// The zero value says that it will not.
-type Prospect struct {
-	Comes bool
-	// Step is the step of the plan that brings the kind, or may; Beside says that
-	// it does not come before the step that asks.
-	Step   string
-	Beside bool
-	// Definition is the name of the kind's CustomResourceDefinition; empty when
-	// nobody knows it beforehand.
-	Definition string
-	// Why says for people what brings the kind, or what keeps it from coming.
-	Why string
-}
-
 // Awaited is a kind that is not served and may come yet.
 type Awaited struct {
 	schema.GroupVersionKind
@@ -51,7 +36,7 @@ var definitionsResource = definitions.GroupVersion().WithResource("customresourc
 
 // Missing finds out which of the kinds are not served and may come yet. The
 // error is of the first one that can not come, or that cannot be looked for.
-func (s *Session) Missing(ctx context.Context, kinds ...schema.GroupVersionKind) ([]Awaited, error) {
+func Missing(ctx context.Context, s *Session, kinds ...schema.GroupVersionKind) ([]Awaited, error) {
 	var missing []Awaited
 	for _, kind := range kinds {
 		_, err := s.Cluster.Mapping(ctx, kind)
@@ -61,7 +46,7 @@ func (s *Session) Missing(ctx context.Context, kinds ...schema.GroupVersionKind)
 			}
 			continue
 		}
-		p, lookErr := s.prospect(ctx, kind)
+		p, lookErr := prospect(ctx, s, kind)
 		switch {
 		case lookErr != nil:
 			return nil, lookErr
@@ -87,10 +72,10 @@ func (e *unservedError) Unwrap() error { return e.error }
 
 // prospect asks the plan, and the cluster whether it has a definition that is
 // just not served yet.
-func (s *Session) prospect(ctx context.Context, kind schema.GroupVersionKind) (Prospect, error) {
+func prospect(ctx context.Context, s *Session, kind schema.GroupVersionKind) (Prospect, error) {
 	var p Prospect
-	if s.expect != nil {
-		p = s.expect(ctx, kind)
+	if s.Expect != nil {
+		p = s.Expect(ctx, kind)
 	}
 	if ctx.Err() != nil {
 		return p, context.Cause(ctx)
@@ -109,7 +94,7 @@ func (s *Session) prospect(ctx context.Context, kind schema.GroupVersionKind) (P
 // Await waits until the API server serves a kind. tell is called with what is
 // waited for, and again whenever that changes. The error is a
 // *runner.TimeoutError when the step's time is over.
-func (s *Session) Await(ctx context.Context, a Awaited, tell func(object, message string)) error {
+func Await(ctx context.Context, s *Session, a Awaited, tell func(object, message string)) error {
 	what := fmt.Sprintf("kind %s (%s) to be served", a.Kind, a.GroupVersion())
 	say := func(reading string) {
 		object, message := "", "waits for "+what+": "+a.Why
@@ -123,13 +108,13 @@ func (s *Session) Await(ctx context.Context, a Awaited, tell func(object, messag
 	}
 	say("")
 	if a.Definition == "" {
-		name, err := s.defined(ctx, a.GroupVersionKind, what)
+		name, err := defined(ctx, s, a.GroupVersionKind, what)
 		if err != nil || name == "" {
 			return err
 		}
 		a.Definition = name
 	}
-	err := s.Until(ctx, Wait{
+	err := Until(ctx, s, Wait{
 		Targets: []Target{{Kind: definitions, Name: a.Definition}}, For: what,
 		Judge: func(_ Target, crd *unstructured.Unstructured) Reading { return established(crd, a.Version) },
 		Changed: func(c Change) {
@@ -139,7 +124,7 @@ func (s *Session) Await(ctx context.Context, a Awaited, tell func(object, messag
 		},
 	})
 	if apierrors.IsForbidden(err) {
-		_, err = s.defined(ctx, a.GroupVersionKind, what) // discovery is open to all
+		_, err = defined(ctx, s, a.GroupVersionKind, what) // discovery is open to all
 	}
 	if err != nil {
 		return err
@@ -183,7 +168,7 @@ func serves(crd *unstructured.Unstructured, kind schema.GroupVersionKind) bool {
 // defined waits until the cluster has a definition of a kind, and gives its
 // name; it is "" when the kind is served already. Changes of definitions are
 // watched by their metadata: all of them in full are tens of megabytes.
-func (s *Session) defined(ctx context.Context, kind schema.GroupVersionKind, what string) (string, error) {
+func defined(ctx context.Context, s *Session, kind schema.GroupVersionKind, what string) (string, error) {
 	client, err := metadata.NewForConfig(s.Config)
 	if err != nil {
 		return "", fmt.Errorf("making the metadata client: %w", err)

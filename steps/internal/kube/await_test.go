@@ -26,15 +26,15 @@ func TestAwaitWithFewRights(t *testing.T) {
 				definition += group
 			}
 			gvk := schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Gizmo"}
-			b.expect = func(context.Context, schema.GroupVersionKind) Prospect {
+			b.Expect = func(context.Context, schema.GroupVersionKind) Prospect {
 				return Prospect{Comes: true, Definition: definition, Why: "somebody brings it"}
 			}
-			missing, err := b.Missing(t.Context(), gvk, configMap)
+			missing, err := Missing(t.Context(), b.Session, gvk, configMap)
 			require.NoError(t, err)
 			require.Len(t, missing, 1)
 
 			told := ""
-			err = b.Await(bounded(t), missing[0], func(_, message string) {
+			err = Await(bounded(t), b.Session, missing[0], func(_, message string) {
 				if told == "" {
 					admin.define(t, group)
 				}
@@ -57,20 +57,20 @@ func TestMissing(t *testing.T) {
 	group := "g" + b.namespace + ".kplan.dev"
 	gvk := schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Gizmo"}
 
-	_, err := b.Missing(t.Context(), gvk)
+	_, err := Missing(t.Context(), b.Session, gvk)
 	require.True(t, meta.IsNoMatchError(err))
 
 	b.define(t, group)
-	missing, err := b.Missing(t.Context(), gvk)
+	missing, err := Missing(t.Context(), b.Session, gvk)
 	require.NoError(t, err)
 	for _, m := range missing { // none where it is served already
-		require.NoError(t, b.Await(bounded(t), m, func(string, string) {}))
+		require.NoError(t, Await(bounded(t), b.Session, m, func(string, string) {}))
 	}
 
-	b.expect = func(context.Context, schema.GroupVersionKind) Prospect {
+	b.Expect = func(context.Context, schema.GroupVersionKind) Prospect {
 		return Prospect{Why: "it is of another version"}
 	}
-	_, err = b.Missing(t.Context(), gvk.GroupKind().WithVersion("v2"))
+	_, err = Missing(t.Context(), b.Session, gvk.GroupKind().WithVersion("v2"))
 	require.ErrorContains(t, err, "it is of another version")
 	require.True(t, runner.IsPermanent(err))
 	require.True(t, meta.IsNoMatchError(err))
@@ -84,7 +84,7 @@ func TestAwaitIsBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), after, &runner.TimeoutError{After: after})
 	defer cancel()
 
-	err := b.Await(ctx, Awaited{schema.GroupVersionKind{Group: "g.kplan.dev", Version: "v1", Kind: "Gizmo"}, Prospect{}}, func(string, string) {})
+	err := Await(ctx, b.Session, Awaited{schema.GroupVersionKind{Group: "g.kplan.dev", Version: "v1", Kind: "Gizmo"}, Prospect{}}, func(string, string) {})
 
 	timeout := (*runner.TimeoutError)(nil)
 	require.ErrorAs(t, err, &timeout)

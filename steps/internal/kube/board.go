@@ -56,7 +56,7 @@ type group struct {
 func newBoard(s *Session, w Wait) *board {
 	b := &board{wait: w, groups: map[flock]*group{}}
 	for _, t := range w.Targets {
-		f := s.flockOf(t)
+		f := t.flock(s)
 		g := b.groups[f]
 		if g == nil {
 			g = &group{objects: map[string]*unstructured.Unstructured{}, meant: map[types.UID]bool{}, looked: map[string]bool{}}

@@ -32,11 +32,11 @@ func byLabel(_ Target, u *unstructured.Unstructured) Reading {
 }
 
 func boardOf(w Wait) (*board, flock) {
-	s := &Session{Cluster: &Cluster{Access: &Access{namespace: "default"}}}
+	s := &Session{Cluster: Unconnected("default")}
 	if w.Judge == nil {
 		w.Judge = byLabel
 	}
-	return newBoard(s, w), s.flockOf(w.Targets[0])
+	return newBoard(s, w), w.Targets[0].flock(s)
 }
 
 func named(names ...string) []Target {

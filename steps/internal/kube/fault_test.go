@@ -77,7 +77,7 @@ func TestUntilSurvives(t *testing.T) {
 			b := onLab(t, wrap)
 			b.configMap(t, "a", nil)
 			maps := b.lab.Clientset(t).CoreV1().ConfigMaps(b.namespace)
-			err := b.Until(bounded(t), Wait{Targets: []Target{b.target("a")}, Judge: hasData, Changed: func(c Change) {
+			err := Until(bounded(t), b.Session, Wait{Targets: []Target{b.target("a")}, Judge: hasData, Changed: func(c Change) {
 				if c.Reading.Reason == "no go" {
 					_, err := maps.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"data":{"go":"1"}}`), metav1.PatchOptions{})
 					require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestUntilGivesUpOnCredentials(t *testing.T) {
 	b := onLab(t, faulty(100, isList, func(r *http.Request) *http.Response {
 		return respond(r, 401, statusText(401, metav1.StatusReasonUnauthorized, "Unauthorized"))
 	}))
-	err := b.Until(bounded(t), Wait{Targets: []Target{b.target("a")}, Judge: hasData})
+	err := Until(bounded(t), b.Session, Wait{Targets: []Target{b.target("a")}, Judge: hasData})
 	require.True(t, runner.IsPermanent(err))
 	require.Contains(t, runner.HintOf(err), "may have expired")
 }

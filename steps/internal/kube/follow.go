@@ -54,6 +54,7 @@ type follower struct {
 	out      chan<- update
 	notice   func(string)
 	deletion bool
+	bound    time.Duration // of one watch
 
 	get     bool // objects are read one by one: listing is forbidden
 	poll    bool // watching is forbidden
@@ -116,7 +117,7 @@ var errShortWatch = errors.New("the watch ended at once")
 // once looks at the objects, tells of them, and then follows their changes.
 // settled says that it got that far.
 func (f *follower) once(ctx context.Context) (settled bool, err error) {
-	m, err := f.session.mapping(ctx, f.flock)
+	m, err := f.flock.mapping(ctx, f.session)
 	if meta.IsNoMatchError(err) && f.deletion {
 		f.say("no kind " + f.what() + " is served: there is nothing to be deleted")
 		f.send(ctx, update{})
@@ -153,7 +154,7 @@ func (f *follower) once(ctx context.Context) (settled bool, err error) {
 
 // look reads the objects once.
 func (f *follower) look(ctx context.Context) (update, error) {
-	m, err := f.session.mapping(ctx, f.flock)
+	m, err := f.flock.mapping(ctx, f.session)
 	if meta.IsNoMatchError(err) && f.deletion {
 		return update{flock: f.flock}, nil
 	}
@@ -213,7 +214,7 @@ func (e errNoWatch) Unwrap() error { return e.error }
 // watch tells of changes since version until the watch ends; ends of all kinds
 // but errors are nil.
 func (f *follower) watch(ctx context.Context, client dynamic.ResourceInterface, version string) error {
-	bound := f.session.watchFor
+	bound := f.bound
 	if f.listed > longList {
 		bound *= lessOften
 	}

@@ -18,20 +18,24 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// configError is a fault of the kubeconfig or of the flags that pick from it.
-type configError struct{ error }
+// userError is a fault of what the user gave.
+type userError struct{ error }
 
-func (e configError) Unwrap() error { return e.error }
+func (e userError) Unwrap() error { return e.error }
 
 // Usage tells the command line that the user's input is at fault.
-func (e configError) Usage() bool { return true }
+func (e userError) Usage() bool { return true }
+
+// UserError marks err as a fault of what the user gave: the plan, the command line
+// or the kubeconfig.
+func UserError(err error) error { return userError{err} }
 
 // FromFlags reads the kubeconfig that kubectl's flags name, and tells faults in it
 // apart. A fault is an error with a method Usage, for the command line.
 func FromFlags(flags *genericclioptions.ConfigFlags) (*Access, error) {
 	a, err := load(flags, "--context")
 	if err != nil {
-		return nil, configError{err}
+		return nil, userError{err}
 	}
 	return a, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,11 +30,9 @@ type Session struct {
 	// Webhooks returns those that are called where the webhook of a fault is; nil
 	// where nobody knows.
 	Webhooks func(context.Context, webhook.Fault) []webhook.Entry
-
-	// watchFor bounds one watch; see follower.
-	watchFor time.Duration
-
-	expect func(context.Context, schema.GroupVersionKind) Prospect
+	// Expect tells of a kind that is not served whether it may come yet; nil where
+	// nobody knows.
+	Expect func(context.Context, schema.GroupVersionKind) Prospect
 }
 
 // Options say how a session differs from its cluster.
@@ -81,7 +78,7 @@ func (c *Cluster) Session(o Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the step's clientset: %w", err)
 	}
-	return &Session{Cluster: c, Config: config, Dynamic: dyn, Clientset: set, watchFor: watchFor, expect: o.Expect}, nil
+	return &Session{Cluster: c, Config: config, Dynamic: dyn, Clientset: set, Expect: o.Expect}, nil
 }
 
 // closing sends every request over a connection that is closed afterwards, so

@@ -36,12 +36,11 @@ func TestUntilBehindASilentProxy(t *testing.T) {
 			require.NoError(t, err)
 			s, err := c.Session(Options{})
 			require.NoError(t, err)
-			s.watchFor = time.Second
 			// No timeout, after which there is a last look.
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errors.New("nobody looked again"))
 			defer cancel()
 
-			require.NoError(t, s.Until(ctx, Wait{Targets: []Target{b.target("a")}, Judge: hasData}))
+			require.NoError(t, Until(ctx, s, Wait{Targets: []Target{b.target("a")}, Judge: hasData, bound: time.Second}))
 		})
 	}
 }

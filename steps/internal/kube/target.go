@@ -72,8 +72,8 @@ type flock struct {
 	selector  string
 }
 
-func (s *Session) flockOf(t Target) flock {
-	f := flock{kind: t.Kind, namespace: cmp.Or(t.Namespace, s.Cluster.namespace)}
+func (t Target) flock(s *Session) flock {
+	f := flock{kind: t.Kind, namespace: cmp.Or(t.Namespace, s.Cluster.Namespace())}
 	if t.Kind.Kind == "" {
 		f.arg = t.Type
 	}
@@ -83,7 +83,7 @@ func (s *Session) flockOf(t Target) flock {
 	return f
 }
 
-func (s *Session) mapping(ctx context.Context, f flock) (*meta.RESTMapping, error) {
+func (f flock) mapping(ctx context.Context, s *Session) (*meta.RESTMapping, error) {
 	if f.arg != "" {
 		return s.Cluster.MappingFor(ctx, f.arg)
 	}

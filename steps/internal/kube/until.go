@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -41,6 +42,9 @@ type Wait struct {
 	// count, whatever comes later under the same name or labels, and a kind that
 	// the API server does not serve has no objects.
 	Deletion bool
+
+	// bound is that of one watch; zero means watchFor.
+	bound time.Duration
 }
 
 // Change is the reading of a target, and how many targets there are.
@@ -77,7 +81,7 @@ func (e *FailedError) Hint() string {
 // Objects are listed and watched, one list and watch for all targets of a kind
 // and namespace. A watch that ends is begun anew with a list, so that nothing
 // is missed. Where watching is forbidden objects are polled, and Notice is told.
-func (s *Session) Until(ctx context.Context, w Wait) error {
+func Until(ctx context.Context, s *Session, w Wait) error {
 	if len(w.Targets) == 0 {
 		return nil
 	}
@@ -89,13 +93,13 @@ func (s *Session) Until(ctx context.Context, w Wait) error {
 	defer followers.Wait()
 	defer stop(nil)
 	for f, names := range b.flocks() {
-		follow := follower{session: s, flock: f, names: names, out: updates, notice: w.Notice, deletion: w.Deletion}
+		follow := follower{session: s, flock: f, names: names, out: updates, notice: w.Notice, deletion: w.Deletion, bound: cmp.Or(w.bound, watchFor)}
 		followers.Go(func() { follow.run(following) })
 	}
 	for {
 		select {
 		case <-ctx.Done():
-			return s.lastCheck(ctx, b, began)
+			return lastCheck(ctx, s, b, began)
 		case u := <-updates:
 			if u.fatal != nil {
 				return u.fatal
@@ -113,7 +117,7 @@ func (s *Session) Until(ctx context.Context, w Wait) error {
 }
 
 // lastCheck is what Until returns once ctx has ended.
-func (s *Session) lastCheck(ctx context.Context, b *board, began time.Time) error {
+func lastCheck(ctx context.Context, s *Session, b *board, began time.Time) error {
 	cause := context.Cause(ctx)
 	timeout := (*runner.TimeoutError)(nil)
 	if !errors.As(cause, &timeout) && !errors.Is(cause, context.DeadlineExceeded) {

@@ -95,7 +95,7 @@ func TestUntilSeesAbsentBecomePresentAndChanged(t *testing.T) {
 	maps := b.lab.Clientset(t).CoreV1().ConfigMaps(b.namespace)
 	var readings []string
 	create := onWaiting("later", func() { b.configMap(t, "later", nil) })
-	err := b.Until(bounded(t), Wait{
+	err := Until(bounded(t), b.Session, Wait{
 		Targets: []Target{b.target("there"), b.target("later")}, Judge: hasData,
 		Changed: func(c Change) {
 			readings = append(readings, fmt.Sprintf("%d/%d %s: %s", c.Ready, c.Total, c.Target, c.Reading.Reason))
@@ -119,7 +119,7 @@ func TestUntilTellsWhatIsStillWaitedFor(t *testing.T) {
 	b.configMap(t, "settings", map[string]string{"go": ""})
 	ctx, cancel := context.WithCancelCause(bounded(t))
 	var told []string
-	err := b.Until(ctx, Wait{
+	err := Until(ctx, b.Session, Wait{
 		Targets: []Target{b.target("web"), b.target("settings")}, Judge: hasData,
 		Changed: func(c Change) {
 			told = append(told, c.Target.Name+": "+c.Reading.Reason)
@@ -142,7 +142,7 @@ func TestUntilIsPrompt(t *testing.T) {
 		name := fmt.Sprintf("x%d", i)
 		b.configMap(t, name, nil)
 		answered := make(chan time.Time, 1)
-		err := b.Until(bounded(t), Wait{Targets: []Target{b.target(name)}, Judge: hasData, Changed: onWaiting(name, func() {
+		err := Until(bounded(t), b.Session, Wait{Targets: []Target{b.target(name)}, Judge: hasData, Changed: onWaiting(name, func() {
 			go func() { // ends with the request, which is waited for below
 				_, err := maps.Patch(context.WithoutCancel(t.Context()), name, types.MergePatchType, []byte(`{"data":{"go":"1"}}`), metav1.PatchOptions{})
 				if err != nil {
@@ -165,7 +165,7 @@ func TestUntilTimeoutTellsTheLastReading(t *testing.T) {
 	b.configMap(t, "a", nil)
 	cause := &runner.TimeoutError{After: 3 * time.Minute}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	err := b.Until(ctx, Wait{
+	err := Until(ctx, b.Session, Wait{
 		Targets: []Target{b.target("a"), b.target("b")}, Judge: hasData,
 		Changed: func(c Change) {
 			if c.Target.Name == "b" {
@@ -184,7 +184,7 @@ func TestUntilReturnsTheCauseOfAnInterruption(t *testing.T) {
 	b := onLab(t, nil)
 	interrupted := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	err := b.Until(ctx, Wait{Targets: []Target{b.target("a")}, Judge: hasData, Changed: func(Change) { cancel(interrupted) }})
+	err := Until(ctx, b.Session, Wait{Targets: []Target{b.target("a")}, Judge: hasData, Changed: func(Change) { cancel(interrupted) }})
 	require.ErrorIs(t, err, interrupted)
 }
 
@@ -201,7 +201,7 @@ func TestUntilLooksOnceMoreBeforeItGivesUp(t *testing.T) {
 		})
 	})
 	ctx, cancel := context.WithCancelCause(t.Context())
-	err := b.Until(ctx, Wait{Targets: []Target{b.target("a")}, Judge: hasData, Changed: onWaiting("a", func() {
+	err := Until(ctx, b.Session, Wait{Targets: []Target{b.target("a")}, Judge: hasData, Changed: onWaiting("a", func() {
 		b.configMap(t, "a", map[string]string{"go": ""})
 		cancel(&runner.TimeoutError{After: time.Minute})
 	})})
@@ -254,7 +254,7 @@ func TestUntilWithFewRights(t *testing.T) {
 			b := admin.as(t, tt.rule)
 			var notices sync.Map
 			create := onWaiting("b", func() { b.configMap(t, "b", map[string]string{"go": ""}) })
-			err := b.Until(bounded(t), Wait{
+			err := Until(bounded(t), b.Session, Wait{
 				Targets: []Target{b.target("a"), b.target("b")}, Judge: hasData, Changed: create,
 				Notice: func(s string) { notices.Store(s, true) },
 			})
@@ -268,7 +268,7 @@ func TestUntilWithFewRights(t *testing.T) {
 	t.Run("to nothing", func(t *testing.T) {
 		b := onLab(t, nil)
 		b = b.as(t, rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"configmaps"}})
-		err := b.Until(bounded(t), Wait{Targets: []Target{b.target("a")}, Judge: hasData})
+		err := Until(bounded(t), b.Session, Wait{Targets: []Target{b.target("a")}, Judge: hasData})
 		require.True(t, runner.IsPermanent(err))
 		require.Equal(t, "check with: kubectl auth can-i get configmaps -n "+b.namespace, runner.HintOf(err))
 	})
@@ -279,7 +279,7 @@ func TestUntilWaitsForKinds(t *testing.T) {
 	group := "g" + b.namespace + ".kplan.dev" // no other test's
 	target := Target{Type: "gizmo." + group, Namespace: b.namespace, Name: "a"}
 	var readings []string
-	err := b.Until(bounded(t), Wait{
+	err := Until(bounded(t), b.Session, Wait{
 		Targets: []Target{target},
 		Judge: func(_ Target, u *unstructured.Unstructured) Reading {
 			if u == nil {
@@ -337,7 +337,7 @@ func TestUntilDeletion(t *testing.T) {
 	t.Run("of an object that is made anew at once", func(t *testing.T) {
 		b := onLab(t, nil)
 		b.configMap(t, "a", nil)
-		err := b.Until(bounded(t), Wait{Targets: []Target{b.target("a")}, Judge: absent, Deletion: true, Changed: onWaiting("a", func() {
+		err := Until(bounded(t), b.Session, Wait{Targets: []Target{b.target("a")}, Judge: absent, Deletion: true, Changed: onWaiting("a", func() {
 			_ = b.lab.Clientset(t).CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), "a", metav1.DeleteOptions{})
 			b.configMap(t, "a", nil)
 		})})
@@ -346,7 +346,7 @@ func TestUntilDeletion(t *testing.T) {
 	t.Run("of a kind that nobody serves", func(t *testing.T) {
 		b := onLab(t, nil)
 		var notice string
-		err := b.Until(bounded(t), Wait{
+		err := Until(bounded(t), b.Session, Wait{
 			Targets: []Target{{Type: "unicorns.example.io", Name: "a"}}, Judge: absent, Deletion: true, Notice: func(s string) { notice = s },
 		})
 		require.NoError(t, err)
@@ -357,7 +357,7 @@ func TestUntilDeletion(t *testing.T) {
 		b.configMap(t, "a", nil)
 		b.configMap(t, "b", nil)
 		maps := b.lab.Clientset(t).CoreV1().ConfigMaps(b.namespace)
-		err := b.Until(bounded(t), Wait{
+		err := Until(bounded(t), b.Session, Wait{
 			Targets: []Target{{Type: "cm", Selector: "app=x", Namespace: b.namespace}}, Judge: absent, Deletion: true,
 			Changed: func(c Change) {
 				if c.Reading.State == Waiting {
