@@ -7,9 +7,9 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/apply"
-	"github.com/kplan-dev/kplan/steps/guard"
-	"github.com/kplan-dev/kplan/steps/helm"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/guard"
+	"github.com/kplan-dev/kplan/steps/internal/manifest"
 )
 
 // Guards is as the function of that name, with what the clusters know that are
@@ -18,18 +18,18 @@ import (
 // marked as late.
 func (s *Steps) Guards(ctx context.Context) []runner.Guard {
 	known := map[string]guard.Known{}
-	has := map[string]helm.Capabilities{}
-	for name, l := range s.links {
-		conn := l.now()
+	has := map[string]charts.Capabilities{}
+	for name, l := range s.conns {
+		conn := l.Now()
 		if conn == nil {
 			continue
 		}
-		served, version, err := conn.cluster.Serves(ctx)
+		served, version, err := conn.Cluster.Serves(ctx)
 		if err != nil {
 			continue
 		}
-		known[name] = guard.Known{Served: served, Labels: conn.labels(ctx)}
-		has[name] = helm.CapabilitiesOf(version, served)
+		known[name] = guard.Known{Served: served, Labels: conn.Labels(ctx)}
+		has[name] = charts.CapabilitiesOf(version, served)
 	}
 	guards, _ := guard.Find(ctx, s.plan, func(ctx context.Context, step plan.Step) ([]*unstructured.Unstructured, error) {
 		s.mu.Lock()
@@ -38,7 +38,7 @@ func (s *Steps) Guards(ctx context.Context) []runner.Guard {
 		if chart.Chart != nil {
 			return chart.Render(ctx, has[s.plan.StepCluster(step)])
 		}
-		return apply.Applied(s.plan, step)
+		return manifest.Applied(s.plan, step)
 	}, func(cluster string) guard.Known { return known[cluster] })
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/plan"
-	"github.com/kplan-dev/kplan/steps/apply"
-	"github.com/kplan-dev/kplan/steps/helm"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
-	"github.com/kplan-dev/kplan/steps/internal/origin"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
+	"github.com/kplan-dev/kplan/steps/internal/manifest"
 )
 
 // expect tells of a kind that a step's cluster does not serve whether another
 // step of the plan brings it, or may when it runs. What the steps send is read
 // only when it is asked for that.
-func (s *Steps) expect(step plan.Step) func(context.Context, schema.GroupVersionKind) kube.Prospect {
-	return func(ctx context.Context, gvk schema.GroupVersionKind) kube.Prospect {
-		before, beside := origin.Around(s.plan, step)
-		n := origin.Neighbours{Own: s.origin(ctx, step)}
+func (s *Steps) expect(step plan.Step) func(context.Context, schema.GroupVersionKind) cluster.Prospect {
+	return func(ctx context.Context, gvk schema.GroupVersionKind) cluster.Prospect {
+		before, beside := kinds.Around(s.plan, step)
+		n := kinds.Neighbours{Own: s.origin(ctx, step)}
 		for _, other := range before {
 			n.Before = append(n.Before, s.origin(ctx, other))
 		}
@@ -37,12 +37,12 @@ var errNotBound = errors.New("the step is not bound yet")
 // read is what a step means for kinds, as it was read for its spec.
 type read struct {
 	spec any
-	*origin.Step
+	*kinds.Step
 }
 
 // origin reads what a step means for kinds. It is read again when the step was
 // bound anew.
-func (s *Steps) origin(ctx context.Context, step plan.Step) *origin.Step {
+func (s *Steps) origin(ctx context.Context, step plan.Step) *kinds.Step {
 	s.mu.Lock()
 	if bound, ok := s.bound[step.Name]; ok {
 		step = bound
@@ -58,9 +58,9 @@ func (s *Steps) origin(ctx context.Context, step plan.Step) *origin.Step {
 	}
 	objects, err := s.objects(ctx, step, chart)
 	if err != nil {
-		return origin.Unknown(step.Name) // its own run says why
+		return kinds.Unknown(step.Name) // its own run says why
 	}
-	known = read{spec, origin.Of(step.Name, objects)}
+	known = read{spec, kinds.Of(step.Name, objects)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.origins[step.Name] = known
@@ -68,17 +68,17 @@ func (s *Steps) origin(ctx context.Context, step plan.Step) *origin.Step {
 }
 
 // objects are those that a step sends; chart is that of a helm step.
-func (s *Steps) objects(ctx context.Context, step plan.Step, chart *helm.Chart) ([]*unstructured.Unstructured, error) {
+func (s *Steps) objects(ctx context.Context, step plan.Step, chart *charts.Chart) ([]*unstructured.Unstructured, error) {
 	switch {
 	case len(step.Late()) > 0:
 		return nil, errNotBound
 	case chart == nil:
-		return apply.Applied(s.plan, step)
+		return manifest.Applied(s.plan, step)
 	}
-	var has helm.Capabilities
-	if conn := s.links[s.plan.StepCluster(step)].now(); conn != nil {
-		if served, version, err := conn.cluster.Serves(ctx); err == nil {
-			has = helm.CapabilitiesOf(version, served)
+	var has charts.Capabilities
+	if conn := s.conns[s.plan.StepCluster(step)].Now(); conn != nil {
+		if served, version, err := conn.Cluster.Serves(ctx); err == nil {
+			has = charts.CapabilitiesOf(version, served)
 		}
 	}
 	return chart.Render(ctx, has)

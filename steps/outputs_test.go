@@ -13,7 +13,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
-	"github.com/kplan-dev/kplan/steps/check"
+	"github.com/kplan-dev/kplan/steps/preflight"
 )
 
 // Outputs are what the objects have once the step is done. Those of Secrets are
@@ -130,15 +130,15 @@ steps:
 - {name: there, cluster: later, apply: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}}
 `)
 
-	found, err := steps.Check(t.Context(), p, lab.Flags(), "kplan-test")
+	found, err := preflight.Check(t.Context(), p, lab.Flags(), "kplan-test")
 
 	require.NoError(t, err)
-	rules := map[string]check.Rule{}
+	rules := map[string]preflight.Rule{}
 	for _, f := range found {
 		rules[f.Step.Name] = f.Rule
 	}
-	require.Equal(t, map[string]check.Rule{
-		"early": check.Unchecked, "version": check.Kind, "operated": check.Unchecked, "watches": check.Unchecked, "nowhere": check.Namespace, "refused": check.Refused, "waits": check.Kind, "there": check.Unchecked,
+	require.Equal(t, map[string]preflight.Rule{
+		"early": preflight.Unchecked, "version": preflight.Kind, "operated": preflight.Unchecked, "watches": preflight.Unchecked, "nowhere": preflight.Namespace, "refused": preflight.Refused, "waits": preflight.Kind, "there": preflight.Unchecked,
 	}, rules, "%v", found)
 	for _, f := range found {
 		switch f.Step.Name {
@@ -169,7 +169,7 @@ func TestCheckFindsWhatOtherReleasesOwn(t *testing.T) {
 		return "\n- name: s\n  helm: {chart: " + dir + ", release: " + release + ", namespace: " + ns + ", values: " + values + "}\n"
 	}
 	look := func(list string) []string {
-		found, err := steps.Check(t.Context(), loadPlan(t, "\nsteps:"+list), lab.Flags(), "kplan-test")
+		found, err := preflight.Check(t.Context(), loadPlan(t, "\nsteps:"+list), lab.Flags(), "kplan-test")
 		require.NoError(t, err)
 		var said []string
 		for _, f := range found {

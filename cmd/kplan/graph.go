@@ -14,7 +14,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 func newGraph(a *app) *cobra.Command {
@@ -58,7 +58,7 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 			}
 			var guards []runner.Guard
 			if webhooks {
-				if guards, err = steps.Guards(cmd.Context(), p); err != nil {
+				if guards, err = analyze.Guards(cmd.Context(), p); err != nil {
 					a.warnHidden(err)
 				}
 			}

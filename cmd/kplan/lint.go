@@ -15,7 +15,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/lint"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 // lintText is the format for people.
@@ -201,7 +201,7 @@ func (l *linting) look(ctx context.Context) (*plan.Plan, lint.Input, []lint.Find
 	if err != nil {
 		return nil, lint.Input{}, nil, err
 	}
-	input, err := steps.LintInput(ctx, p, l.offline)
+	input, err := analyze.LintInput(ctx, p, l.offline)
 	if ctx.Err() != nil {
 		return nil, lint.Input{}, nil, context.Cause(ctx)
 	}

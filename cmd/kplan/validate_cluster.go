@@ -9,13 +9,12 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
 	"github.com/kplan-dev/kplan/plan"
-	"github.com/kplan-dev/kplan/steps"
-	"github.com/kplan-dev/kplan/steps/check"
+	"github.com/kplan-dev/kplan/steps/preflight"
 )
 
 // askClusters finds what a plan's clusters have to say of it.
 func (a *app) askClusters(ctx context.Context, p *plan.Plan) ([]verdict.Finding, error) {
-	found, err := steps.Check(ctx, p, a.flags, userAgent())
+	found, err := preflight.Check(ctx, p, a.flags, userAgent())
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +37,8 @@ func (a *app) line(text string) string {
 	return strings.Join(strings.Fields(ui.Clean(a.secrets().Text(text))), " ")
 }
 
-func severityOf(r check.Rule) verdict.Severity {
-	if r == check.Unchecked {
+func severityOf(r preflight.Rule) verdict.Severity {
+	if r == preflight.Unchecked {
 		return verdict.Note
 	}
 	return verdict.Error
@@ -47,8 +46,8 @@ func severityOf(r check.Rule) verdict.Severity {
 
 // clusterRules are the rules of what clusters are asked.
 func clusterRules() []verdict.Rule {
-	rules := make([]verdict.Rule, len(check.Rules))
-	for i, r := range check.Rules {
+	rules := make([]verdict.Rule, len(preflight.Rules))
+	for i, r := range preflight.Rules {
 		rules[i] = verdict.Rule{ID: string(r), About: r.About(), Severity: severityOf(r)}
 	}
 	return rules

@@ -12,7 +12,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/lint"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 var update = flag.Bool("update", false, "write the goldens anew")
@@ -84,7 +84,7 @@ func findings(t *testing.T) (lint.Input, []lint.Finding) {
 	t.Helper()
 	p, err := plan.Load("plan.yaml", plan.Inputs{})
 	require.NoError(t, err)
-	in, err := steps.LintInput(t.Context(), p, true)
+	in, err := analyze.LintInput(t.Context(), p, true)
 	if err != nil {
 		require.ErrorContains(t, err, "offline", "a chart of a test renders")
 	}

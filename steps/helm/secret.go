@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 )
 
 // quotedValues are the places where the JSON schema library puts a value into
@@ -64,7 +64,7 @@ func withoutSecrets(err error, secrets []*unstructured.Unstructured) error {
 				continue
 			}
 		}
-		err = kube.Redact(err, u)
+		err = kubeerr.Redact(err, u)
 	}
 	return err
 }
