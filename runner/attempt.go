@@ -26,7 +26,7 @@ type news int
 const (
 	newsReport news = iota // the action reported something
 	newsEnded              // the action returned, or was given up
-	newsBound              // a late step has found what it is to do
+	newsBound              // a deferred step has found what it is to do
 	newsDue                // the delay before the next attempt is over
 	newsGuards             // it was found which webhooks of the plan intercept what
 )

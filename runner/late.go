@@ -10,20 +10,20 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 )
 
-// late is the action of one attempt of a late step: it finds out what the step
+// late is the action of one attempt of a deferred step: it finds out what the step
 // asks for, then makes and runs the step's own action.
 type late struct {
 	loop    *loop
 	task    *task
 	attempt int
-	known   plan.Known // what the loop itself knew when the attempt began
+	known   plan.Inputs // what the loop itself knew when the attempt began
 }
 
 var _ Action = (*late)(nil)
 
 // lateAction makes the action of t's attempt that begins now.
 func (l *loop) lateAction(t *task) *late {
-	a := &late{loop: l, task: t, attempt: t.attempt, known: plan.Known{}}
+	a := &late{loop: l, task: t, attempt: t.attempt, known: plan.Inputs{}}
 	for _, ask := range t.asks {
 		asked := l.byName[ask.Step]
 		switch {
@@ -34,7 +34,7 @@ func (l *loop) lateAction(t *task) *late {
 				a.known[ask] = v
 			}
 		}
-		a.known[plan.Ask{Step: ask.Step}] = string(l.state(asked))
+		a.known[plan.Input{Step: ask.Step}] = string(l.state(asked))
 	}
 	return a
 }
@@ -42,7 +42,7 @@ func (l *loop) lateAction(t *task) *late {
 // asksCluster tells whether a cluster must be asked before t can start.
 func (t *task) asksCluster() bool { return slices.ContainsFunc(t.asks, ofCluster) }
 
-func ofCluster(a plan.Ask) bool { return a.Step == "" }
+func ofCluster(a plan.Input) bool { return a.Step == "" }
 
 // Run implements Action.
 func (a *late) Run(ctx context.Context, r Reporter) error {
@@ -50,7 +50,7 @@ func (a *late) Run(ctx context.Context, r Reporter) error {
 		if a.loop.inquire == nil {
 			return Permanent(errors.New("the step asks for a value of a cluster, but none is asked"))
 		}
-		answers, err := a.loop.inquire(ctx, slices.DeleteFunc(slices.Clone(a.task.asks), func(ask plan.Ask) bool { return !ofCluster(ask) }))
+		answers, err := a.loop.inquire(ctx, slices.DeleteFunc(slices.Clone(a.task.asks), func(ask plan.Input) bool { return !ofCluster(ask) }))
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (a *late) Run(ctx context.Context, r Reporter) error {
 	return action.Run(ctx, r)
 }
 
-// skipError says that a late step turned out not to run.
+// skipError says that a deferred step turned out not to run.
 type skipError struct{ why string }
 
 func (e *skipError) Error() string { return fmt.Sprintf("skipped: %s", e.why) }

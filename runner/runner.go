@@ -44,11 +44,11 @@ type Runner struct {
 	Grace time.Duration
 	// Observers see every event, in this order, from the goroutine of Run.
 	Observers []Observer
-	// Inquire reads what late steps ask clusters for (plan.Ask without Step). It is
+	// Inquire reads what deferred steps ask clusters for (plan.Input without Step). It is
 	// called for each attempt of a step, in the goroutine of that, by several at
 	// once, and must return soon after its context ends. An ask that it does not
 	// answer is the plan's to miss.
-	Inquire func(context.Context, []plan.Ask) (plan.Known, error)
+	Inquire func(context.Context, []plan.Input) (plan.Inputs, error)
 	// Redact takes out of a text what must not be shown. All texts of events and
 	// errors go through it, names of steps excepted; nil hides nothing. It is
 	// called from the goroutine of Run.
@@ -126,7 +126,7 @@ type loop struct {
 	observers []Observer
 	redact    func(string) string
 	resolver  Resolver
-	inquire   func(context.Context, []plan.Ask) (plan.Known, error)
+	inquire   func(context.Context, []plan.Input) (plan.Inputs, error)
 
 	tasks   []*task
 	byName  map[string]*task
@@ -153,10 +153,10 @@ type loop struct {
 type task struct {
 	index    int
 	step     plan.Step
-	action   Action // nil for a step that is late, or does not run
+	action   Action // nil for a step that is deferred, or does not run
 	timeout  time.Duration
 	attempts int
-	asks     []plan.Ask // of a late step
+	asks     []plan.Input // of a deferred step
 	retry    plan.Retry
 	delays   *backoff.ExponentialBackOff // nil before the first delay
 	group    *group                      // nil without a bound of its own
@@ -217,7 +217,7 @@ func newLoop(r *Runner, p *plan.Plan) (*loop, error) {
 		}
 		retry := p.StepRetry(s)
 		t := &task{
-			index: i, step: s, asks: s.Late(), timeout: p.StepTimeout(s),
+			index: i, step: s, asks: s.Deferred(), timeout: p.StepTimeout(s),
 			retry: retry, attempts: max(retry.InstallRetries, 1),
 		}
 		if s.Group != "" && s.Parallel > 0 {

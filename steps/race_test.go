@@ -167,7 +167,7 @@ func runSteps(t *testing.T, lab *labtest.Lab, ns, list string, force map[string]
 	text = strings.NewReplacer("CHARTS", labtest.Charts(), "NS", ns).Replace(text)
 	file := filepath.Join(t.TempDir(), "plan.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	p, err := plan.Load(file, plan.Inputs{})
+	p, err := plan.Load(file, plan.Options{})
 	require.NoError(t, err)
 
 	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), ForceUpgrade: force, UserAgent: "kplan-test"})

@@ -25,7 +25,7 @@ const lintText = "text"
 type linting struct {
 	*app
 	path    string
-	in      plan.Inputs
+	in      plan.Options
 	output  string
 	disable []string
 	explain string
@@ -38,7 +38,7 @@ type linting struct {
 
 func newLint(a *app) *cobra.Command {
 	l := &linting{app: a}
-	var in *plan.Inputs
+	var in *plan.Options
 	cmd := &cobra.Command{
 		Use:   "lint [PLAN]",
 		Short: "Find what goes wrong in a plan without faults",

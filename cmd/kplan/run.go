@@ -21,7 +21,7 @@ import (
 // runOptions are the flags of run.
 type runOptions struct {
 	*app
-	inputs   *plan.Inputs
+	inputs   *plan.Options
 	picked   *plan.Selection
 	parallel int
 	timeout  time.Duration

@@ -15,7 +15,7 @@ import (
 
 func newValidate(a *app) *cobra.Command {
 	var (
-		in      *plan.Inputs
+		in      *plan.Options
 		output  string
 		cluster bool
 	)
@@ -75,7 +75,7 @@ func addVerdictFormat(cmd *cobra.Command, output *string) {
 
 // validate reads a plan and tells what is wrong with it; ask, unless nil, finds
 // more in one that can be read.
-func (a *app) validate(path string, in plan.Inputs, output verdict.Format, ask func(*plan.Plan) ([]verdict.Finding, error)) error {
+func (a *app) validate(path string, in plan.Options, output verdict.Format, ask func(*plan.Plan) ([]verdict.Finding, error)) error {
 	p, err := a.read(path, in)
 	var found []verdict.Finding
 	if err == nil && ask != nil {
