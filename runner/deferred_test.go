@@ -57,7 +57,7 @@ func TestOutputOfSkippedStep(t *testing.T) {
 	})
 }
 
-// A deferred step's action is made of what the run found out, when the step starts.
+// A late step's action is made of what the run found out, when the step starts.
 func TestLateSteps(t *testing.T) {
 	for name, c := range map[string]struct {
 		ip    any
@@ -113,7 +113,7 @@ func TestLateSteps(t *testing.T) {
 					made[s[0]] = s[1]
 				}
 				if c.fails != "" {
-					delete(c.seen, "after") // it is not deferred: it was made before the run
+					delete(c.seen, "after") // it is not late: it was made before the run
 					require.Equal(t, "pod/a", made["after"])
 					delete(made, "after")
 				}
@@ -146,7 +146,7 @@ func TestLateStepAsksForEachAttempt(t *testing.T) {
 		var events recorder
 		r := runner.Runner{
 			Observers: []runner.Observer{&events},
-			Inquire: func(_ context.Context, asks []plan.Input) (plan.Inputs, error) {
+			ReadInputs: func(_ context.Context, asks []plan.Input) (plan.Inputs, error) {
 				require.Len(t, asks, 1)
 				require.Equal(t, plan.FromSecret, asks[0].From)
 				if asked++; asked == 1 {
@@ -179,7 +179,7 @@ func TestLateStepAsksForEachAttempt(t *testing.T) {
 	})
 }
 
-// What a deferred step turns out to be may be wrong: that is its error, with the place
+// What a late step turns out to be may be wrong: that is its error, with the place
 // in the plan, and not worth another attempt when the answers are the run's own.
 func TestLateStepThatIsFaulty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -204,14 +204,14 @@ func TestLateStepThatIsFaulty(t *testing.T) {
 	})
 }
 
-// A stop ends the inquiry of a deferred step too.
+// A stop ends the inquiry of a late step too.
 func TestLateStepIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("stop")
 		time.AfterFunc(time.Second, func() { cancel(stop) })
 		r := runner.Runner{
-			Inquire: func(ctx context.Context, _ []plan.Input) (plan.Inputs, error) {
+			ReadInputs: func(ctx context.Context, _ []plan.Input) (plan.Inputs, error) {
 				<-ctx.Done()
 				return nil, context.Cause(ctx)
 			},
