@@ -1,4 +1,4 @@
-package starter_test
+package scaffold_test
 
 import (
 	"errors"
@@ -6,20 +6,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/starter"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/scaffold"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/steps"
 	"github.com/kplan-dev/kplan/steps/helm"
 )
 
 func TestBlankIsValid(t *testing.T) {
-	p, err := plan.Parse("plan.yaml", starter.Blank("plan.schema.json"), plan.Inputs{})
+	p, err := plan.Parse("plan.yaml", scaffold.Blank("plan.schema.json"), plan.Inputs{})
 	require.NoError(t, err)
 	require.Len(t, p.Steps, 4)
 }
 
 func TestReleases(t *testing.T) {
-	text, secrets, err := starter.Releases("My Cluster", "plan.schema.json", []steps.Release{
+	text, secrets, err := scaffold.Releases("My Cluster", "plan.schema.json", []steps.Release{
 		{
 			Installed: helm.Installed{
 				Name: "eso", Namespace: "external-secrets", Chart: "external-secrets", Version: "1.10", Status: "deployed",

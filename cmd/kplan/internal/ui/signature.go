@@ -23,5 +23,5 @@ var changing = regexp.MustCompile(`(?i)` +
 	// 0x1f, hashes and long numbers
 	`|\b0x[0-9a-f]+\b|\b[0-9a-f]*\d[0-9a-f]{6,}\b|\b\d{4,}\b`)
 
-// like is what a line of a log has in common with others that say the same.
-func like(line string) string { return changing.ReplaceAllString(line, "#") }
+// signature is what a line of a log has in common with others that say the same.
+func signature(line string) string { return changing.ReplaceAllString(line, "#") }

@@ -1,8 +1,8 @@
-// Package starter writes plans to start from: one that explains itself, and one
+// Package scaffold writes plans to start from: one that explains itself, and one
 // of the Helm releases that a cluster has.
 //
 // It reads no cluster and writes no files.
-package starter
+package scaffold
 
 import (
 	_ "embed"

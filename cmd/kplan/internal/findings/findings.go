@@ -1,8 +1,8 @@
-// Package verdict writes what a check of a plan found: as text, as data, as
+// Package findings writes what a check of a plan found: as text, as data, as
 // annotations of a GitHub workflow and as SARIF.
 //
 // It finds nothing itself, and it gives no exit codes.
-package verdict
+package findings
 
 import (
 	"encoding/json"

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLike(t *testing.T) {
+func TestSignature(t *testing.T) {
 	same := [][]string{
 		{
 			"2026-11-22T09:51:02.123Z\tERROR\tsetup\tunable to start",
@@ -23,7 +23,7 @@ func TestLike(t *testing.T) {
 		{"commit 8138a6141c5afb4a", "commit ec60e68f45634d1d"},
 	}
 	for _, lines := range same {
-		require.Equal(t, like(lines[0]), like(lines[1]))
+		require.Equal(t, signature(lines[0]), signature(lines[1]))
 	}
 	for _, lines := range [][]string{
 		{"answered with 404", "answered with 500"},
@@ -32,7 +32,7 @@ func TestLike(t *testing.T) {
 		{"1 of 3 replicas are available", "2 of 3 replicas are available"},
 		{"the facade failed", "the decade failed"},
 	} {
-		require.NotEqual(t, like(lines[0]), like(lines[1]))
+		require.NotEqual(t, signature(lines[0]), signature(lines[1]))
 	}
-	require.Equal(t, "nothing changes here: deadbeefly", like("nothing changes here: deadbeefly"))
+	require.Equal(t, "nothing changes here: deadbeefly", signature("nothing changes here: deadbeefly"))
 }

@@ -146,7 +146,7 @@ func TestLateStepAsksForEachAttempt(t *testing.T) {
 		var events recorder
 		r := runner.Runner{
 			Observers: []runner.Observer{&events},
-			Inquire: func(_ context.Context, asks []plan.Ask) (plan.Known, error) {
+			ReadInputs: func(_ context.Context, asks []plan.Ask) (plan.Known, error) {
 				require.Len(t, asks, 1)
 				require.Equal(t, plan.FromSecret, asks[0].From)
 				if asked++; asked == 1 {
@@ -211,7 +211,7 @@ func TestLateStepIsStopped(t *testing.T) {
 		stop := errors.New("stop")
 		time.AfterFunc(time.Second, func() { cancel(stop) })
 		r := runner.Runner{
-			Inquire: func(ctx context.Context, _ []plan.Ask) (plan.Known, error) {
+			ReadInputs: func(ctx context.Context, _ []plan.Ask) (plan.Known, error) {
 				<-ctx.Done()
 				return nil, context.Cause(ctx)
 			},
