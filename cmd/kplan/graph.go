@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
@@ -101,7 +101,7 @@ func (a *app) warnHidden(err error) {
 		problems = joined.Unwrap()
 	}
 	for _, p := range problems {
-		line := strings.Join(strings.Fields(ui.Clean(a.secrets().Text(p.Error()))), " ")
+		line := strings.Join(strings.Fields(words.Clean(a.secrets().Text(p.Error()))), " ")
 		fmt.Fprintf(a.stderr, "warning: not all webhooks are shown: %s\n", line)
 	}
 }

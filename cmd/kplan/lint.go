@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/lint"
 	"github.com/kplan-dev/kplan/steps"
@@ -207,7 +207,7 @@ func (l *linting) look(ctx context.Context) (*plan.Plan, lint.Input, []lint.Find
 	}
 	l.partial = err != nil || len(input.Unread) > 0
 	for _, problem := range split(err) {
-		line := strings.Join(strings.Fields(ui.Clean(l.secrets().Text(problem.Error()))), " ")
+		line := strings.Join(strings.Fields(words.Clean(l.secrets().Text(problem.Error()))), " ")
 		fmt.Fprintf(l.stderr, "warning: not all is looked at: %s\n", line)
 	}
 	return p, input, lint.Run(input, l.disable...), nil
@@ -274,12 +274,12 @@ func (l *linting) writeText(r verdict.Report, count map[lint.Severity]int) error
 	case len(r.Findings) == 0:
 		b.WriteString("nothing found\n")
 	default:
-		fmt.Fprintf(&b, "%s, %s", ui.Count(count[lint.Error], "error"), ui.Count(count[lint.Warning], "warning"))
+		fmt.Fprintf(&b, "%s, %s", words.Count(count[lint.Error], "error"), words.Count(count[lint.Warning], "warning"))
 		if n := count[lint.Note]; n > 0 {
-			fmt.Fprintf(&b, ", %s", ui.Count(n, "note"))
+			fmt.Fprintf(&b, ", %s", words.Count(n, "note"))
 		}
 		b.WriteByte('\n')
 	}
-	_, err := io.WriteString(l.stdout, ui.Clean(b.String()))
+	_, err := io.WriteString(l.stdout, words.Clean(b.String()))
 	return err
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 )
 
@@ -93,7 +93,7 @@ func (a *app) validate(path string, in plan.Inputs, output verdict.Format, ask f
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.stdout, "%s: valid, %s\n", ui.Clean(path), ui.Count(len(p.Steps), "step"))
+		_, err = fmt.Fprintf(a.stdout, "%s: valid, %s\n", words.Clean(path), words.Count(len(p.Steps), "step"))
 		return err
 	}
 	r := verdict.Report{

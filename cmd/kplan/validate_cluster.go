@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/steps"
 	"github.com/kplan-dev/kplan/steps/check"
@@ -35,7 +35,7 @@ func (a *app) askClusters(ctx context.Context, p *plan.Plan) ([]verdict.Finding,
 
 // line is a text from a cluster or chart on one line, without what must not be shown.
 func (a *app) line(text string) string {
-	return strings.Join(strings.Fields(ui.Clean(a.secrets().Text(text))), " ")
+	return strings.Join(strings.Fields(words.Clean(a.secrets().Text(text))), " ")
 }
 
 func severityOf(r check.Rule) verdict.Severity {
