@@ -35,7 +35,7 @@ func (a *app) terminal(hint string) tui.Config {
 	return tui.Config{
 		Options: tui.Options{Colour: a.colour(out), Unicode: unicodeLocale(), Version: readBuild().Version, Logs: a.logs},
 		In:      in, Out: out,
-		Aside:    ui.NewAside(out, a.options(out)),
+		Standby:  ui.NewStandby(out, a.options(out)),
 		Returned: guard(in, out, hint),
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 func newGraph(a *app) *cobra.Command {
 	var (
-		in       *plan.Inputs
+		in       *plan.Options
 		picked   *plan.Selection
 		output   string
 		webhooks bool

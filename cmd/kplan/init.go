@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/starter"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/scaffold"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/schema"
@@ -87,7 +87,7 @@ func (o *initOptions) run(ctx context.Context, file string) error {
 	if reference == "none" {
 		reference = ""
 	}
-	text := starter.Blank(reference)
+	text := scaffold.Blank(reference)
 	var told []string
 	if o.fromCluster {
 		var err error
@@ -130,7 +130,7 @@ func (o *initOptions) releases(ctx context.Context, file, reference string) (tex
 	if full, err := filepath.Abs(file); err == nil && file != "-" {
 		folder = filepath.Base(filepath.Dir(full))
 	}
-	text, secrets, err := starter.Releases(folder, reference, found)
+	text, secrets, err := scaffold.Releases(folder, reference, found)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -187,7 +187,7 @@ func exists(file string) error {
 
 // todo says what is to be filled in before the plan is valid.
 func (o *initOptions) todo(file string, text []byte) {
-	_, err := plan.Parse(file, text, plan.Inputs{})
+	_, err := plan.Parse(file, text, plan.Options{})
 	faults, ok := errors.AsType[plan.Diagnostics](err)
 	if !ok {
 		return

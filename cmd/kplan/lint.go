@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/lint"
@@ -21,11 +21,11 @@ import (
 // lintText is the format for people.
 const lintText = "text"
 
-// linting is one call of kplan lint.
-type linting struct {
+// lintRun is one call of kplan lint.
+type lintRun struct {
 	*app
 	path    string
-	in      plan.Inputs
+	in      plan.Options
 	output  string
 	disable []string
 	explain string
@@ -37,8 +37,8 @@ type linting struct {
 }
 
 func newLint(a *app) *cobra.Command {
-	l := &linting{app: a}
-	var in *plan.Inputs
+	l := &lintRun{app: a}
+	var in *plan.Options
 	cmd := &cobra.Command{
 		Use:   "lint [PLAN]",
 		Short: "Find what goes wrong in a plan without faults",
@@ -92,7 +92,7 @@ Exit codes: 0 nothing found but warnings and notes, 2 errors, or warnings with -
 	return cmd
 }
 
-func (l *linting) addFlags(cmd *cobra.Command) {
+func (l *lintRun) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&l.output, "output", "o", lintText, "how to write what was found: text, json, yaml, github or sarif")
 	flags.StringSliceVar(&l.disable, "disable", nil, "leave out the `rules` with these ids")
@@ -104,7 +104,7 @@ func (l *linting) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&l.offline, "offline", false, "fetch no charts; what is in those that are not local is not looked at")
 	flags.BoolVar(&l.strict, "strict", false, "exit with 2 for warnings too")
 	formats := []string{lintText}
-	for _, f := range verdict.Formats {
+	for _, f := range findings.Formats {
 		formats = append(formats, string(f))
 	}
 	complete(cmd, "output", formats...)
@@ -118,8 +118,8 @@ func (l *linting) addFlags(cmd *cobra.Command) {
 }
 
 // check looks at the flags.
-func (l *linting) check() error {
-	if l.output != lintText && !slices.Contains(verdict.Formats, verdict.Format(l.output)) {
+func (l *lintRun) check() error {
+	if l.output != lintText && !slices.Contains(findings.Formats, findings.Format(l.output)) {
 		return usagef("there is no output format %q, only text, json, yaml, github and sarif", l.output)
 	}
 	if l.diff && l.fix == "" {
@@ -140,7 +140,7 @@ func (l *linting) check() error {
 	return nil
 }
 
-func (l *linting) writeList() error {
+func (l *lintRun) writeList() error {
 	var b strings.Builder
 	for _, r := range lint.Rules() {
 		fmt.Fprintf(&b, "%-26s %-8s %s\n", r.ID, r.Severity, r.Summary)
@@ -149,7 +149,7 @@ func (l *linting) writeList() error {
 	return err
 }
 
-func (l *linting) writeExplanation() error {
+func (l *lintRun) writeExplanation() error {
 	r, _ := lint.Find(l.explain)
 	_, err := fmt.Fprintf(l.stdout, "%s (%s): %s\n\n%s\n", r.ID, r.Severity, r.Summary, wrapped(r.Explanation, 100))
 	return err
@@ -176,27 +176,27 @@ func wrapped(text string, width int) string {
 	return b.String()
 }
 
-func (l *linting) run(ctx context.Context) error {
-	p, input, findings, err := l.look(ctx)
+func (l *lintRun) run(ctx context.Context) error {
+	p, input, found, err := l.look(ctx)
 	if err != nil {
 		return l.faults(err)
 	}
 	if l.fix != "" {
-		changed, err := l.mend(input, findings)
+		changed, err := l.mend(input, found)
 		if err != nil {
 			return err
 		}
 		if changed {
-			if p, _, findings, err = l.look(ctx); err != nil {
+			if p, _, found, err = l.look(ctx); err != nil {
 				return fmt.Errorf("reading the mended plan: %w", err)
 			}
 		}
 	}
-	return l.report(p, findings)
+	return l.report(p, found)
 }
 
 // look reads the plan and what its steps bring, and applies the rules.
-func (l *linting) look(ctx context.Context) (*plan.Plan, lint.Input, []lint.Finding, error) {
+func (l *lintRun) look(ctx context.Context) (*plan.Plan, lint.Input, []lint.Finding, error) {
 	p, err := l.read(l.path, l.in)
 	if err != nil {
 		return nil, lint.Input{}, nil, err
@@ -214,43 +214,43 @@ func (l *linting) look(ctx context.Context) (*plan.Plan, lint.Input, []lint.Find
 }
 
 // faults shows why the plan could not be read, as data where that is wanted.
-func (l *linting) faults(err error) error {
+func (l *lintRun) faults(err error) error {
 	faults, ok := errors.AsType[plan.Diagnostics](err)
 	if l.output == lintText || !ok {
 		return err
 	}
 	r := l.newReport()
-	r.Findings = verdict.Faults(faults)
-	if e := r.Write(l.stdout, verdict.Format(l.output)); e != nil {
+	r.Findings = findings.Faults(faults)
+	if e := r.Write(l.stdout, findings.Format(l.output)); e != nil {
 		return e
 	}
 	return &shownError{err}
 }
 
-func (l *linting) newReport() verdict.Report {
-	r := verdict.Report{File: l.path, Rules: verdict.FaultRules(), Root: os.Getenv("GITHUB_WORKSPACE"), Version: readBuild().Version}
+func (l *lintRun) newReport() findings.Report {
+	r := findings.Report{File: l.path, Rules: findings.FaultRules(), Root: os.Getenv("GITHUB_WORKSPACE"), Version: readBuild().Version}
 	for _, rule := range lint.Rules() {
-		r.Rules = append(r.Rules, verdict.Rule{ID: rule.ID, About: rule.Summary, Help: rule.Explanation, Severity: verdict.Severity(rule.Severity)})
+		r.Rules = append(r.Rules, findings.Rule{ID: rule.ID, About: rule.Summary, Help: rule.Explanation, Severity: findings.Severity(rule.Severity)})
 	}
 	return r
 }
 
 // report writes what was found.
-func (l *linting) report(p *plan.Plan, findings []lint.Finding) error {
+func (l *lintRun) report(p *plan.Plan, found []lint.Finding) error {
 	count := map[lint.Severity]int{}
 	r := l.newReport()
 	r.Plan, r.Steps = p.Metadata.Name, len(p.Steps)
-	for _, f := range findings {
+	for _, f := range found {
 		count[f.Severity]++
 		shown := l.secrets().Text
-		r.Findings = append(r.Findings, verdict.Finding{
-			Pos: f.Pos, Severity: verdict.Severity(f.Severity), Rule: f.Rule, Path: shown(f.Path),
+		r.Findings = append(r.Findings, findings.Finding{
+			Pos: f.Pos, Severity: findings.Severity(f.Severity), Rule: f.Rule, Path: shown(f.Path),
 			Message: shown(f.Message), Hint: shown(f.Hint), Excerpt: shown(f.Excerpt),
 		})
 	}
 	r.Valid = count[lint.Error] == 0
 	if l.output != lintText {
-		if err := r.Write(l.stdout, verdict.Format(l.output)); err != nil {
+		if err := r.Write(l.stdout, findings.Format(l.output)); err != nil {
 			return err
 		}
 	} else if err := l.writeText(r, count); err != nil {
@@ -262,7 +262,7 @@ func (l *linting) report(p *plan.Plan, findings []lint.Finding) error {
 	return nil
 }
 
-func (l *linting) writeText(r verdict.Report, count map[lint.Severity]int) error {
+func (l *lintRun) writeText(r findings.Report, count map[lint.Severity]int) error {
 	var b strings.Builder
 	for _, f := range r.Findings {
 		b.WriteString(f.String() + "\n")

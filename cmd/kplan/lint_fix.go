@@ -25,8 +25,8 @@ type mended struct {
 
 // mend makes the edits of the remedy: it shows them as a diff, and writes the
 // files unless only the diff is wanted. It tells whether files changed.
-func (l *linting) mend(input lint.Input, findings []lint.Finding) (bool, error) {
-	edits, refusals := lint.Mend(input, findings, lint.Remedy(l.fix))
+func (l *lintRun) mend(input lint.Input, found []lint.Finding) (bool, error) {
+	edits, refusals := lint.Fix(input, found, lint.Remedy(l.fix))
 	for _, r := range refusals {
 		fmt.Fprintf(l.stderr, "%s: not mended: %s\n", words.Clean(r.Pos.String()), r.Why) // no reason quotes the plan
 	}
@@ -67,7 +67,7 @@ func (l *linting) mend(input lint.Input, findings []lint.Finding) (bool, error) 
 
 // sound tells what is wrong with mended files, before any is written: the plan that
 // was read had no fault.
-func (l *linting) sound(files []mended) error {
+func (l *lintRun) sound(files []mended) error {
 	in := l.in
 	in.Unknown = true
 	in.Files = make(map[string][]byte, len(files))

@@ -8,14 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 )
 
 func newValidate(a *app) *cobra.Command {
 	var (
-		in      *plan.Inputs
+		in      *plan.Options
 		output  string
 		cluster bool
 	)
@@ -43,8 +43,8 @@ Exit codes: 0 the plan is good, 2 it is not, 1 a cluster cannot be asked.`,
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f := verdict.Format(output)
-			if f != "" && !slices.Contains(verdict.Formats, f) {
+			f := findings.Format(output)
+			if f != "" && !slices.Contains(findings.Formats, f) {
 				return usagef("there is no output format %q, only json, yaml, github and sarif", output)
 			}
 			path, err := a.choosePlan(args, false)
@@ -52,22 +52,22 @@ Exit codes: 0 the plan is good, 2 it is not, 1 a cluster cannot be asked.`,
 				return err
 			}
 			if cluster {
-				return a.validate(path, *in, f, func(p *plan.Plan) ([]verdict.Finding, error) { return a.askClusters(cmd.Context(), p) })
+				return a.validate(path, *in, f, func(p *plan.Plan) ([]findings.Finding, error) { return a.askClusters(cmd.Context(), p) })
 			}
 			return a.validate(path, *in, f, nil)
 		},
 	}
 	in = addInputs(cmd)
 	cmd.Flags().BoolVar(&cluster, "cluster", false, "ask the plan's clusters too; they are only read")
-	addVerdictFormat(cmd, &output)
+	addFindingsFormat(cmd, &output)
 	return cmd
 }
 
-// addVerdictFormat registers the -o of commands that write a verdict.
-func addVerdictFormat(cmd *cobra.Command, output *string) {
+// addFindingsFormat registers the -o of commands that write findings.
+func addFindingsFormat(cmd *cobra.Command, output *string) {
 	cmd.Flags().StringVarP(output, "output", "o", "", "write the verdict to stdout, as json, yaml, github or sarif")
-	names := make([]string, len(verdict.Formats))
-	for i, f := range verdict.Formats {
+	names := make([]string, len(findings.Formats))
+	for i, f := range findings.Formats {
 		names[i] = string(f)
 	}
 	complete(cmd, "output", names...)
@@ -75,9 +75,9 @@ func addVerdictFormat(cmd *cobra.Command, output *string) {
 
 // validate reads a plan and tells what is wrong with it; ask, unless nil, finds
 // more in one that can be read.
-func (a *app) validate(path string, in plan.Inputs, output verdict.Format, ask func(*plan.Plan) ([]verdict.Finding, error)) error {
+func (a *app) validate(path string, in plan.Options, output findings.Format, ask func(*plan.Plan) ([]findings.Finding, error)) error {
 	p, err := a.read(path, in)
-	var found []verdict.Finding
+	var found []findings.Finding
 	if err == nil && ask != nil {
 		if found, err = ask(p); err != nil {
 			return err
@@ -86,7 +86,7 @@ func (a *app) validate(path string, in plan.Inputs, output verdict.Format, ask f
 	}
 	if output == "" {
 		for _, f := range found {
-			if f.Severity != verdict.Error {
+			if f.Severity != findings.Error {
 				fmt.Fprintln(a.stderr, f)
 			}
 		}
@@ -96,8 +96,8 @@ func (a *app) validate(path string, in plan.Inputs, output verdict.Format, ask f
 		_, err = fmt.Fprintf(a.stdout, "%s: valid, %s\n", words.Clean(path), words.Count(len(p.Steps), "step"))
 		return err
 	}
-	r := verdict.Report{
-		File: path, Valid: err == nil, Rules: verdict.FaultRules(), Findings: found,
+	r := findings.Report{
+		File: path, Valid: err == nil, Rules: findings.FaultRules(), Findings: found,
 		Root: os.Getenv("GITHUB_WORKSPACE"), Version: readBuild().Version,
 	}
 	if ask != nil {
@@ -110,7 +110,7 @@ func (a *app) validate(path string, in plan.Inputs, output verdict.Format, ask f
 		if !ok {
 			return err
 		}
-		r.Findings = verdict.Faults(faults)
+		r.Findings = findings.Faults(faults)
 	}
 	if e := r.Write(a.stdout, output); e != nil {
 		return e
@@ -122,10 +122,10 @@ func (a *app) validate(path string, in plan.Inputs, output verdict.Format, ask f
 }
 
 // faultsOf are the findings that make a plan a bad one, as an error.
-func faultsOf(found []verdict.Finding) error {
+func faultsOf(found []findings.Finding) error {
 	var ds plan.Diagnostics
 	for _, f := range found {
-		if f.Severity == verdict.Error {
+		if f.Severity == findings.Error {
 			ds = append(ds, plan.Diagnostic{
 				Pos: f.Pos, Code: plan.Code(f.Rule), Path: f.Path, Message: f.Message, Hint: f.Hint, Excerpt: f.Excerpt,
 			})

@@ -33,10 +33,10 @@ type Refusal struct {
 	Why error
 }
 
-// Mend gives the edits that mend the findings which a remedy is for, and the
+// Fix gives the edits that mend the findings which a remedy is for, and the
 // findings that it cannot mend. Findings of other rules are for people.
-func Mend(in Input, findings []Finding, how Remedy) ([]Edit, []Refusal) {
-	m := &mender{linter: newLinter(in), names: map[string]map[string]bool{}, waits: map[waitKey]string{}, needs: map[string]*needs{}, made: map[string][]*plan.Step{}}
+func Fix(in Input, findings []Finding, how Remedy) ([]Edit, []Refusal) {
+	m := &fixer{linter: newLinter(in), names: map[string]map[string]bool{}, waits: map[waitKey]string{}, needs: map[string]*needs{}, made: map[string][]*plan.Step{}}
 	place := make(map[string]int, len(in.Plan.Steps))
 	for i := range in.Plan.Steps {
 		s := &in.Plan.Steps[i]
@@ -62,9 +62,9 @@ func Mend(in Input, findings []Finding, how Remedy) ([]Edit, []Refusal) {
 	return m.edits, refused
 }
 
-// mender collects edits. A step that for_each or several includes make many of is
+// fixer collects edits. A step that for_each or several includes make many of is
 // written once, and so edited once: edits are known by where a step is written.
-type mender struct {
+type fixer struct {
 	*linter
 	edits []Edit
 	// made are the steps that are written in one place.
@@ -108,7 +108,7 @@ func written(s *plan.Step) string {
 }
 
 // addWait adds a step that waits for a Certificate, and the need of it.
-func (m *mender) addWait(w *missingWait) error {
+func (m *fixer) addWait(w *missingWait) error {
 	text, at := w.step.Origin()
 	certText, certAt := w.certificate.step.Origin()
 	switch {
@@ -169,7 +169,7 @@ func (e editor) waitStep(step *yamlv3.Node, lead string, fields []string) Edit {
 }
 
 // freeName makes the name of a step that waits for a Certificate.
-func (m *mender) freeName(t *plan.Text, base string) string {
+func (m *fixer) freeName(t *plan.Text, base string) string {
 	taken := m.names[t.File()]
 	if taken == nil {
 		taken = map[string]bool{}

@@ -57,7 +57,7 @@ func checkIgnores(l *linter) {
 					if id == "" {
 						message = "the comment names no rule to ignore"
 					}
-					l.add(Warning, nil, spot{Place: t.PlaceAt(n, len([]rune(line[:at]))+1), text: t}, "kplan lint --list shows the rules",
+					l.add(Warning, nil, location{Place: t.PlaceAt(n, len([]rune(line[:at]))+1), text: t}, "kplan lint --list shows the rules",
 						"%s", message)
 				}
 			}

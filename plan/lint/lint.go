@@ -140,31 +140,31 @@ func (l *linter) each(f func(*plan.Step)) {
 	}
 }
 
-// spot is where a finding is: a place in a text.
-type spot struct {
+// location is where a finding is: a place in a text.
+type location struct {
 	plan.Place
 	text *plan.Text
 	// secret keeps the line out of what is shown.
 	secret bool
 }
 
-// spotOf is the place of a step's field.
-func spotOf(s *plan.Step, fields ...any) spot {
+// locationOf is the place of a step's field.
+func locationOf(s *plan.Step, fields ...any) location {
 	text, _ := s.Origin()
-	return spot{Place: s.Locate(fields...), text: text}
+	return location{Place: s.Locate(fields...), text: text}
 }
 
-// spot is the place of a field of an object that the step sends. That of an object
+// location is the place of a field of an object that the step sends. That of an object
 // of a chart is where the plan names the chart.
-func (o Object) spot(s *plan.Step, fields ...any) spot {
+func (o Object) location(s *plan.Step, fields ...any) location {
 	if o.Text == nil {
-		return spotOf(s, "helm", "chart")
+		return locationOf(s, "helm", "chart")
 	}
-	return spot{Place: o.Text.Place(append(append([]any{}, o.At...), fields...)...), text: o.Text}
+	return location{Place: o.Text.Place(append(append([]any{}, o.At...), fields...)...), text: o.Text}
 }
 
 // add notes a finding, unless a comment at its place says that it is known.
-func (l *linter) add(severity Severity, s *plan.Step, at spot, hint, format string, args ...any) *Finding {
+func (l *linter) add(severity Severity, s *plan.Step, at location, hint, format string, args ...any) *Finding {
 	if at.text != nil && ignored(at.text, at.Line, l.rule.ID) {
 		return nil
 	}

@@ -62,7 +62,7 @@ func look(t *testing.T, a *txtar.Archive) []txtar.File {
 	if err != nil {
 		return results
 	}
-	edits, refusals := lint.Mend(in, found, lint.Remedy(strings.TrimSpace(string(remedy))))
+	edits, refusals := lint.Fix(in, found, lint.Remedy(strings.TrimSpace(string(remedy))))
 	for _, f := range given(a) {
 		if mended := lint.Edited(f.Name, f.Data, edits); string(mended) != string(f.Data) {
 			require.NoError(t, os.WriteFile(f.Name, mended, 0o600))
@@ -82,7 +82,7 @@ func look(t *testing.T, a *txtar.Archive) []txtar.File {
 
 func findings(t *testing.T) (lint.Input, []lint.Finding) {
 	t.Helper()
-	p, err := plan.Load("plan.yaml", plan.Inputs{})
+	p, err := plan.Load("plan.yaml", plan.Options{})
 	require.NoError(t, err)
 	in, err := steps.LintInput(t.Context(), p, true)
 	if err != nil {

@@ -34,7 +34,7 @@ func checkOwners(l *linter) {
 	releases, objects := map[identity][]sent{}, map[identity][]sent{}
 	var order []identity // as the plan has them
 	l.each(func(s *plan.Step) {
-		if s.Helm != nil && !given(s, "helm", "release") {
+		if s.Helm != nil && !hasExpression(s, "helm", "release") {
 			id := identity{cluster: l.cluster(s), kind: "release", namespace: l.namespace(s, s.Helm.Namespace), name: s.ReleaseName()}
 			releases[id] = append(releases[id], sent{step: s})
 			if len(releases[id]) == 2 {
@@ -94,12 +94,12 @@ func (l *linter) checkRelease(all []sent, id identity) {
 			others = append(others, x.step)
 		}
 	}
-	l.eachSpot(others, func(s *plan.Step) spot {
+	l.eachLocation(others, func(s *plan.Step) location {
 		if s.Helm.Release != "" {
-			return spotOf(s, "helm", "release")
+			return locationOf(s, "helm", "release")
 		}
-		return spotOf(s, "name")
-	}, func(at spot, steps []*plan.Step) {
+		return locationOf(s, "name")
+	}, func(at location, steps []*plan.Step) {
 		l.add(Error, steps[0], at, "give each step another release or namespace, or make one step of them",
 			"%s install the release %q in the namespace %s", together(first, steps), id.name, id.namespace)
 	})
@@ -126,16 +126,16 @@ func (l *linter) checkTwice(all []sent, id identity) {
 		steps[severity], objects[b] = append(steps[severity], b), x.object
 	}
 	for _, severity := range []Severity{Error, Warning} {
-		l.eachSpot(steps[severity], func(s *plan.Step) spot { return objects[s].spot(s, "metadata", "name") }, func(at spot, steps []*plan.Step) {
+		l.eachLocation(steps[severity], func(s *plan.Step) location { return objects[s].location(s, "metadata", "name") }, func(at location, steps []*plan.Step) {
 			l.add(severity, steps[0], at, "leave it to one of the steps", "%s send the %s%s", together(first.step, steps), objects[steps[0]].is(), inNamespace(id))
 		})
 	}
 }
 
-// eachSpot calls f for each place that steps have in a file, with those that share
+// eachLocation calls f for each place that steps have in a file, with those that share
 // it, in their order.
-func (l *linter) eachSpot(steps []*plan.Step, at func(*plan.Step) spot, f func(spot, []*plan.Step)) {
-	by, order := map[plan.Pos][]*plan.Step{}, []spot{}
+func (l *linter) eachLocation(steps []*plan.Step, at func(*plan.Step) location, f func(location, []*plan.Step)) {
+	by, order := map[plan.Pos][]*plan.Step{}, []location{}
 	for _, s := range steps {
 		place := at(s)
 		if by[place.Pos] == nil {
@@ -238,6 +238,6 @@ func (l *linter) checkCRD(by []*plan.Step, users []sent) {
 		if l.order.isAfter(crd.Name, u.step.Name) {
 			how, hint = "comes after this one", "turn their order around"
 		}
-		l.add(Error, u.step, u.object.spot(u.step), hint, "%s is of a kind whose CRD the step %q brings, which %s", u.object.is(), crd.Name, how)
+		l.add(Error, u.step, u.object.location(u.step), hint, "%s is of a kind whose CRD the step %q brings, which %s", u.object.is(), crd.Name, how)
 	}
 }

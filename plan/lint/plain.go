@@ -62,7 +62,7 @@ func (l *linter) checkSecretObject(s *plan.Step, o Object, n *yamlv3.Node) {
 			plain = plain || v.Kind == yamlv3.ScalarNode && v.Value != "" && !l.isSensitive(v.Value)
 		})
 		if plain {
-			at := o.spot(s, data)
+			at := o.location(s, data)
 			at.secret = true
 			l.add(Warning, s, at, "keep the data elsewhere, such as in External Secrets or in a sensitive variable", "%s has its data in a file", o.is())
 			return
@@ -73,7 +73,7 @@ func (l *linter) checkSecretObject(s *plan.Step, o Object, n *yamlv3.Node) {
 // plainSecrets looks for secrets below one root.
 func (l *linter) plainSecrets(r root, s *plan.Step) {
 	found := func(n *yamlv3.Node, at []any, format string, args ...any) {
-		l.add(Error, s, spot{Place: r.text.PlaceOf(n, at...), text: r.text, secret: true}, plainHint, format, args...)
+		l.add(Error, s, location{Place: r.text.PlaceOf(n, at...), text: r.text, secret: true}, plainHint, format, args...)
 	}
 	visit(r.node, r.name, r.at, func(n *yamlv3.Node, name string, at []any, isKey bool) {
 		switch {
@@ -83,7 +83,7 @@ func (l *linter) plainSecrets(r root, s *plan.Step) {
 		case !secret.Named(name) || r.object && slices.Contains(objectNames, name):
 		case strings.Contains(n.Value, "${{"):
 			if !l.isSensitive(n.Value) {
-				l.add(Warning, s, spot{Place: r.text.PlaceOf(n, at...), text: r.text}, "declare the variable with sensitive: true",
+				l.add(Warning, s, location{Place: r.text.PlaceOf(n, at...), text: r.text}, "declare the variable with sensitive: true",
 					"%s comes from a variable that is not sensitive, so it is shown", name)
 			}
 		case isPlain(n):

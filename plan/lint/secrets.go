@@ -104,7 +104,7 @@ func (l *linter) checkUsages(n name, certificate sent, all []usage, shown []stri
 			}
 			idle = fmt.Sprintf(" (the init container %q cannot: volumes are mounted before it starts)", c)
 		}
-		f := l.add(Warning, u.step, u.object.spot(u.step, u.at...), w.hint(l, later[i]), "%s %s the Secret %q, which the Certificate %q of %s fills, and nothing waits for it%s",
+		f := l.add(Warning, u.step, u.object.location(u.step, u.at...), w.hint(l, later[i]), "%s %s the Secret %q, which the Certificate %q of %s fills, and nothing waits for it%s",
 			u.object.is(), does, n.name, certificate.object.name(), whose(u.step, certificate.step), idle)
 		if f != nil {
 			f.wait = &w

@@ -20,16 +20,16 @@ func checkPins(l *linter) {
 			return
 		}
 		const hint = "write the version that was tested, such as 1.2.3"
-		version, given := s.Helm.Version, given(s, "helm", "version")
+		version, given := s.Helm.Version, hasExpression(s, "helm", "version")
 		switch _, tag := s.Helm.OCITag(); {
 		case version == "" && !given && exact.MatchString(strings.ReplaceAll(tag, "_", "+")):
 		case exact.MatchString(version), version == "" && given:
 		case version == "" && tag != "":
-			l.add(Warning, s, spotOf(s, "helm", "chart"), hint, "the tag %q is no exact version: each run installs what it means then", tag)
+			l.add(Warning, s, locationOf(s, "helm", "chart"), hint, "the tag %q is no exact version: each run installs what it means then", tag)
 		case version == "":
-			l.add(Warning, s, spotOf(s, "helm", "chart"), hint, "the chart has no version: each run installs the newest one")
+			l.add(Warning, s, locationOf(s, "helm", "chart"), hint, "the chart has no version: each run installs the newest one")
 		default:
-			l.add(Warning, s, spotOf(s, "helm", "version"), hint, "the version %q is no exact one: each run installs the newest that it allows", version)
+			l.add(Warning, s, locationOf(s, "helm", "version"), hint, "the version %q is no exact one: each run installs the newest that it allows", version)
 		}
 	})
 }
@@ -37,18 +37,18 @@ func checkPins(l *linter) {
 func checkUnread(l *linter) {
 	l.each(func(s *plan.Step) {
 		if why := l.Unread[s.Name]; why != nil {
-			what, at := "the chart", spotOf(s, "helm", "chart")
+			what, at := "the chart", locationOf(s, "helm", "chart")
 			if s.Helm == nil {
-				what, at = "what the step sends", spotOf(s, string(s.Kind()))
+				what, at = "what the step sends", locationOf(s, string(s.Kind()))
 			}
 			l.add(Warning, s, at, "", "%s cannot be looked at: %s", what, strings.Join(strings.Fields(why.Error()), " "))
 		}
 	})
 }
 
-// given tells whether the file of the step has an expression at a path: its value
+// hasExpression reports whether the file of the step has an expression at a path: its value
 // may be one that the run finds out.
-func given(s *plan.Step, fields ...any) bool {
+func hasExpression(s *plan.Step, fields ...any) bool {
 	t, at := s.Origin()
 	if t == nil {
 		return false
@@ -67,7 +67,7 @@ func checkRetryUninstalls(l *linter) {
 			return
 		}
 		const hint = "write on_failure: keep, so that the next attempt goes on from there, or install_retries: 1"
-		at := spotOf(s, "helm", "on_failure")
+		at := locationOf(s, "helm", "on_failure")
 		switch s.Helm.OnFailure {
 		case plan.UninstallRelease:
 			l.add(Warning, s, at, hint, "of %d attempts each one uninstalls what it made before the next one begins", attempts)
@@ -98,9 +98,9 @@ func checkUnguarded(l *linter) {
 		if g.Maybe {
 			severity, will = Warning, "may"
 		}
-		at := spotOf(s, "name")
+		at := locationOf(s, "name")
 		if s.Webhooks != nil && s.Webhooks.Hold != nil {
-			at = spotOf(s, "webhooks", "hold")
+			at = locationOf(s, "webhooks", "hold")
 		}
 		l.add(severity, s, at, fmt.Sprintf("remove hold: false, or put a step {webhook: {release: %s}} in between", cmp.Or(by.ReleaseName(), "NAME")),
 			"%s that this step sends %s be judged by the %s of the step %q, and nothing waits until %s",
@@ -125,7 +125,7 @@ func checkOwnChart(l *linter) {
 		if g.Maybe {
 			when = "on the run after a failed one"
 		}
-		l.add(severity, s, spotOf(s, "helm", "chart"), held, "the chart brings the %s, which %s closed, and %s that %s %s",
+		l.add(severity, s, locationOf(s, "helm", "chart"), held, "the chart brings the %s, which %s closed, and %s that %s %s",
 			webhooks(names), either(names, "fails", "fail"), count(g.Objects, "object"), either(names, "it judges", "they judge"), when)
 	}
 }

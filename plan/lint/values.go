@@ -85,7 +85,7 @@ func checkFiled(l *linter) {
 		if !r.object {
 			hint = "put the value under values of the step, where expressions are evaluated"
 		}
-		l.add(Error, nil, spot{Place: r.text.PlaceOf(n, at...), text: r.text}, hint, "files are sent as they are: the expression is not evaluated")
+		l.add(Error, nil, location{Place: r.text.PlaceOf(n, at...), text: r.text}, hint, "files are sent as they are: the expression is not evaluated")
 	})
 }
 
@@ -201,7 +201,7 @@ func checkUnusedVars(l *linter) {
 				if pos, ok := literal[key.Value]; ok {
 					hint = "the expression at " + pos.String() + " is not evaluated: files are sent as they are"
 				}
-				l.add(Warning, nil, spot{Place: t.PlaceOf(key, "vars", key.Value), text: t}, hint,
+				l.add(Warning, nil, location{Place: t.PlaceOf(key, "vars", key.Value), text: t}, hint,
 					"nothing reads the variable %q", key.Value)
 			}
 		})

@@ -107,7 +107,7 @@ func checkWaits(l *linter) {
 		}
 		if kind.has(cond.Name) {
 			if !slices.ContainsFunc(statuses, func(s string) bool { return strings.EqualFold(s, cond.Value) }) {
-				l.add(Error, s, spotOf(s, "wait", "for"), "write condition="+cond.Name+", or =False", "a condition is True, False or Unknown, never %q, so the step waits until its time is over", cond.Value)
+				l.add(Error, s, locationOf(s, "wait", "for"), "write condition="+cond.Name+", or =False", "a condition is True, False or Unknown, never %q, so the step waits until its time is over", cond.Value)
 			}
 			return
 		}
@@ -116,7 +116,7 @@ func checkWaits(l *linter) {
 		if strings.Contains(kind.group, ".io") && !strings.HasSuffix(kind.group, "k8s.io") && !strings.Contains(s.Wait.Resource, ".") {
 			severity = Warning
 		}
-		l.add(severity, s, spotOf(s, "wait", "for"), kind.hint(), "%s never has the condition %q, so the step waits until its time is over",
+		l.add(severity, s, locationOf(s, "wait", "for"), kind.hint(), "%s never has the condition %q, so the step waits until its time is over",
 			article(kind.names[0]), cond.Name)
 	})
 }

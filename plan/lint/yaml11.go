@@ -40,7 +40,7 @@ func checkYAML(l *linter) {
 			if seen[n] || n.Kind != yamlv3.ScalarNode || n.Style != 0 || n.Value == "" || len(n.Value) > 40 {
 				return
 			}
-			means := oddity(n.Value, name, isKey)
+			means := misreading(n.Value, name, isKey)
 			if means == "" {
 				return
 			}
@@ -48,7 +48,7 @@ func checkYAML(l *linter) {
 			if isKey {
 				what = "key"
 			}
-			place := spot{Place: r.text.PlaceOf(n, at...), text: r.text}
+			place := location{Place: r.text.PlaceOf(n, at...), text: r.text}
 			if !isKey && secret.Named(name) {
 				place.secret = true
 				l.add(Warning, nil, place, "quote it", "the %s is %s", what, kindOfMeaning(means))
@@ -75,7 +75,7 @@ func (l *linter) checkTexts(r root, seen map[*yamlv3.Node]bool) {
 			return
 		}
 		seen[n] = true
-		place := spot{Place: r.text.PlaceOf(n, at...), text: r.text}
+		place := location{Place: r.text.PlaceOf(n, at...), text: r.text}
 		if secret.Named(name) {
 			place.secret = true
 			l.add(Error, nil, place, "quote it", "%s takes text, and this is %s", what, strings.TrimSuffix(kindOfMeaning(means), ", not text"))
@@ -157,8 +157,8 @@ func kindOfMeaning(means string) string {
 	return "a number, not text"
 }
 
-// oddity says what a plain scalar means if that is not what it seems; else "".
-func oddity(value, name string, isKey bool) string {
+// misreading says what a plain scalar means if that is not what it seems; else "".
+func misreading(value, name string, isKey bool) string {
 	switch {
 	case oddBool.MatchString(value):
 		return strconv.FormatBool(strings.ContainsAny(value[:1], "yY") || strings.EqualFold(value, "on"))

@@ -43,8 +43,8 @@ type log struct {
 // logLine is a line of an object's log; the object is "" for kplan's own.
 type logLine struct{ object, text string }
 
-// like is what the line has in common with others that say the same.
-func (l logLine) like() logLine { return logLine{like(l.object), like(l.text)} }
+// signature is what the line has in common with others that say the same.
+func (l logLine) signature() logLine { return logLine{signature(l.object), signature(l.text)} }
 
 // log takes lines of a step's log. Those of pods are written as Options.Logs says.
 func (p *plain) log(e runner.Event, s *runner.Step) {
@@ -172,7 +172,7 @@ func distinct(lines []logLine, most int) []counted {
 	var all []counted
 	at := map[logLine]int{}
 	for _, l := range slices.Backward(lines) {
-		k := l.like()
+		k := l.signature()
 		if i, known := at[k]; known {
 			all[i].before++
 		} else if len(all) < most {
@@ -266,7 +266,7 @@ func (p *plain) tellTrouble(now time.Time, s *runner.Step, title string, lines [
 	l := &p.said[s.Name].log
 	var fresh []counted
 	for _, line := range lines {
-		if k := line.like(); l.written[k] {
+		if k := line.signature(); l.written[k] {
 			l.again += line.before + 1
 		} else if len(l.written) < troubleLines {
 			l.written[k] = true

@@ -48,7 +48,7 @@ type Renderer interface {
 	Close() error
 }
 
-// New makes the renderer of a mode that was chosen (see Surroundings.Choose). It
+// New makes the renderer of a mode that was chosen (see Environment.Choose). It
 // writes to out from one goroutine of its own, which Close ends. TTY, which this
 // package does not draw, and Auto are written as Plain is.
 func New(out io.Writer, mode Mode, o Options) Renderer {
