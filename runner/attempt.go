@@ -15,20 +15,20 @@ import (
 type message struct {
 	task    *task
 	attempt int
-	news    news
+	kind    messageKind
 	report  Report  // with newsReport
 	err     error   // with newsEnded
 	guards  []Guard // with newsGuards, which has no task
 }
 
-type news int
+type messageKind int
 
 const (
-	newsReport news = iota // the action reported something
-	newsEnded              // the action returned, or was given up
-	newsBound              // a late step has found what it is to do
-	newsDue                // the delay before the next attempt is over
-	newsGuards             // it was found which webhooks of the plan intercept what
+	messageReport messageKind = iota // the action reported something
+	messageEnded                     // the action returned, or was given up
+	messageBound                     // a late step has found what it is to do
+	messageDue                       // the delay before the next attempt is over
+	messageGuards                    // it was found which webhooks of the plan intercept what
 )
 
 // send delivers m, unless the run is over.
@@ -40,33 +40,33 @@ func (l *loop) send(m message) {
 }
 
 // begin starts the next attempt of t.
-func (l *loop) begin(ctx context.Context, t *task) {
+func (l *loop) startAttempt(ctx context.Context, t *task) {
 	if t.ctx == nil {
 		t.ctx, t.cancel = context.WithTimeoutCause(ctx, t.timeout, &TimeoutError{After: t.timeout})
 	} else if cause := context.Cause(t.ctx); cause != nil { // while it waited for a slot
 		l.fail(t, timedOut(cause, t.lastErr), "")
-		l.settle(t)
+		l.propagate(t)
 		l.unpark(t.group)
 		return
 	}
 	t.attempt++
-	t.unchanged, t.rested, t.dropped, t.outputs = false, false, false, nil
-	l.occupy(t)
+	t.unchanged, t.delayOver, t.skipped, t.outputs = false, false, false, nil
+	l.takeSlot(t)
 	action := t.action
-	if t.isLate() {
-		action = l.lateAction(t)
+	if t.isDeferred() {
+		action = l.deferredAction(t)
 	}
-	if !t.isLate() || t.asksCluster() { // else it is told at once whether the step runs
+	if !t.isDeferred() || t.asksCluster() { // else it is told at once whether the step runs
 		l.enter(t, Event{State: StateRunning})
 	}
-	go l.work(t.ctx, t, t.attempt, action)
+	go l.runAttempt(t.ctx, t, t.attempt, action)
 }
 
 // work makes one attempt and tells the loop how it ended. It ends with the
 // action, l.grace after ctx, or with the run when that is aborted.
-func (l *loop) work(ctx context.Context, t *task, attempt int, action Action) {
+func (l *loop) runAttempt(ctx context.Context, t *task, attempt int, action Action) {
 	done := make(chan error, 1) // room for one, so that an abandoned action can end
-	go func() { guard(ctx, action, reporter{l, t, attempt}, done) }()
+	go func() { runAction(ctx, action, reporter{l, t, attempt}, done) }()
 	var err error
 	select {
 	case err = <-done:
@@ -77,15 +77,15 @@ func (l *loop) work(ctx context.Context, t *task, attempt int, action Action) {
 		case err = <-done:
 		case <-l.gone:
 		case <-timer.C:
-			err = &lateError{cause: context.Cause(ctx), grace: l.grace}
+			err = &abandonedError{cause: context.Cause(ctx), grace: l.grace}
 		}
 	}
-	l.send(message{task: t, attempt: attempt, news: newsEnded, err: err})
+	l.send(message{task: t, attempt: attempt, kind: messageEnded, err: err})
 }
 
 // guard runs a and sends exactly one result, also when a panics or ends its
 // goroutine.
-func guard(ctx context.Context, a Action, r Reporter, done chan<- error) {
+func runAction(ctx context.Context, a Action, r Reporter, done chan<- error) {
 	err := error(&panicError{value: "the action ended its goroutine"})
 	defer func() {
 		if v := recover(); v != nil {
@@ -107,40 +107,40 @@ var _ Reporter = reporter{}
 
 // Report implements Reporter.
 func (r reporter) Report(rep Report) {
-	r.loop.send(message{task: r.task, attempt: r.attempt, news: newsReport, report: rep})
+	r.loop.send(message{task: r.task, attempt: r.attempt, kind: messageReport, report: rep})
 }
 
 // handle takes one message. Those of an attempt that is over are dropped.
 func (l *loop) handle(m message) {
 	t := m.task
 	switch {
-	case m.news == newsGuards:
+	case m.kind == messageGuards:
 		if len(m.guards) > 0 {
-			l.emit(Event{Type: TypeGuards, Guards: l.dated(m.guards)})
+			l.emit(Event{Type: TypeGuards, Guards: l.markLate(m.guards)})
 		}
 	case m.attempt != t.attempt:
-	case m.news == newsReport && t.active:
+	case m.kind == messageReport && t.active:
 		l.report(t, m.report)
-	case m.news == newsBound && t.active:
+	case m.kind == messageBound && t.active:
 		l.show(t)
-	case m.news == newsEnded && t.active:
-		l.vacate(t)
-		if l.ended(t, m.err) {
-			l.settle(t)
+	case m.kind == messageEnded && t.active:
+		l.freeSlot(t)
+		if l.attemptEnded(t, m.err) {
+			l.propagate(t)
 		}
-	case m.news == newsDue && l.state(t) == StateRetrying && !t.rested:
+	case m.kind == messageDue && l.state(t) == StateRetrying && !t.delayOver:
 		if cause := context.Cause(t.ctx); cause != nil {
 			l.waiting--
 			l.fail(t, timedOut(cause, t.lastErr), "")
-			l.settle(t)
+			l.propagate(t)
 			return
 		}
-		l.rested(t)
+		l.delayOver(t)
 	}
 }
 
 // dated are guards with those marked that come late.
-func (l *loop) dated(guards []Guard) []Guard {
+func (l *loop) markLate(guards []Guard) []Guard {
 	guards = slices.Clone(guards)
 	for i, g := range guards {
 		if s := l.exec.Step(g.Step); s != nil && (s.State.Terminal() || s.Attempt > 1 || len(s.Holds) > 0) {
@@ -188,7 +188,7 @@ func (l *loop) report(t *task, r Report) {
 
 // ended decides what becomes of t, whose action returned err. It reports whether
 // that is the end of t.
-func (l *loop) ended(t *task, err error) bool {
+func (l *loop) attemptEnded(t *task, err error) bool {
 	if skip, ok := err.(*skipError); ok { //nolint:errorlint // only the runner makes it
 		t.attempt = 0
 		l.end(t, Event{State: StateSkipped, Message: skip.why})
@@ -204,7 +204,7 @@ func (l *loop) ended(t *task, err error) bool {
 	case err == nil:
 		l.succeed(t)
 		return true
-	case t.dropped && l.stopped == nil:
+	case t.skipped && l.stopped == nil:
 		l.end(t, Event{State: StateSkipped, Message: "skipped " + byHand})
 		return true
 	case l.stopped != nil && !t.step.Last:
@@ -225,7 +225,7 @@ func (l *loop) ended(t *task, err error) bool {
 		l.fail(t, err, why)
 		return true
 	}
-	l.again(t, err)
+	l.scheduleRetry(t, err)
 	return false
 }
 
@@ -255,7 +255,7 @@ func (l *loop) end(t *task, e Event) {
 // timedOut joins the cause that ended a step's context with what the action
 // said last, unless that is the same.
 func timedOut(cause, err error) error {
-	var late *lateError
+	var late *abandonedError
 	switch {
 	case err == nil, err == context.Canceled, err == context.DeadlineExceeded: //nolint:errorlint // bare ones say nothing
 		return cause

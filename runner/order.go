@@ -34,7 +34,7 @@ const (
 const byHand = "by hand"
 
 // obey does what an order wants, or tells why not.
-func (l *loop) obey(o Order) {
+func (l *loop) handleOrder(o Order) {
 	e := Event{Type: TypeOrder, Step: o.Step, Message: string(o.Verb)}
 	t := l.byName[o.Step]
 	do := func() {}
@@ -47,9 +47,9 @@ func (l *loop) obey(o Order) {
 	case t.step.Last != l.last:
 		err = fmt.Errorf("it is not the turn of step %q", o.Step)
 	case o.Verb == OrderRetry:
-		do, err = l.retrying(t)
+		do, err = l.retryOrder(t)
 	case o.Verb == OrderSkip:
-		do, err = l.skipping(t)
+		do, err = l.skipOrder(t)
 	default:
 		err = fmt.Errorf("there is no order %q", o.Verb)
 	}
@@ -63,45 +63,45 @@ func (l *loop) obey(o Order) {
 }
 
 // retrying gives what makes t try again now.
-func (l *loop) retrying(t *task) (func(), error) {
+func (l *loop) retryOrder(t *task) (func(), error) {
 	switch s := l.state(t); {
 	case l.stopped != nil:
 		return nil, fmt.Errorf("the run is told to stop")
-	case s == StateRetrying && t.rested:
+	case s == StateRetrying && t.delayOver:
 		return nil, fmt.Errorf("step %q waits for a free slot", t.step.Name)
 	case s == StateRetrying:
-		return func() { l.rested(t) }, nil
+		return func() { l.delayOver(t) }, nil
 	case s == StateFailed:
-		return func() { l.revive(t) }, nil
+		return func() { l.restart(t) }, nil
 	default:
 		return nil, fmt.Errorf("step %q is %s; only one that failed, or waits for its next attempt, can be retried", t.step.Name, s)
 	}
 }
 
 // rested makes t, whose delay is over, ready for its next attempt.
-func (l *loop) rested(t *task) {
+func (l *loop) delayOver(t *task) {
 	l.waiting--
-	t.rested = true
+	t.delayOver = true
 	heap.Push(&l.ready, t)
 }
 
 // revive lets t, which failed, start over, and the steps that are blocked for
 // nothing else wait for it again.
-func (l *loop) revive(t *task) {
+func (l *loop) restart(t *task) {
 	t.err, t.lastErr, t.ctx, t.delays = nil, nil, nil, nil
 	t.attempts = t.attempt + max(t.retry.InstallRetries, 1)
 	revived := map[*task]bool{t: true}
 	for again := true; again; {
 		again = false
 		for _, d := range l.tasks {
-			if !revived[d] && l.state(d) == StateBlocked && !slices.ContainsFunc(d.needs, func(e edge) bool { return l.bars(e, revived) }) {
+			if !revived[d] && l.state(d) == StateBlocked && !slices.ContainsFunc(d.needs, func(e edge) bool { return l.keepsBlocked(e, revived) }) {
 				revived[d], again = true, true
 			}
 		}
 	}
 	for _, d := range l.tasks {
 		if revived[d] {
-			d.doomed = false
+			d.willBlock = false
 			l.enter(d, Event{State: StatePending, Message: fmt.Sprintf("step %q is retried %s", t.step.Name, byHand)})
 		}
 	}
@@ -120,7 +120,7 @@ func (l *loop) revive(t *task) {
 
 // bars tells whether what e leads to keeps a step from running, once the revived
 // ones are not to blame any more.
-func (l *loop) bars(e edge, revived map[*task]bool) bool {
+func (l *loop) keepsBlocked(e edge, revived map[*task]bool) bool {
 	if e.task == nil {
 		return true
 	}
@@ -129,7 +129,7 @@ func (l *loop) bars(e edge, revived map[*task]bool) bool {
 }
 
 // skipping gives what skips t.
-func (l *loop) skipping(t *task) (func(), error) {
+func (l *loop) skipOrder(t *task) (func(), error) {
 	s := l.state(t)
 	if k := t.step.Kind(); k != plan.KindWait && k != plan.KindWebhook {
 		return nil, fmt.Errorf("step %q is not skipped: only steps that wait can be, of kind wait or webhook", t.step.Name)
@@ -139,24 +139,24 @@ func (l *loop) skipping(t *task) (func(), error) {
 		return nil, fmt.Errorf("step %q is %s already", t.step.Name, s)
 	case t.active:
 		return func() { // see ended
-			t.dropped = true
+			t.skipped = true
 			t.cancel()
 		}, nil
 	case s == StateRetrying:
 		return func() {
-			if !t.rested {
+			if !t.delayOver {
 				l.waiting--
 			}
-			l.drop(t)
+			l.skipNow(t)
 		}, nil
 	case t.missing > 0:
 		return func() { t.step.Skip = "skipped " + byHand }, nil // when its turn comes
 	}
-	return func() { l.drop(t) }, nil
+	return func() { l.skipNow(t) }, nil
 }
 
 // drop skips t, which is not at work.
-func (l *loop) drop(t *task) {
+func (l *loop) skipNow(t *task) {
 	queues := []*queue{&l.ready}
 	if t.group != nil {
 		queues = append(queues, &t.group.parked)
@@ -167,7 +167,7 @@ func (l *loop) drop(t *task) {
 		}
 	}
 	l.end(t, Event{State: StateSkipped, Message: "skipped " + byHand})
-	l.settle(t)
+	l.propagate(t)
 	l.unpark(t.group) // t may have left the queue for another of its group
 }
 

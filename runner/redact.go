@@ -95,11 +95,11 @@ func shown(outputs map[string]any, sensitive []string) map[string]any {
 }
 
 // hide gives err with its text and its hint redacted. Its chain stays.
-func (l *loop) hide(err error) error {
+func (l *loop) redactError(err error) error {
 	if l.redact == nil {
 		return err
 	}
-	h := &hiddenError{error: err, text: l.redact(err.Error()), hint: hideText(l.redact, HintOf(err))}
+	h := &redactedError{error: err, text: l.redact(err.Error()), hint: hideText(l.redact, HintOf(err))}
 	if h.text == err.Error() && h.hint == HintOf(err) {
 		return err
 	}
@@ -107,13 +107,13 @@ func (l *loop) hide(err error) error {
 }
 
 // hiddenError is an error that says less than the one in its chain.
-type hiddenError struct {
+type redactedError struct {
 	error
 	text, hint string
 }
 
-func (e *hiddenError) Error() string { return e.text }
-func (e *hiddenError) Unwrap() error { return e.error }
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.error }
 
 // Hint implements the interface that HintOf looks for.
-func (e *hiddenError) Hint() string { return e.hint }
+func (e *redactedError) Hint() string { return e.hint }

@@ -65,7 +65,7 @@ func delays(r plan.Retry) *backoff.ExponentialBackOff {
 }
 
 // again lets t wait for its next attempt.
-func (l *loop) again(t *task, err error) {
+func (l *loop) scheduleRetry(t *task, err error) {
 	t.lastErr = err
 	l.waiting++
 	if t.delays == nil {
@@ -78,11 +78,11 @@ func (l *loop) again(t *task, err error) {
 	if errors.As(err, &w) {
 		wake = w.Wake()
 	}
-	go l.rest(t.ctx, t, t.attempt, delay, wake)
+	go l.awaitDelay(t.ctx, t, t.attempt, delay, wake)
 }
 
 // rest sends newsDue when the delay is over, wake is ready or ctx ended.
-func (l *loop) rest(ctx context.Context, t *task, attempt int, delay time.Duration, wake <-chan struct{}) {
+func (l *loop) awaitDelay(ctx context.Context, t *task, attempt int, delay time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
@@ -90,5 +90,5 @@ func (l *loop) rest(ctx context.Context, t *task, attempt int, delay time.Durati
 	case <-wake:
 	case <-ctx.Done():
 	}
-	l.send(message{task: t, attempt: attempt, news: newsDue})
+	l.send(message{task: t, attempt: attempt, kind: messageDue})
 }

@@ -44,11 +44,11 @@ type Runner struct {
 	Grace time.Duration
 	// Observers see every event, in this order, from the goroutine of Run.
 	Observers []Observer
-	// Inquire reads what late steps ask clusters for (plan.Ask without Step). It is
+	// ReadInputs reads what late steps ask clusters for (plan.Input without Step). It is
 	// called for each attempt of a step, in the goroutine of that, by several at
 	// once, and must return soon after its context ends. An ask that it does not
 	// answer is the plan's to miss.
-	Inquire func(context.Context, []plan.Ask) (plan.Known, error)
+	ReadInputs func(context.Context, []plan.Input) (plan.Inputs, error)
 	// Redact takes out of a text what must not be shown. All texts of events and
 	// errors go through it, names of steps excepted; nil hides nothing. It is
 	// called from the goroutine of Run.
@@ -86,7 +86,7 @@ func (r *Runner) Run(ctx context.Context, p *plan.Plan) (*Execution, error) {
 	defer close(l.gone)
 	l.announce(p, r.About)
 	if l.resolve() {
-		defer l.look(ctx, r.Guards)()
+		defer l.findGuards(ctx, r.Guards)()
 		l.run(ctx)
 	}
 	return l.finish()
@@ -94,7 +94,7 @@ func (r *Runner) Run(ctx context.Context, p *plan.Plan) (*Execution, error) {
 
 // look begins to look for guards, and gives the function that ends it and, unless
 // the run was aborted, waits for that.
-func (l *loop) look(ctx context.Context, find func(context.Context) []Guard) (end func()) {
+func (l *loop) findGuards(ctx context.Context, find func(context.Context) []Guard) (end func()) {
 	if find == nil {
 		return func() {}
 	}
@@ -103,7 +103,7 @@ func (l *loop) look(ctx context.Context, find func(context.Context) []Guard) (en
 	go func() {
 		defer close(over)
 		select {
-		case l.inbox <- message{news: newsGuards, guards: find(ctx)}:
+		case l.inbox <- message{kind: messageGuards, guards: find(ctx)}:
 		case <-ctx.Done():
 		}
 	}()
@@ -121,12 +121,12 @@ var errRunOver = errors.New("the run is over")
 // loop is one run. Only the goroutine of Run touches it, with the exception of
 // inbox, gone, grace, resolver and inquire, which the goroutines of attempts use.
 type loop struct {
-	start     time.Time
-	exec      *Execution
-	observers []Observer
-	redact    func(string) string
-	resolver  Resolver
-	inquire   func(context.Context, []plan.Ask) (plan.Known, error)
+	start      time.Time
+	exec       *Execution
+	observers  []Observer
+	redact     func(string) string
+	resolver   Resolver
+	readInputs func(context.Context, []plan.Input) (plan.Inputs, error)
 
 	tasks   []*task
 	byName  map[string]*task
@@ -156,7 +156,7 @@ type task struct {
 	action   Action // nil for a step that is late, or does not run
 	timeout  time.Duration
 	attempts int
-	asks     []plan.Ask // of a late step
+	asks     []plan.Input // of a late step
 	retry    plan.Retry
 	delays   *backoff.ExponentialBackOff // nil before the first delay
 	group    *group                      // nil without a bound of its own
@@ -164,7 +164,7 @@ type task struct {
 	needs      []edge
 	dependents []edge
 	missing    int  // how many needs have not ended
-	doomed     bool // it is to be blocked
+	willBlock  bool // it is to be blocked
 
 	// ctx spans all attempts, from the first start to the end: its deadline is
 	// the step's timeout. It is kept here because delays lie between attempts.
@@ -172,8 +172,8 @@ type task struct {
 	cancel    context.CancelFunc
 	attempt   int // counts from 1
 	active    bool
-	rested    bool // its delay is over, and it waits for a slot
-	dropped   bool // its attempt ends because of an order
+	delayOver bool // its delay is over, and it waits for a slot
+	skipped   bool // its attempt ends because of an order
 	unchanged bool
 	outputs   map[string]any // of the latest attempt
 	lastErr   error          // of the attempt before
@@ -191,24 +191,24 @@ type edge struct {
 func (t *task) runs() bool { return t.step.Skip == "" && t.step.When != false }
 
 // isLate tells whether the step has no action before it starts.
-func (t *task) isLate() bool { return len(t.asks) > 0 }
+func (t *task) isDeferred() bool { return len(t.asks) > 0 }
 
 func newLoop(r *Runner, p *plan.Plan) (*loop, error) {
 	l := &loop{
-		start:     time.Now(),
-		exec:      &Execution{},
-		observers: r.Observers,
-		redact:    r.Redact,
-		resolver:  r.Resolve,
-		inquire:   r.Inquire,
-		slots:     cmp.Or(max(r.Parallel, 0), DefaultParallel),
-		inbox:     make(chan message, inboxSize),
-		gone:      make(chan struct{}),
-		abort:     r.Abort,
-		orders:    r.Orders,
-		linger:    r.Linger,
-		grace:     cmp.Or(max(r.Grace, 0), DefaultGrace),
-		byName:    make(map[string]*task, len(p.Steps)),
+		start:      time.Now(),
+		exec:       &Execution{},
+		observers:  r.Observers,
+		redact:     r.Redact,
+		resolver:   r.Resolve,
+		readInputs: r.ReadInputs,
+		slots:      cmp.Or(max(r.Parallel, 0), DefaultParallel),
+		inbox:      make(chan message, inboxSize),
+		gone:       make(chan struct{}),
+		abort:      r.Abort,
+		orders:     r.Orders,
+		linger:     r.Linger,
+		grace:      cmp.Or(max(r.Grace, 0), DefaultGrace),
+		byName:     make(map[string]*task, len(p.Steps)),
 	}
 	groups := map[string]*group{}
 	for i, s := range p.Steps {
@@ -217,7 +217,7 @@ func newLoop(r *Runner, p *plan.Plan) (*loop, error) {
 		}
 		retry := p.StepRetry(s)
 		t := &task{
-			index: i, step: s, asks: s.Late(), timeout: p.StepTimeout(s),
+			index: i, step: s, asks: s.Deferred(), timeout: p.StepTimeout(s),
 			retry: retry, attempts: max(retry.InstallRetries, 1),
 		}
 		if s.Group != "" && s.Parallel > 0 {
@@ -277,7 +277,7 @@ func (l *loop) announce(p *plan.Plan, about string) {
 func (l *loop) resolve() bool {
 	ok := true
 	for _, t := range l.tasks {
-		if !t.runs() || t.isLate() {
+		if !t.runs() || t.isDeferred() {
 			continue
 		}
 		if t.action, t.err = l.resolver(t.step); t.err != nil {
@@ -308,7 +308,7 @@ func (l *loop) finish() (*Execution, error) {
 	errs := []error{l.stopped}
 	for _, t := range l.tasks {
 		if t.err != nil {
-			errs = append(errs, &StepError{Step: t.step.Name, Err: l.hide(t.err)})
+			errs = append(errs, &StepError{Step: t.step.Name, Err: l.redactError(t.err)})
 		}
 	}
 	last := Event{Type: TypeDone, State: StateSucceeded, Counts: l.exec.Counts()}

@@ -20,35 +20,35 @@ type group struct {
 // run runs all steps but the plan's finally ones, then these, whatever became of
 // the others. What ends ctx does not end them.
 func (l *loop) run(ctx context.Context) {
-	if l.turn(ctx, ctx, false) {
-		l.turn(ctx, context.WithoutCancel(ctx), true)
+	if l.runPhase(ctx, ctx, false) {
+		l.runPhase(ctx, context.WithoutCancel(ctx), true)
 	}
 }
 
 // turn is the loop: it starts what is ready, whose work ends with the context
 // work, then waits for the next message. stop is the run's own context. It
 // reports whether every step of the turn has ended; if not, the run was aborted.
-func (l *loop) turn(stop, work context.Context, last bool) bool {
+func (l *loop) runPhase(stop, work context.Context, last bool) bool {
 	l.open(last)
 	done := stop.Done()
 	for {
-		l.notice(stop)
+		l.checkStopped(stop)
 		l.launch(work)
 		if l.running == 0 && l.waiting == 0 && !l.lingers() {
-			l.unstick()
+			l.endStuck()
 			return true
 		}
 		select {
 		case m := <-l.inbox:
-			l.notice(stop) // an action that ended because the context did must find the run stopped
+			l.checkStopped(stop) // an action that ended because the context did must find the run stopped
 			l.handle(m)
 		case o, ok := <-l.orders:
 			if !ok {
 				l.orders = nil
 				continue
 			}
-			l.notice(stop)
-			l.obey(o)
+			l.checkStopped(stop)
+			l.handleOrder(o)
 		case <-done:
 			done = nil // seen: the next round notices it
 		case <-l.abort:
@@ -79,7 +79,7 @@ func (l *loop) open(last bool) {
 	}
 	for _, t := range roots {
 		if !l.decide(t) {
-			l.settle(t)
+			l.propagate(t)
 		}
 	}
 }
@@ -92,12 +92,12 @@ func (l *loop) launch(ctx context.Context) {
 			heap.Push(&g.parked, t)
 			continue
 		}
-		l.begin(ctx, t)
+		l.startAttempt(ctx, t)
 	}
 }
 
 // occupy gives t a slot.
-func (l *loop) occupy(t *task) {
+func (l *loop) takeSlot(t *task) {
 	t.active = true
 	l.running++
 	if t.group != nil {
@@ -106,7 +106,7 @@ func (l *loop) occupy(t *task) {
 }
 
 // vacate takes back t's slot.
-func (l *loop) vacate(t *task) {
+func (l *loop) freeSlot(t *task) {
 	t.active = false
 	l.running--
 	if t.group != nil {
@@ -124,7 +124,7 @@ func (l *loop) unpark(g *group) {
 
 // settle tells those that need t that it has ended, decides on each of them that
 // waits for nothing more, and so on with those that ended thereby.
-func (l *loop) settle(t *task) {
+func (l *loop) propagate(t *task) {
 	for todo := []*task{t}; len(todo) > 0; todo = todo[1:] {
 		for _, e := range todo[0].dependents {
 			d := e.task
@@ -144,7 +144,7 @@ func (l *loop) decide(t *task) bool {
 	if l.state(t).Terminal() {
 		return false
 	}
-	state, why := l.verdict(t)
+	state, why := l.fate(t)
 	if state == StatePending {
 		heap.Push(&l.ready, t)
 		return true
@@ -156,7 +156,7 @@ func (l *loop) decide(t *task) bool {
 // verdict looks at how the steps that t needs have ended, and at what the plan
 // says of t itself. A step that is blocked shall not look as if nobody wanted it:
 // that comes first.
-func (l *loop) verdict(t *task) (state State, why string) {
+func (l *loop) fate(t *task) (state State, why string) {
 	var wanted, failed int // of the needs on failure
 	var unmet string
 	for _, e := range t.needs {
@@ -200,8 +200,8 @@ func (l *loop) block(t *task) {
 	for todo := []*task{t}; len(todo) > 0; todo = todo[1:] {
 		for _, e := range todo[0].dependents {
 			d := e.task
-			if (e.on == "" || e.on == plan.NeedSuccess) && !d.doomed && l.state(d) == StatePending {
-				d.doomed = true
+			if (e.on == "" || e.on == plan.NeedSuccess) && !d.willBlock && l.state(d) == StatePending {
+				d.willBlock = true
 				blocked, todo = append(blocked, d), append(todo, d)
 			}
 		}
@@ -214,7 +214,7 @@ func (l *loop) block(t *task) {
 
 // notice sees that ctx has ended. Before the turn of the finally steps that
 // stops the run: what did not start never will.
-func (l *loop) notice(ctx context.Context) {
+func (l *loop) checkStopped(ctx context.Context) {
 	if l.cause != nil || context.Cause(ctx) == nil {
 		return
 	}
@@ -267,7 +267,7 @@ func (l *loop) abandon() {
 }
 
 // unstick ends steps of this turn that can never start. A validated plan has none.
-func (l *loop) unstick() {
+func (l *loop) endStuck() {
 	for _, t := range l.tasks {
 		if t.step.Last == l.last && !l.state(t).Terminal() {
 			l.stopped = ErrStuck

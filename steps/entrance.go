@@ -128,7 +128,7 @@ var errClientGone = errors.New("its client did not wait any longer")
 
 // notify tells of what is held. A denial is the client's to tell.
 func (o *opened) notify(n hold.Notice) {
-	if n.Event == hold.Refused {
+	if n.Event == hold.Denied {
 		return
 	}
 	var held *hold.Error
@@ -154,10 +154,10 @@ func (o *opened) passed(r *http.Request) {
 // server's own words, which come before, have the cause of the last try.
 func (x *explainer) inVain(held *hold.Error) string {
 	parts := []string{"held " + held.Held.Round(time.Second).String() + " in vain"}
-	if lacks := standing.Lacks(held.Standing.Ladder); lacks != "" {
+	if lacks := standing.Lacks(held.Status.Ladder); lacks != "" {
 		parts = append(parts, lacks)
 	}
-	if owner := x.owners.Of(held.Standing.Owner); owner != "" {
+	if owner := x.owners.Of(held.Status.Owner); owner != "" {
 		parts = append(parts, "it belongs to "+owner)
 	}
 	return strings.Join(append(parts, x.hint(held)), "; ")

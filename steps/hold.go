@@ -39,10 +39,10 @@ func (x *explainer) explain(err error) error {
 // last is what the last try met, the rung that is missing, and whose the webhook is.
 func (x *explainer) last(held *hold.Error) string {
 	last := held.Fault.Cause
-	if r, missing := held.Standing.Ladder.Missing(); missing && r.Reason != last {
-		last += "; " + standing.Lacks(held.Standing.Ladder)
+	if r, missing := held.Status.Ladder.Missing(); missing && r.Reason != last {
+		last += "; " + standing.Lacks(held.Status.Ladder)
 	}
-	if owner := x.owners.Of(held.Standing.Owner); owner != "" {
+	if owner := x.owners.Of(held.Status.Owner); owner != "" {
 		last += "; it belongs to " + owner
 	}
 	return last
@@ -75,7 +75,7 @@ func (x *explainer) hint(held *hold.Error) string {
 	if held.Fault.Kind == webhook.Server {
 		return "is the API server healthy? try kubectl get --raw '/readyz?verbose'"
 	}
-	return x.owners.Hint(held.Standing, held.Fault)
+	return x.owners.Hint(held.Status, held.Fault)
 }
 
 // heldInVain is a timeout whose chain still has the client's own error.

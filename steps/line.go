@@ -171,11 +171,11 @@ func (l *line) notify(n hold.Notice) {
 		return
 	}
 	switch n.Event {
-	case hold.Refused:
+	case hold.Denied:
 		a.deny(n)
 		return
-	case hold.Stands:
-		a.reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: standing.Of(n.Standing)})
+	case hold.StatusChanged:
+		a.reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: standing.Of(n.Status)})
 		return
 	case hold.Held, hold.Released:
 	}

@@ -153,7 +153,7 @@ func (s *Steps) kind(step plan.Step, session *kube.Session, view *survey.Survey)
 }
 
 // chart gives the chart of a helm step, the same one each time, so that it is
-// fetched once. A late step that was bound anew has another one.
+// fetched once. A deferred step that was bound anew has another one.
 func (s *Steps) chart(step plan.Step, namespace string) (*helm.Chart, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

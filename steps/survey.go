@@ -35,7 +35,7 @@ const configured = 5 * time.Second
 // they cannot be read.
 func (c *connection) webhooks(ctx context.Context, f webhook.Fault) []webhook.Entry {
 	changed := make(chan struct{}, 1)
-	following := c.survey.Follow(survey.Target{Fault: &f, Match: func(e webhook.Entry) bool {
+	following := c.survey.Subscribe(survey.Target{Fault: &f, Match: func(e webhook.Entry) bool {
 		return f.Service != "" && e.Service() == f.ServiceKey()
 	}}, func() {
 		select {
@@ -54,7 +54,7 @@ func (c *connection) webhooks(ctx context.Context, f webhook.Fault) []webhook.En
 		}
 	}
 	var entries []webhook.Entry
-	for _, st := range following.Standings() {
+	for _, st := range following.Statuses() {
 		entries = append(entries, st.Entry)
 	}
 	return entries

@@ -111,8 +111,8 @@ func (v *validation) cluster(ctx context.Context, name string) error {
 		if !runs(s) || !v.plan.SameCluster(on, name) || v.links[on] == nil {
 			continue
 		}
-		if len(s.Late()) > 0 {
-			v.find(check.Unchecked, s, "", "the step cannot be checked before the run: it asks for "+s.Late()[0].String(), "name")
+		if len(s.Deferred()) > 0 {
+			v.find(check.Unchecked, s, "", "the step cannot be checked before the run: it asks for "+s.Deferred()[0].String(), "name")
 			late := v.place(s)
 			late.Unread = true
 			c.Steps = append(c.Steps, late)

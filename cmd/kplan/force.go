@@ -16,7 +16,7 @@ const (
 )
 
 // addForce registers the flag that upgrades releases for which nothing changed.
-func addForce(cmd *cobra.Command, in *plan.Inputs) *[]string {
+func addForce(cmd *cobra.Command, in *plan.Options) *[]string {
 	// Names of steps may have commas in them: NAME[ITEM].
 	names := cmd.Flags().StringArray(forceUpgrade, nil, "upgrade the release of this helm `step` also when its chart and values did not change;\n"+
 		"may be repeated, all helm steps without =step")

@@ -15,7 +15,7 @@ import (
 
 func newGraph(a *app) *cobra.Command {
 	var (
-		in       *plan.Inputs
+		in       *plan.Options
 		picked   *plan.Selection
 		output   = graph.Text
 		webhooks bool

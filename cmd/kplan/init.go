@@ -187,7 +187,7 @@ func exists(file string) error {
 
 // todo says what is to be filled in before the plan is valid.
 func (o *initOptions) todo(file string, text []byte) {
-	_, err := plan.Parse(file, text, plan.Inputs{})
+	_, err := plan.Parse(file, text, plan.Options{})
 	faults, ok := errors.AsType[plan.Diagnostics](err)
 	if !ok {
 		return

@@ -26,7 +26,7 @@ const lintText findings.Format = "text"
 type lintRun struct {
 	*app
 	path    string
-	in      plan.Inputs
+	in      plan.Options
 	output  findings.Format
 	disable []string
 	explain string
@@ -39,7 +39,7 @@ type lintRun struct {
 
 func newLint(a *app) *cobra.Command {
 	l := &lintRun{app: a, output: lintText}
-	var in *plan.Inputs
+	var in *plan.Options
 	cmd := &cobra.Command{
 		Use:   "lint [PLAN]",
 		Short: "Find what goes wrong in a plan without faults",

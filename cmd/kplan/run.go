@@ -21,7 +21,7 @@ import (
 // runOptions are the flags of run.
 type runOptions struct {
 	*app
-	inputs   *plan.Inputs
+	inputs   *plan.Options
 	picked   *plan.Selection
 	parallel int
 	timeout  time.Duration
@@ -180,7 +180,7 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		return err
 	}
 	r := runner.Runner{
-		About: kinds.Cluster(), Resolve: kinds.Resolve, Inquire: kinds.Inquire, Guards: kinds.Guards,
+		About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.Inquire, Guards: kinds.Guards,
 		Parallel: o.parallel, Abort: abort, Redact: o.secrets().Text,
 	}
 	x, err := o.observe(ctx, &r, p)

@@ -18,7 +18,7 @@ import (
 
 func newVars(a *app) *cobra.Command {
 	var (
-		in     *plan.Inputs
+		in     *plan.Options
 		output format
 	)
 	cmd := &cobra.Command{
@@ -73,7 +73,7 @@ type variable struct {
 	Invalid   bool   `json:"invalid,omitempty"`
 }
 
-func (a *app) vars(path string, in plan.Inputs, output format) error {
+func (a *app) vars(path string, in plan.Options, output format) error {
 	p, err := plan.LoadVars(path, in)
 	if p == nil {
 		return err
@@ -83,9 +83,9 @@ func (a *app) vars(path string, in plan.Inputs, output format) error {
 	for _, v := range p.Variables() {
 		x := variable{
 			Name: v.Name, Type: v.Type, Description: v.Description, Source: v.Source, From: origin(v),
-			Sensitive: v.Sensitive, Late: v.Late, Invalid: v.Invalid,
+			Sensitive: v.Sensitive, Late: v.Deferred, Invalid: v.Invalid,
 		}
-		if !v.Late && !v.Invalid {
+		if !v.Deferred && !v.Invalid {
 			var b bytes.Buffer
 			e := json.NewEncoder(&b)
 			e.SetEscapeHTML(false)

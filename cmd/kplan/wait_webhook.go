@@ -26,7 +26,7 @@ type waitWebhookOptions struct {
 }
 
 func newWaitWebhook(a *app) *cobra.Command {
-	o := &waitWebhookOptions{runOptions: runOptions{app: a, parallel: 1, inputs: &plan.Inputs{}}}
+	o := &waitWebhookOptions{runOptions: runOptions{app: a, parallel: 1, inputs: &plan.Options{}}}
 	cmd := &cobra.Command{
 		Use:   "webhook",
 		Short: "Wait until webhooks answer through the API server",

@@ -106,7 +106,7 @@ func (o *webhooksOptions) run(ctx context.Context) error {
 	}
 	defer view.Close()
 	l := &listing{webhooksOptions: o, view: view, changes: make(chan struct{}, 1), noted: map[string]bool{}}
-	l.following = view.Follow(survey.Target{Match: o.wants(), Conversions: true}, l.changed)
+	l.following = view.Subscribe(survey.Target{Match: o.wants(), Conversions: true}, l.changed)
 	if err := l.read(ctx); err != nil {
 		return o.stopped(ctx, err)
 	}
@@ -139,7 +139,7 @@ func (o *webhooksOptions) wants() func(webhook.Entry) bool {
 type listing struct {
 	*webhooksOptions
 	view      *survey.Survey
-	following *survey.Following
+	following *survey.Subscription
 	// changes is filled by the survey when something changed; never closed.
 	changes chan struct{}
 	noted   map[string]bool
@@ -170,7 +170,7 @@ func (l *listing) read(ctx context.Context) error {
 		}
 		break
 	}
-	if unread := l.view.Unread(); len(l.following.Standings()) == 0 && len(unread) > 0 {
+	if unread := l.view.Unreadable(); len(l.following.Statuses()) == 0 && len(unread) > 0 {
 		return runner.WithHint(errors.New("webhooks cannot be read: "+strings.Join(unread, ", ")),
 			"what is needed for it is in docs/webhooks.md; check with: kubectl auth can-i list validatingwebhookconfigurations")
 	}
@@ -197,7 +197,7 @@ func few(texts []string) []string {
 }
 
 // all are the webhooks that are asked for, those that do not fail among them.
-func (l *listing) all() []webhooks.Webhook { return webhooks.Of(l.following.Standings()) }
+func (l *listing) all() []webhooks.Webhook { return webhooks.Of(l.following.Statuses()) }
 
 // picked are the webhooks to show.
 func (l *listing) picked() []webhooks.Webhook {
@@ -209,12 +209,12 @@ func (l *listing) show() error {
 	if missing := l.missing(); len(missing) > 0 {
 		return fmt.Errorf("there is no webhook and no configuration named %s", strings.Join(missing, ", "))
 	}
-	l.note(few(l.view.Unread())...)
+	l.note(few(l.view.Unreadable())...)
 	if l.output == formatJSON || l.output == formatYAML {
 		return l.print(l.output, struct {
 			Webhooks []webhooks.Webhook `json:"webhooks"`
 			Unread   []string           `json:"unread,omitempty"`
-		}{l.picked(), l.view.Unread()})
+		}{l.picked(), l.view.Unreadable()})
 	}
 	all := l.all()
 	if len(all) == 0 {
@@ -226,9 +226,9 @@ func (l *listing) show() error {
 
 // missing are the names that nothing has.
 func (l *listing) missing() []string {
-	standings := l.following.Standings()
+	standings := l.following.Statuses()
 	return slices.DeleteFunc(slices.Clone(l.names), func(name string) bool {
-		return slices.ContainsFunc(standings, func(s survey.Standing) bool { return name == s.Configuration || name == s.Name })
+		return slices.ContainsFunc(standings, func(s survey.Status) bool { return name == s.Configuration || name == s.Name })
 	})
 }
 

@@ -65,7 +65,7 @@ func (l *listing) draw(out io.Writer) error {
 	} else {
 		table.WriteString("no webhooks found\n")
 	}
-	for _, text := range slices.Concat(l.view.Unread(), l.view.Polled()) {
+	for _, text := range slices.Concat(l.view.Unreadable(), l.view.Polled()) {
 		fmt.Fprintf(&table, "note: %s\n", ui.Clean(text))
 	}
 	lines := strings.Split(strings.TrimRight(table.String(), "\n"), "\n")
@@ -102,7 +102,7 @@ func (l *listing) lines(out io.Writer) func() error {
 			return nil
 		}
 		begun = true
-		l.note(slices.Concat(l.view.Unread(), l.view.Polled())...)
+		l.note(slices.Concat(l.view.Unreadable(), l.view.Polled())...)
 		now := time.Now()
 		here := map[string]bool{}
 		var changes []change

@@ -83,7 +83,7 @@ func look(t *testing.T, a *txtar.Archive) []txtar.File {
 
 func findings(t *testing.T) (lint.Input, []finding.Finding) {
 	t.Helper()
-	p, err := plan.Load("plan.yaml", plan.Inputs{})
+	p, err := plan.Load("plan.yaml", plan.Options{})
 	require.NoError(t, err)
 	in, err := steps.LintInput(t.Context(), p, true)
 	if err != nil {

@@ -86,7 +86,7 @@ func (c *Cluster) Run(ctx context.Context) ([]finding.Finding, error) {
 		slots = make(chan struct{}, inFlight)
 	)
 	for _, s := range c.Steps {
-		if len(s.Late()) > 0 {
+		if len(s.Deferred()) > 0 {
 			continue
 		}
 		if err := c.types(ctx, s); err != nil {

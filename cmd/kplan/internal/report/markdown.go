@@ -167,7 +167,7 @@ func (p *page) failure(s *failure) string {
 }
 
 // ladder is how a webhook stood when the step was last told of it.
-func (p *page) ladder(w *runner.Standing) string {
+func (p *page) ladder(w *runner.WebhookStatus) string {
 	var rungs []string
 	cause := ""
 	for _, r := range ladder(w) {

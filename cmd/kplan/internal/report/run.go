@@ -40,7 +40,7 @@ func newRun(t *timeline.Timeline, m Meta) *run {
 			met(h.Step)
 		}
 		for _, s := range t.Steps() {
-			if s.Cluster == l.Cluster && slices.ContainsFunc(s.Webhooks, func(w *runner.Standing) bool {
+			if s.Cluster == l.Cluster && slices.ContainsFunc(s.Webhooks, func(w *runner.WebhookStatus) bool {
 				return w.Name == l.Name && w.Configuration == l.Configuration && w.Kind == l.Kind
 			}) {
 				met(s.Name)
@@ -194,7 +194,7 @@ func holder(h *runner.Hold) string { return title(&timeline.Lane{Name: h.Webhook
 
 // ladder is how a webhook stood when the step was last told of it: all rungs
 // below the one it was told to stand at were reached.
-func ladder(w *runner.Standing) []timeline.Rung {
+func ladder(w *runner.WebhookStatus) []timeline.Rung {
 	at := slices.Index(timeline.Ladder, w.Rung)
 	if at < 0 {
 		return []timeline.Rung{{Name: w.Rung, State: w.State, Cause: w.Cause, Explanation: w.Explanation}}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestBlankIsValid(t *testing.T) {
-	p, err := plan.Parse("plan.yaml", scaffold.Blank("plan.schema.json"), plan.Inputs{})
+	p, err := plan.Parse("plan.yaml", scaffold.Blank("plan.schema.json"), plan.Options{})
 	require.NoError(t, err)
 	require.Len(t, p.Steps, 4)
 }
@@ -47,7 +47,7 @@ func TestReleases(t *testing.T) {
 	require.Equal(t, want, string(text))
 
 	// Once it is filled in, it is a plan.
-	_, err = plan.Parse("plan.yaml", text, plan.Inputs{})
+	_, err = plan.Parse("plan.yaml", text, plan.Options{})
 	faults, ok := errors.AsType[plan.Diagnostics](err)
 	require.True(t, ok)
 	require.Len(t, faults, 5, "two variables, and where three charts come from: %v", err)

@@ -191,14 +191,14 @@ func holders(holds []*runner.Hold) string {
 
 // standing finds the webhook of a name that has not reached its rung; -1 without.
 func standing(s *runner.Step, name string) int {
-	return slices.IndexFunc(s.Webhooks, func(w *runner.Standing) bool {
+	return slices.IndexFunc(s.Webhooks, func(w *runner.WebhookStatus) bool {
 		return w.Name == name && lacks(w)
 	})
 }
 
-func lacks(w *runner.Standing) bool { return w.State == "waiting" || w.State == "failed" }
+func lacks(w *runner.WebhookStatus) bool { return w.State == "waiting" || w.State == "failed" }
 
-func stands(w *runner.Standing) string { return Joined(": ", w.Rung, w.Cause) }
+func stands(w *runner.WebhookStatus) string { return Joined(": ", w.Rung, w.Cause) }
 
 // cut shortens a text for a line.
 func cut(s string, most int) string {

@@ -62,7 +62,7 @@ func cluster() []webhooks.Webhook {
 		}}
 	}
 	crashing := "0 of 1 endpoints ready; pod vm-1 is in CrashLoopBackOff: container operator ended with 3: \x1b[31mno\nlicense\x07\u202e"
-	return webhooks.Of([]survey.Standing{
+	return webhooks.Of([]survey.Status{
 		{
 			Entry: webhook.Entry{
 				Kind: webhook.Validating, Configuration: "cert-manager-webhook", Name: "webhook.cert-manager.io", Client: at("cert-manager", "cert-manager-webhook"),
@@ -121,9 +121,9 @@ func cluster() []webhooks.Webhook {
 // CRDs.
 func operator() []webhooks.Webhook {
 	client := admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "kof", Name: "vm-operator"}}
-	var all []survey.Standing
+	var all []survey.Status
 	add := func(kind webhook.Kind, resource string, policy admissionv1.FailurePolicyType, l webhook.Ladder) {
-		s := survey.Standing{Entry: webhook.Entry{
+		s := survey.Status{Entry: webhook.Entry{
 			Kind: kind, Configuration: "vm-admission", Name: resource + ".victoriametrics.com", Client: client,
 			FailurePolicy: policy, Timeout: 10 * time.Second, Owner: webhook.Owner{Release: "kof/vm"},
 			Rules: []admissionv1.RuleWithOperations{{

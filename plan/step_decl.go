@@ -11,8 +11,8 @@ import (
 	"github.com/kplan-dev/kplan/plan/expr"
 )
 
-// entry is a step as the file has it: one step of the plan, or one for each item.
-type entry struct {
+// stepDecl is a step as the file has it: one step of the plan, or one for each item.
+type stepDecl struct {
 	c  *checker
 	at path
 	// raw are its fields as the file has them; name, needs and for_each resolved.
@@ -25,29 +25,29 @@ type entry struct {
 	grouped, isInclude bool
 	parallel           int
 	// outputs are the names of its outputs, and whether they are sensitive.
-	outputs map[string]bool
-	items   []*item
+	outputs   map[string]bool
+	instances []*instance
 
 	// secretAt are the paths of for_each where a sensitive value stands; see expander.
 	secretAt map[string]bool
 
 	typ *expr.Type // see stepType
-	// asked are the late values of this step, by the name that expressions have for
+	// refs are the deferred values of this step, by the name that expressions have for
 	// them.
-	asked map[string][]asked
-	env   *expr.Env // see lookEach
+	refs map[string][]reference
+	env  *expr.Env // see stepScope
 }
 
-// item is one of the steps that an entry becomes.
-type item struct {
+// instance is one of the steps that a stepDecl becomes.
+type instance struct {
 	// key and value are each.key and each.value.
 	key   string
 	value any
 	// tree are the fields with their expressions resolved.
 	tree map[string]any
 	step Step
-	// asked are the late values that the fields want to know.
-	asked []asked
+	// refs are the deferred values that the fields want to know.
+	refs []reference
 	// skip says that its when is false.
 	skip bool
 	// secretAt are the paths where a sensitive value stands; see expander.
@@ -70,10 +70,10 @@ var (
 	staticFields = []string{"include", "cluster", "tags", "timeout", "retry", "webhooks"}
 )
 
-// readEntries reads what must be known of all steps before the expressions of one
+// declareSteps reads what must be known of all steps before the expressions of one
 // can be: their names, needs and outputs, and for which items there is one.
-func (c *checker) readEntries() {
-	c.byName = map[string]*entry{}
+func (c *checker) declareSteps() {
+	c.byName = map[string]*stepDecl{}
 	for _, field := range []string{"steps", "finally"} {
 		list, _ := c.tree[field].([]any)
 		for i, v := range list {
@@ -83,10 +83,10 @@ func (c *checker) readEntries() {
 				c.set(reflect.New(stepType).Elem(), v, at) // says what is wrong
 				continue
 			}
-			c.entries = append(c.entries, c.readEntry(raw, at, field == "finally"))
+			c.decls = append(c.decls, c.declareStep(raw, at, field == "finally"))
 		}
 	}
-	for _, e := range c.entries {
+	for _, e := range c.decls {
 		if e.name == "" {
 			continue
 		}
@@ -99,9 +99,9 @@ func (c *checker) readEntries() {
 	}
 }
 
-func (c *checker) readEntry(raw map[string]any, at path, last bool) *entry {
-	e := &entry{c: c, at: at, raw: raw, last: last}
-	x := expander{checker: c, sight: c.look("vars", "plan", "clusters")}
+func (c *checker) declareStep(raw map[string]any, at path, last bool) *stepDecl {
+	e := &stepDecl{c: c, at: at, raw: raw, last: last}
+	x := expander{checker: c, scope: c.newScope("vars", "plan", "clusters")}
 	for _, k := range headFields {
 		if v, has := raw[k]; has {
 			x.static = k
@@ -128,7 +128,7 @@ func (c *checker) readEntry(raw map[string]any, at path, last bool) *entry {
 			e.outputs[name] = said
 		}
 	}
-	e.readItems()
+	e.readInstances()
 	return e
 }
 
@@ -139,13 +139,13 @@ func isSecret(resource string) bool {
 	return kind == "secret" || kind == "secrets"
 }
 
-var itemKey = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$`)
+var instanceKey = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$`)
 
-// readItems finds the items of for_each; a step without has one, which is nothing.
-func (e *entry) readItems() {
+// readInstances finds the items of for_each; a step without has one, which is nothing.
+func (e *stepDecl) readInstances() {
 	v, has := e.raw["for_each"]
 	if !has {
-		e.items = []*item{{}}
+		e.instances = []*instance{{}}
 		return
 	}
 	e.grouped = true
@@ -176,13 +176,13 @@ func (e *entry) readItems() {
 				e.addSecretKeys(at.index(i))
 				return
 			}
-			if !e.addItem(listKey(i, x), x, at.index(i), seen) {
+			if !e.addInstance(listKey(i, x), x, at.index(i), seen) {
 				return
 			}
 		}
 	case map[string]any:
 		for _, k := range sortedKeys(in) {
-			if !e.addItem(k, in[k], at.key(k), seen) {
+			if !e.addInstance(k, in[k], at.key(k), seen) {
 				return
 			}
 		}
@@ -193,7 +193,7 @@ func (e *entry) readItems() {
 	}
 }
 
-func (e *entry) addSecretKeys(at path) {
+func (e *stepDecl) addSecretKeys(at path) {
 	e.c.addValue(at, "use a map: its keys are shown, and its values are not", "the names of the steps would show a sensitive value")
 }
 
@@ -207,8 +207,8 @@ func listKey(i int, v any) string {
 	return strconv.Itoa(i)
 }
 
-// addItem adds the step of an item; it is not ok when there are too many.
-func (e *entry) addItem(key string, v any, at path, seen map[string]bool) (ok bool) {
+// addInstance adds the step of an item; it is not ok when there are too many.
+func (e *stepDecl) addInstance(key string, v any, at path, seen map[string]bool) (ok bool) {
 	c := e.c
 	if c.sum.steps > maxSteps {
 		return false
@@ -216,7 +216,7 @@ func (e *entry) addItem(key string, v any, at path, seen map[string]bool) (ok bo
 	switch {
 	case isUnsaid(v):
 		return true
-	case len(key) > maxKey || !itemKey.MatchString(key):
+	case len(key) > maxKey || !instanceKey.MatchString(key):
 		c.addValue(at, "use letters, digits, -, _ and ., or a map with such keys", "%s cannot be the key of a step", c.quote(key, at))
 		return true
 	case seen[key]:
@@ -228,18 +228,18 @@ func (e *entry) addItem(key string, v any, at path, seen map[string]bool) (ok bo
 		return false
 	}
 	seen[key] = true
-	e.items = append(e.items, &item{key: key, value: v})
+	e.instances = append(e.instances, &instance{key: key, value: v})
 	return true
 }
 
 // readSteps resolves, decodes and checks the steps.
 func (c *checker) readSteps() {
 	for _, include := range []bool{true, false} { // others may read what included plans have
-		for _, e := range c.entries {
+		for _, e := range c.decls {
 			if e.isInclude != include {
 				continue
 			}
-			for _, it := range e.items {
+			for _, it := range e.instances {
 				c.readStep(e, it)
 			}
 			e.checkGroup()
@@ -247,10 +247,10 @@ func (c *checker) readSteps() {
 	}
 }
 
-func (c *checker) readStep(e *entry, it *item) {
-	s := c.lookEach(e, it)
-	it.tree, it.secretAt = c.expandItem(e, s, len(e.items) > 1)
-	it.asked = s.asked
+func (c *checker) readStep(e *stepDecl, it *instance) {
+	s := c.stepScope(e, it)
+	it.tree, it.secretAt = c.expandInstance(e, s, len(e.instances) > 1)
+	it.refs = s.refs
 	it.skip = it.skip || it.tree["when"] == false
 	c.decodeStep(e, it, &it.step)
 	if e.isInclude && it.step.Include != nil {
@@ -258,10 +258,10 @@ func (c *checker) readStep(e *entry, it *item) {
 	}
 }
 
-// expandItem gives the fields of one step with their expressions resolved, and where
+// expandInstance gives the fields of one step with their expressions resolved, and where
 // these read sensitive values.
-func (c *checker) expandItem(e *entry, s *sight, copies bool) (tree map[string]any, secretAt map[string]bool) {
-	x := expander{checker: c, sight: s, copies: copies, skip: c.skip}
+func (c *checker) expandInstance(e *stepDecl, s *scope, copies bool) (tree map[string]any, secretAt map[string]bool) {
+	x := expander{checker: c, scope: s, copies: copies, skip: c.skip}
 	tree = make(map[string]any, len(e.raw))
 	if when, has := e.raw["when"]; has {
 		tree["when"] = x.expand(when, e.at.key("when"))
@@ -284,7 +284,7 @@ func (c *checker) expandItem(e *entry, s *sight, copies bool) (tree map[string]a
 }
 
 // decodeStep fills a step from its fields and checks it.
-func (c *checker) decodeStep(e *entry, it *item, step *Step) {
+func (c *checker) decodeStep(e *stepDecl, it *instance, step *Step) {
 	c.step, c.stepAt = it.tree, e.at
 	c.set(reflect.ValueOf(step).Elem(), it.tree, e.at)
 	c.checkStep(*step, e)
@@ -293,7 +293,7 @@ func (c *checker) decodeStep(e *entry, it *item, step *Step) {
 }
 
 // flatName is the name of one of the steps in the whole plan.
-func (e *entry) flatName(it *item) string {
+func (e *stepDecl) flatName(it *instance) string {
 	if e.grouped {
 		return e.c.prefix + e.name + "[" + it.key + "]"
 	}
@@ -302,12 +302,12 @@ func (e *entry) flatName(it *item) string {
 
 // checkGroup looks at what the steps of a for_each have in common: each helm step
 // needs a release of its own.
-func (e *entry) checkGroup() {
+func (e *stepDecl) checkGroup() {
 	if !e.grouped || e.isInclude {
 		return
 	}
 	first := map[[3]string]string{}
-	for _, it := range e.items {
+	for _, it := range e.instances {
 		h := it.step.Helm
 		at := e.at.key("helm")
 		if h == nil || it.skip {
@@ -332,6 +332,6 @@ func (e *entry) checkGroup() {
 
 // totals count what is bounded in the plan and all that it includes.
 type totals struct {
-	steps, files, bytes, needs, asks int
-	tooMany                          bool
+	steps, files, bytes, needs, inputs int
+	tooMany                            bool
 }

@@ -14,13 +14,13 @@ type flattener struct {
 	clusters    map[string]Cluster
 }
 
-// outer is what an include hands down to its steps.
-type outer struct {
+// inherited is what an include hands down to its steps.
+type inherited struct {
 	needs    []Need
 	last     bool
 	tags     []string
 	whens    []when
-	asked    []asked
+	refs     []reference
 	skip     bool
 	timeout  *Duration
 	retry    *Retry
@@ -30,8 +30,8 @@ type outer struct {
 // when is the condition of an include, which holds for all of its steps.
 type when struct {
 	c  *checker
-	e  *entry
-	it *item
+	e  *stepDecl
+	it *instance
 }
 
 // maxNeeds bounds the needs of all steps once those of groups and includes are put
@@ -41,27 +41,27 @@ const maxNeeds = 300_000
 // flatten makes the plan's steps of the file's.
 func (c *checker) flatten() {
 	f := &flattener{root: c, clusters: c.plan.Clusters}
-	f.add(c, outer{})
+	f.add(c, inherited{})
 	c.plan.Steps = append(f.steps, f.last...)
 	c.plan.Finally = nil
 	c.plan.Clusters = f.clusters
 }
 
-func (f *flattener) add(c *checker, o outer) {
+func (f *flattener) add(c *checker, o inherited) {
 	f.root.plan.texts = append(f.root.plan.texts, c.text)
 	f.addClusters(c)
 	var normal []string // the names of the plan's own steps, if it is included by one of finally
-	for _, e := range c.entries {
+	for _, e := range c.decls {
 		needs := f.needs(c, e, o)
 		if e.last && o.last {
 			for _, name := range normal {
 				needs = append(needs, Need{Step: name, On: NeedAlways})
 			}
 		}
-		for _, it := range e.items {
+		for _, it := range e.instances {
 			if e.isInclude {
 				if it.child != nil {
-					f.add(it.child, c.inner(o, needs, e, it))
+					f.add(it.child, c.inherit(o, needs, e, it))
 				}
 				continue
 			}
@@ -73,11 +73,11 @@ func (f *flattener) add(c *checker, o outer) {
 	}
 }
 
-// inner is what an include hands down.
-func (c *checker) inner(o outer, needs []Need, e *entry, it *item) outer {
+// inherit gives what an include hands down.
+func (c *checker) inherit(o inherited, needs []Need, e *stepDecl, it *instance) inherited {
 	d, s := c.plan.Defaults, it.step
-	in := outer{
-		needs: needs, last: o.last || e.last, tags: union(o.tags, s.Tags), whens: o.whens, asked: o.asked,
+	in := inherited{
+		needs: needs, last: o.last || e.last, tags: union(o.tags, s.Tags), whens: o.whens, refs: o.refs,
 		skip: o.skip || it.skip, timeout: cmp.Or(s.Timeout, d.Timeout, o.timeout),
 		retry: s.Retry.over(d.Retry).over(o.retry), webhooks: s.Webhooks.over(d.Webhooks).over(o.webhooks),
 	}
@@ -85,9 +85,9 @@ func (c *checker) inner(o outer, needs []Need, e *entry, it *item) outer {
 		// The defaults of the plan itself hold for all steps already.
 		in.timeout, in.retry, in.webhooks = s.Timeout, s.Retry, s.Webhooks
 	}
-	if len(it.asked) > 0 {
+	if len(it.refs) > 0 {
 		in.whens = append(slices.Clip(o.whens), when{c, e, it})
-		in.asked = append(slices.Clip(o.asked), it.asked...)
+		in.refs = append(slices.Clip(o.refs), it.refs...)
 	}
 	return in
 }
@@ -103,15 +103,15 @@ func union(a, b []string) []string {
 }
 
 // addStep adds one step.
-func (f *flattener) addStep(c *checker, o outer, needs []Need, e *entry, it *item) {
+func (f *flattener) addStep(c *checker, o inherited, needs []Need, e *stepDecl, it *instance) {
 	s := it.step
 	s.Needs = needs
 	s.Last = e.last || o.last
 	c.finish(&s, e, it, o)
-	asks := distinct(o.asked, it.asked)
+	asks := distinct(o.refs, it.refs)
 	if len(asks) > 0 && s.Skip == "" {
 		s.dropLate()
-		s.pending = &pending{asks: asks, must: it.musts(o), bind: func(s Step, known Known) (Step, error) { return c.bind(s, e, it, o, known) }}
+		s.pending = &pending{inputs: asks, must: it.musts(o), bind: func(s Step, known Inputs) (Step, error) { return c.bind(s, e, it, o, known) }}
 	}
 	if s.Last {
 		f.last = append(f.last, s)
@@ -121,7 +121,7 @@ func (f *flattener) addStep(c *checker, o outer, needs []Need, e *entry, it *ite
 }
 
 // finish fills in what the step has from where it stands.
-func (c *checker) finish(s *Step, e *entry, it *item, o outer) {
+func (c *checker) finish(s *Step, e *stepDecl, it *instance, o inherited) {
 	local := e.name
 	s.Name = e.flatName(it)
 	if s.Helm != nil && s.Helm.Release == "" && s.Name != local && !e.grouped {
@@ -176,38 +176,38 @@ func (s *Step) dropLate() {
 
 const whenFalse = "when is false"
 
-// distinct are the asks of late values, each once.
-func distinct(lists ...[]asked) []Ask {
-	var asks []Ask
-	seen := map[Ask]bool{}
+// distinct are the inputs that deferred values ask for, each once.
+func distinct(lists ...[]reference) []Input {
+	var asks []Input
+	seen := map[Input]bool{}
 	for _, list := range lists {
 		for _, a := range list {
-			if a.ask != (Ask{}) && !seen[a.ask] {
-				seen[a.ask] = true
-				asks = append(asks, a.ask)
+			if a.input != (Input{}) && !seen[a.input] {
+				seen[a.input] = true
+				asks = append(asks, a.input)
 			}
 		}
 	}
 	return asks
 }
 
-// musts are the asks without whose answer the step cannot start. There are none for
+// musts are the inputs without whose answer the step cannot start. There are none for
 // one whose when may turn out to be false: nothing else is looked at then.
-func (it *item) musts(o outer) []Ask {
+func (it *instance) musts(o inherited) []Input {
 	if len(o.whens) > 0 || isUnsaid(it.tree["when"]) {
 		return nil
 	}
-	return distinct(slices.DeleteFunc(slices.Clone(it.asked), func(a asked) bool { return !a.must }))
+	return distinct(slices.DeleteFunc(slices.Clone(it.refs), func(a reference) bool { return !a.must }))
 }
 
-// flatNames are the names of the steps that an entry becomes; without those of an
+// flatNames are the names of the steps that a declared step becomes; without those of an
 // included plan's finally, unless all is wanted.
-func (e *entry) flatNames(all bool) []string {
+func (e *stepDecl) flatNames(all bool) []string {
 	var names []string
-	for _, it := range e.items {
+	for _, it := range e.instances {
 		switch {
 		case it.child != nil:
-			for _, x := range it.child.entries {
+			for _, x := range it.child.decls {
 				if !x.last || all {
 					names = append(names, x.flatNames(all)...)
 				}
@@ -221,7 +221,7 @@ func (e *entry) flatNames(all bool) []string {
 
 // needs are those of a step's fields and of the includes around it, in terms of the
 // whole plan.
-func (f *flattener) needs(c *checker, e *entry, o outer) []Need {
+func (f *flattener) needs(c *checker, e *stepDecl, o inherited) []Need {
 	needs := slices.Clip(o.needs)
 	if len(e.needs) == 0 || c.sum.needs > maxNeeds {
 		return needs
@@ -239,9 +239,9 @@ func (f *flattener) needs(c *checker, e *entry, o outer) []Need {
 			}
 		}
 	}
-	c.sum.needs += len(needs) * max(1, len(e.items))
+	c.sum.needs += len(needs) * max(1, len(e.instances))
 	if c.sum.needs > maxNeeds {
-		if c.sum.needs-len(needs)*max(1, len(e.items)) <= maxNeeds {
+		if c.sum.needs-len(needs)*max(1, len(e.instances)) <= maxNeeds {
 			c.addKey(e.at.key("needs"), "let a single step stand between two large groups", "the steps have more than %d needs once for_each and include are put in", maxNeeds)
 		}
 		return nil
@@ -249,13 +249,13 @@ func (f *flattener) needs(c *checker, e *entry, o outer) []Need {
 	return needs
 }
 
-// whole tells whether all that an entry includes could be read.
-func (e *entry) whole() bool {
-	return !e.isInclude || !slices.ContainsFunc(e.items, func(it *item) bool { return it.child == nil })
+// whole tells whether all that a step includes could be read.
+func (e *stepDecl) whole() bool {
+	return !e.isInclude || !slices.ContainsFunc(e.instances, func(it *instance) bool { return it.child == nil })
 }
 
 // meant are the names in the whole plan that a need means.
-func (c *checker) meant(e *entry, name string) []string {
+func (c *checker) meant(e *stepDecl, name string) []string {
 	target := c.target(name)
 	switch {
 	case target == nil:
@@ -300,7 +300,7 @@ func (c *checker) clusterName(name string) string {
 		return name
 	}
 	if name == "" {
-		return c.parent.clusterName(c.parentItem.step.Cluster)
+		return c.parent.clusterName(c.parentInstance.step.Cluster)
 	}
 	if outer, ok := c.mapped(name); ok {
 		return c.parent.clusterName(outer)

@@ -13,26 +13,26 @@ import (
 	"github.com/kplan-dev/kplan/webhook"
 )
 
-// Standing is how one webhook stands.
-type Standing struct {
+// Status is how one webhook stands.
+type Status struct {
 	webhook.Entry
 	Ladder webhook.Ladder
 	// Backing is what the ladder was read from; nil for a URL.
 	Backing *webhook.Backing
 }
 
-// Standings reads how the followed webhooks stand now, in the order of their
+// Statuses reads how the followed webhooks stand now, in the order of their
 // configurations' names. For a fault of a webhook that is not configured, or
 // whose configuration cannot be read, there is one with what the fault tells.
-func (f *Following) Standings() []Standing {
+func (f *Subscription) Statuses() []Status {
 	s := f.survey
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	var standings []Standing
+	var standings []Status
 	for _, e := range s.entries() {
 		if f.target.wants(e) {
-			standings = append(standings, s.standing(e, now))
+			standings = append(standings, s.status(e, now))
 		}
 	}
 	if len(standings) == 0 && f.target.Fault != nil {
@@ -42,21 +42,21 @@ func (f *Following) Standings() []Standing {
 }
 
 // standing reads how one webhook stands. The mutex is held.
-func (s *Survey) standing(e webhook.Entry, now time.Time) Standing {
-	st := Standing{Entry: e}
-	if b := s.backings[e.Service()]; b != nil {
+func (s *Survey) status(e webhook.Entry, now time.Time) Status {
+	st := Status{Entry: e}
+	if b := s.services[e.Service()]; b != nil {
 		st.Backing = b.read()
 	} else if e.Client.Service != nil { // it was configured a moment ago
 		st.Backing = &webhook.Backing{Unread: map[string]string{webhook.Services: unread, webhook.EndpointSlices: unread}}
 	}
-	st.Ladder = webhook.Climb(&e, st.Backing, s.call(e), now)
-	s.date(e, st.Ladder, now)
+	st.Ladder = webhook.ReadLadder(&e, st.Backing, s.call(e), now)
+	s.setSince(e, st.Ladder, now)
 	return st
 }
 
 // unconfigured makes a standing of what a fault tells of its webhook. Its
 // configuration is missing only if all that could hold it can be read.
-func (s *Survey) unconfigured(f webhook.Fault, resources []schema.GroupVersionResource, now time.Time) Standing {
+func (s *Survey) unconfigured(f webhook.Fault, resources []schema.GroupVersionResource, now time.Time) Status {
 	e := webhook.Entry{Kind: f.Kind, Name: f.Webhook}
 	if f.Service != "" {
 		e.Client.Service = &admissionv1.ServiceReference{Namespace: f.Namespace, Name: f.Service}
@@ -67,13 +67,13 @@ func (s *Survey) unconfigured(f webhook.Fault, resources []schema.GroupVersionRe
 	why := ""
 	for _, gvr := range resources {
 		if c := s.configurations[gvr]; c != nil {
-			why = cmp.Or(why, c.status().blind())
+			why = cmp.Or(why, c.status().unknownReason())
 		}
 	}
 	if why == "" {
-		return Standing{Entry: e, Ladder: webhook.Climb(nil, nil, webhook.Call{}, now)}
+		return Status{Entry: e, Ladder: webhook.ReadLadder(nil, nil, webhook.Call{}, now)}
 	}
-	st := s.standing(e, now)
+	st := s.status(e, now)
 	for i, r := range st.Ladder {
 		if r.Rung == webhook.Configured || r.Rung == webhook.Trusted {
 			st.Ladder[i] = webhook.Reading{Rung: r.Rung, State: webhook.Unknown, Reason: why}
@@ -95,7 +95,7 @@ func (s *Survey) call(e webhook.Entry) webhook.Call {
 
 // date fills in since when a rung stands as it does, where no object tells but
 // it was seen to change.
-func (s *Survey) date(e webhook.Entry, l webhook.Ladder, now time.Time) {
+func (s *Survey) setSince(e webhook.Entry, l webhook.Ladder, now time.Time) {
 	for i, r := range l {
 		key := rung{e.Kind, e.Configuration, e.Name, e.Created.UnixNano(), r.Rung}
 		before, known := s.since[key]
@@ -125,7 +125,7 @@ type rung struct {
 }
 
 // Synced tells whether all that the following needs was read, or cannot be.
-func (f *Following) Synced() bool {
+func (f *Subscription) Synced() bool {
 	s := f.survey
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,23 +134,23 @@ func (f *Following) Synced() bool {
 			return false
 		}
 	}
-	for key := range s.services(f.target) {
-		if b := s.backings[key]; b == nil || !b.synced() {
+	for key := range s.wantedServices(f.target) {
+		if b := s.services[key]; b == nil || !b.synced() {
 			return false
 		}
 	}
 	return true
 }
 
-// Unread says what cannot be read, one text each.
-func (s *Survey) Unread() []string {
+// Unreadable says what cannot be read, one text each.
+func (s *Survey) Unreadable() []string {
 	return s.texts(func(c collection) string { return c.status().unread })
 }
 
-// Hidden says why the webhooks cannot be read that objects of one resource configure,
+// Unlisted says why the webhooks cannot be read that objects of one resource configure,
 // and whether the user may not. It gives "" when they can be, before that was tried,
 // and while nobody wants them.
-func (s *Survey) Hidden(configurations schema.GroupVersionResource) (why string, denied bool) {
+func (s *Survey) Unlisted(configurations schema.GroupVersionResource) (why string, denied bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.configurations[configurations]
@@ -174,7 +174,7 @@ func (s *Survey) Polled() []string {
 
 // collection is a follower of anything.
 type collection interface {
-	status() status
+	status() collectionStatus
 	name() string
 }
 
@@ -186,7 +186,7 @@ func (s *Survey) texts(say func(collection) string) []string {
 	for _, c := range s.configurations {
 		texts[say(c)] = true
 	}
-	for _, b := range s.backings {
+	for _, b := range s.services {
 		for _, c := range b.collections() {
 			texts[say(c)] = true
 		}

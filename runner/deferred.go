@@ -12,18 +12,18 @@ import (
 
 // late is the action of one attempt of a late step: it finds out what the step
 // asks for, then makes and runs the step's own action.
-type late struct {
+type deferredAction struct {
 	loop    *loop
 	task    *task
 	attempt int
-	known   plan.Known // what the loop itself knew when the attempt began
+	known   plan.Inputs // what the loop itself knew when the attempt began
 }
 
-var _ Action = (*late)(nil)
+var _ Action = (*deferredAction)(nil)
 
 // lateAction makes the action of t's attempt that begins now.
-func (l *loop) lateAction(t *task) *late {
-	a := &late{loop: l, task: t, attempt: t.attempt, known: plan.Known{}}
+func (l *loop) deferredAction(t *task) *deferredAction {
+	a := &deferredAction{loop: l, task: t, attempt: t.attempt, known: plan.Inputs{}}
 	for _, ask := range t.asks {
 		asked := l.byName[ask.Step]
 		switch {
@@ -34,7 +34,7 @@ func (l *loop) lateAction(t *task) *late {
 				a.known[ask] = v
 			}
 		}
-		a.known[plan.Ask{Step: ask.Step}] = string(l.state(asked))
+		a.known[plan.Input{Step: ask.Step}] = string(l.state(asked))
 	}
 	return a
 }
@@ -42,15 +42,15 @@ func (l *loop) lateAction(t *task) *late {
 // asksCluster tells whether a cluster must be asked before t can start.
 func (t *task) asksCluster() bool { return slices.ContainsFunc(t.asks, ofCluster) }
 
-func ofCluster(a plan.Ask) bool { return a.Step == "" }
+func ofCluster(a plan.Input) bool { return a.Step == "" }
 
 // Run implements Action.
-func (a *late) Run(ctx context.Context, r Reporter) error {
+func (a *deferredAction) Run(ctx context.Context, r Reporter) error {
 	if a.task.asksCluster() {
-		if a.loop.inquire == nil {
+		if a.loop.readInputs == nil {
 			return Permanent(errors.New("the step asks for a value of a cluster, but none is asked"))
 		}
-		answers, err := a.loop.inquire(ctx, slices.DeleteFunc(slices.Clone(a.task.asks), func(ask plan.Ask) bool { return !ofCluster(ask) }))
+		answers, err := a.loop.readInputs(ctx, slices.DeleteFunc(slices.Clone(a.task.asks), func(ask plan.Input) bool { return !ofCluster(ask) }))
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (a *late) Run(ctx context.Context, r Reporter) error {
 	if err != nil {
 		return err
 	}
-	a.loop.send(message{task: a.task, attempt: a.attempt, news: newsBound})
+	a.loop.send(message{task: a.task, attempt: a.attempt, kind: messageBound})
 	return action.Run(ctx, r)
 }
 

@@ -1,9 +1,9 @@
 package plan
 
-// Ask is a value that a late step wants to know when it starts: the state or an
-// output of another step, or a key of a Secret or ConfigMap. Equal asks have the
+// Input is a value that a deferred step wants to know when it starts: the state or an
+// output of another step, or a key of a Secret or ConfigMap. Equal inputs have the
 // same answer.
-type Ask struct {
+type Input struct {
 	// Step is the name of a step of the plan whose state or output is asked for; ""
 	// for a value from a cluster.
 	Step string
@@ -31,7 +31,7 @@ const (
 )
 
 // String says in words what is asked for.
-func (a Ask) String() string {
+func (a Input) String() string {
 	switch {
 	case a.Step != "" && a.Output != "":
 		return "the output " + a.Output + " of the step " + a.Step
@@ -50,27 +50,27 @@ func (k KeyRef) path() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// Known are answers. An output that its step did not give is left out: an
+// Inputs are answers. An output that its step did not give is left out: an
 // expression may look for it with has(). The states of steps that are not asked for
 // make the errors better.
-type Known map[Ask]any
+type Inputs map[Input]any
 
-// Late gives what the step asks for before it can start, each once, in a stable
+// Deferred gives what the step asks for before it can start, each once, in a stable
 // order; nil for a step whose fields are all known. The fields of a step that are
-// late are zero, and keys of maps whose values are late are left out.
-func (s Step) Late() []Ask {
+// deferred are zero, and keys of maps whose values are deferred are left out.
+func (s Step) Deferred() []Input {
 	if s.pending == nil {
 		return nil
 	}
-	return s.pending.asks
+	return s.pending.inputs
 }
 
 // Bind gives the step with all of its fields resolved and checked, its paths too.
 // Of a step whose when turns out to be false it resolves nothing else, but says
 // so in Skip. The error is a Diagnostics with positions in the plan's file. Of a
-// step that is not late it gives the step itself. Steps of one plan may be bound
+// step that is not deferred it gives the step itself. Steps of one plan may be bound
 // at the same time.
-func (s Step) Bind(known Known) (Step, error) {
+func (s Step) Bind(known Inputs) (Step, error) {
 	if s.pending == nil {
 		return s, nil
 	}
@@ -79,8 +79,8 @@ func (s Step) Bind(known Known) (Step, error) {
 
 // pending is what is kept of a step until its fields can be resolved.
 type pending struct {
-	asks []Ask
-	// must are those of the asks without whose answer the step cannot start.
-	must []Ask
-	bind func(Step, Known) (Step, error)
+	inputs []Input
+	// must are those of the inputs without whose answer the step cannot start.
+	must []Input
+	bind func(Step, Inputs) (Step, error)
 }

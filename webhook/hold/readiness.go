@@ -17,35 +17,35 @@ func (g *Gate) Ready(e *Error) <-chan struct{} {
 	if g.survey == nil || e.Fault.Webhook == "" {
 		return nil
 	}
-	w := &waiter{fault: e.Fault, before: imprint([]survey.Standing{e.Standing}), ready: make(chan struct{})}
+	w := &readiness{fault: e.Fault, before: fingerprint([]survey.Status{e.Status}), ready: make(chan struct{})}
 	w.mu.Lock() // until the following is known
 	defer w.mu.Unlock()
-	w.following = g.survey.Follow(survey.Target{Fault: &e.Fault}, w.changed)
+	w.subscription = g.survey.Subscribe(survey.Target{Fault: &e.Fault}, w.changed)
 	return w.ready
 }
 
 // waiter closes ready, once.
-type waiter struct {
+type readiness struct {
 	fault  webhook.Fault
 	before string
 	ready  chan struct{}
 
-	mu        sync.Mutex
-	following *survey.Following
-	done      bool
+	mu           sync.Mutex
+	subscription *survey.Subscription
+	done         bool
 }
 
-func (w *waiter) changed() {
+func (w *readiness) changed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.done || !w.following.Synced() {
+	if w.done || !w.subscription.Synced() {
 		return
 	}
-	st := standingOf(w.following.Standings(), w.fault)
-	if st.Ladder == nil || prospectOf(st.Ladder) != callable || imprint([]survey.Standing{st}) == w.before {
+	st := statusOf(w.subscription.Statuses(), w.fault)
+	if st.Ladder == nil || reachabilityOf(st.Ladder) != reachable || fingerprint([]survey.Status{st}) == w.before {
 		return
 	}
 	w.done = true
-	w.following.Close()
+	w.subscription.Close()
 	close(w.ready)
 }

@@ -17,7 +17,7 @@ import (
 // parsePlan reads a plan as a file has it, below its head.
 func parsePlan(t *testing.T, body string) *plan.Plan {
 	t.Helper()
-	p, err := plan.Parse("plan.yaml", []byte("apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: demo}\n"+body), plan.Inputs{})
+	p, err := plan.Parse("plan.yaml", []byte("apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: demo}\n"+body), plan.Options{})
 	require.NoError(t, err)
 	return p
 }
@@ -146,13 +146,13 @@ func TestLateStepAsksForEachAttempt(t *testing.T) {
 		var events recorder
 		r := runner.Runner{
 			Observers: []runner.Observer{&events},
-			Inquire: func(_ context.Context, asks []plan.Ask) (plan.Known, error) {
+			ReadInputs: func(_ context.Context, asks []plan.Input) (plan.Inputs, error) {
 				require.Len(t, asks, 1)
 				require.Equal(t, plan.FromSecret, asks[0].From)
 				if asked++; asked == 1 {
 					return nil, errors.New("the Secret is not there")
 				}
-				return plan.Known{asks[0]: []string{"", "", "one", "two"}[asked]}, nil
+				return plan.Inputs{asks[0]: []string{"", "", "one", "two"}[asked]}, nil
 			},
 			Resolve: func(s plan.Step) (runner.Action, error) {
 				seen = append(seen, s.Wait.Resource)
@@ -211,7 +211,7 @@ func TestLateStepIsStopped(t *testing.T) {
 		stop := errors.New("stop")
 		time.AfterFunc(time.Second, func() { cancel(stop) })
 		r := runner.Runner{
-			Inquire: func(ctx context.Context, _ []plan.Ask) (plan.Known, error) {
+			ReadInputs: func(ctx context.Context, _ []plan.Input) (plan.Inputs, error) {
 				<-ctx.Done()
 				return nil, context.Cause(ctx)
 			},

@@ -18,18 +18,18 @@ var (
 
 // makers reads what is to make pods that the Service selects. What cannot be read is
 // left out: it would only explain more.
-func (b *backing) makers(ctx context.Context) []webhook.Maker {
+func (b *service) workloads(ctx context.Context) []webhook.Workload {
 	s := b.theService()
 	if s == nil || len(s.Spec.Selector) == 0 {
 		return nil
 	}
 	selector := labels.SelectorFromSet(s.Spec.Selector)
-	var all []webhook.Maker
+	var all []webhook.Workload
 	add := func(kind, name string, template corev1.PodTemplateSpec, replicas *int32, failure string) {
 		if !selector.Matches(labels.Set(template.Labels)) {
 			return
 		}
-		m := webhook.Maker{Object: webhook.Object{Kind: kind, Namespace: b.namespace, Name: name}, Replicas: 1, Failure: failure}
+		m := webhook.Workload{Object: webhook.Object{Kind: kind, Namespace: b.namespace, Name: name}, Replicas: 1, Failure: failure}
 		if replicas != nil { // the API's default is 1
 			m.Replicas = *replicas
 		}

@@ -13,57 +13,57 @@ import (
 
 // door is the row of requests that wait for one webhook, or for several at one
 // Service. The gate's mutex guards it.
-type door struct {
+type waitQueue struct {
 	gate *Gate
 	key  string
 	// row are those that wait; the first one leads.
-	row  []*turn
-	pace *pace
+	waiters []*waiter
+	pace    *pace
 	// away is how many were let go and are not back.
-	away int
+	inFlight int
 	// fault is what a try met last, bad the start of an unbroken row of
 	// misconfigured ones. They hold for all of the row.
-	fault webhook.Fault
-	bad   time.Time
+	fault              webhook.Fault
+	misconfiguredSince time.Time
 	// following is nil without a survey; the door ends it.
-	following *survey.Following
+	subscription *survey.Subscription
 	// standings are how the webhooks stand as of the latest of version changes, told
 	// the version that each teller told of last.
-	standings []survey.Standing
-	version   int
-	told      map[teller]int
+	statuses []survey.Status
+	version  int
+	notified map[notifier]int
 }
 
 // teller is a transport that has requests in a row for one webhook: it tells once how
 // that stands. Steps have transports of their own, and each wants to know.
-type teller struct {
+type notifier struct {
 	transport *Transport
 	webhook   string
 }
 
 // wakeTellers lets one turn of each teller look who has not told the latest version,
 // the first turn too, which may be due. The gate's mutex is held.
-func (d *door) wakeTellers() {
-	woken := map[teller]bool{}
-	for i, t := range d.row {
-		if i == 0 || !woken[t.teller] && d.told[t.teller] != d.version {
+func (d *waitQueue) wakeNotifiers() {
+	woken := map[notifier]bool{}
+	for i, t := range d.waiters {
+		if i == 0 || !woken[t.notifier] && d.notified[t.notifier] != d.version {
 			t.wake()
 		}
-		woken[t.teller] = true
+		woken[t.notifier] = true
 	}
 }
 
 // met takes down what a try met.
-func (d *door) met(f webhook.Fault) {
-	was := d.bad
+func (d *waitQueue) record(f webhook.Fault) {
+	was := d.misconfiguredSince
 	d.fault = f
 	if f.Class != webhook.Misconfigured {
-		d.bad = time.Time{}
-	} else if d.bad.IsZero() {
-		d.bad = time.Now()
+		d.misconfiguredSince = time.Time{}
+	} else if d.misconfiguredSince.IsZero() {
+		d.misconfiguredSince = time.Now()
 	}
-	if d.bad != was { // the bound of all of them changes
-		for _, t := range d.row {
+	if d.misconfiguredSince != was { // the bound of all of them changes
+		for _, t := range d.waiters {
 			t.wake()
 		}
 	}
@@ -71,37 +71,37 @@ func (d *door) met(f webhook.Fault) {
 
 // changed reads how the webhooks stand, and lets the leader look when it is
 // due. The survey calls it.
-func (d *door) changed() {
+func (d *waitQueue) changed() {
 	d.gate.mu.Lock() // join holds it while it begins to follow
-	following := d.following
+	following := d.subscription
 	d.gate.mu.Unlock()
 	if !following.Synced() {
 		return
 	}
-	standings := following.Standings()
+	standings := following.Statuses()
 	d.gate.mu.Lock()
 	defer d.gate.mu.Unlock()
 	first := d.version == 0
-	configuration := !first && !slices.EqualFunc(standings, d.standings, func(a, b survey.Standing) bool {
+	configuration := !first && !slices.EqualFunc(standings, d.statuses, func(a, b survey.Status) bool {
 		return reflect.DeepEqual(a.Entry, b.Entry)
 	})
-	if !first && !configuration && imprint(standings) == imprint(d.standings) {
+	if !first && !configuration && fingerprint(standings) == fingerprint(d.statuses) {
 		return
 	}
-	d.standings = standings
+	d.statuses = standings
 	d.version++
-	d.pace.changed(time.Now(), prospectOf(standingOf(standings, d.fault).Ladder), configuration)
-	d.wakeTellers()
+	d.pace.changed(time.Now(), reachabilityOf(statusOf(standings, d.fault).Ladder), configuration)
+	d.wakeNotifiers()
 }
 
 // standingOf picks the standing of a fault's webhook, and of several the one
 // that lacks most: webhooks of one name all have to answer. It is empty when
 // there is none.
-func standingOf(standings []survey.Standing, f webhook.Fault) survey.Standing {
-	var found survey.Standing
+func statusOf(standings []survey.Status, f webhook.Fault) survey.Status {
+	var found survey.Status
 	for _, own := range []bool{true, false} {
 		for _, st := range standings {
-			if own && st.Configuration != "" && !st.Met(f) {
+			if own && st.Configuration != "" && !st.Matches(f) {
 				continue
 			}
 			if found.Ladder == nil || height(st.Ladder) < height(found.Ladder) {
@@ -127,7 +127,7 @@ func height(l webhook.Ladder) int {
 
 // imprint tells standings apart by what can be read of them; what calls showed
 // is no news to a gate.
-func imprint(standings []survey.Standing) string {
+func fingerprint(standings []survey.Status) string {
 	var b strings.Builder
 	for _, st := range standings {
 		for _, r := range st.Ladder {
@@ -139,24 +139,24 @@ func imprint(standings []survey.Standing) string {
 	return b.String()
 }
 
-func prospectOf(l webhook.Ladder) prospect {
+func reachabilityOf(l webhook.Ladder) reachability {
 	if !l.Callable() {
-		return hopeless
+		return unreachable
 	}
 	for _, r := range l {
 		if r.Rung != webhook.Serving && r.Rung != webhook.Admitting && r.State == webhook.Unknown {
 			return unknown
 		}
 	}
-	return callable
+	return reachable
 }
 
 // remove takes the door down when nobody waits at it.
-func (d *door) remove() {
-	if d.following != nil {
-		d.following.Close()
+func (d *waitQueue) remove() {
+	if d.subscription != nil {
+		d.subscription.Close()
 	}
-	if d.gate.doors[d.key] == d {
-		delete(d.gate.doors, d.key)
+	if d.gate.queues[d.key] == d {
+		delete(d.gate.queues, d.key)
 	}
 }

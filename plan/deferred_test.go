@@ -34,31 +34,31 @@ steps:
 
 func lateStep(t *testing.T) plan.Step {
 	t.Helper()
-	p, err := plan.Parse("p.yaml", []byte(latePlan), plan.Inputs{})
+	p, err := plan.Parse("p.yaml", []byte(latePlan), plan.Options{})
 	require.NoError(t, err)
-	require.Nil(t, p.Steps[0].Late())
+	require.Nil(t, p.Steps[0].Deferred())
 	return p.Steps[3]
 }
 
 // A step says what it wants to know; what it knows already is there.
 func TestLate(t *testing.T) {
 	s := lateStep(t)
-	require.Equal(t, []plan.Ask{
+	require.Equal(t, []plan.Input{
 		{Step: "lb"},
 		{Step: "group[b-c]"},
 		{Step: "lb", Output: "pass", Sensitive: true},
 		{From: plan.FromConfigMap, Key: plan.KeyRef{Name: "c", Key: "port"}, Optional: true},
 		{From: plan.FromSecret, Key: plan.KeyRef{Namespace: "kube-system", Name: "s", Key: "token"}, Sensitive: true},
 		{Step: "lb", Output: "ip"},
-	}, s.Late())
+	}, s.Deferred())
 	require.Nil(t, s.When)
 	require.Equal(t, &plan.Helm{Chart: "oci://r.example/a", Values: map[string]any{"known": int64(1)}}, s.Helm)
 }
 
 // answers are what the step wants to know, with some of it changed.
-func answers(s plan.Step, change map[plan.Ask]any) plan.Known {
-	known := plan.Known{}
-	for _, a := range s.Late() {
+func answers(s plan.Step, change map[plan.Input]any) plan.Inputs {
+	known := plan.Inputs{}
+	for _, a := range s.Deferred() {
 		switch {
 		case a.Step != "" && a.Output == "":
 			known[a] = "succeeded"
@@ -87,7 +87,7 @@ func TestBind(t *testing.T) {
 		Values: map[string]any{"token": "Bearer 8080", "port": int64(8080), "known": int64(1), "has": true},
 	}, got.Helm)
 	require.Equal(t, true, got.When)
-	require.Nil(t, got.Late())
+	require.Nil(t, got.Deferred())
 	require.Equal(t, s.Name, got.Name)
 	require.Equal(t, s.Needs, got.Needs)
 	require.Equal(t, s.Timeout, got.Timeout)
@@ -95,7 +95,7 @@ func TestBind(t *testing.T) {
 
 	// An output that is not there is asked for with has; a key that the cluster does
 	// not have gives the default.
-	got, err = s.Bind(answers(s, map[plan.Ask]any{
+	got, err = s.Bind(answers(s, map[plan.Input]any{
 		{Step: "lb", Output: "pass", Sensitive: true}:                                        nil,
 		{From: plan.FromConfigMap, Key: plan.KeyRef{Name: "c", Key: "port"}, Optional: true}: nil,
 	}))
@@ -107,16 +107,16 @@ func TestBind(t *testing.T) {
 // When turns out false: the step is skipped, whatever else is not known.
 func TestBindSkips(t *testing.T) {
 	s := lateStep(t)
-	got, err := s.Bind(plan.Known{{Step: "lb"}: "failed", {Step: "group[b-c]"}: "failed"})
+	got, err := s.Bind(plan.Inputs{{Step: "lb"}: "failed", {Step: "group[b-c]"}: "failed"})
 	require.NoError(t, err)
 	require.Equal(t, "when is false", got.Skip)
 	require.Equal(t, false, got.When)
 }
 
-// Faults of a late step are told as those of the file are, without secrets.
+// Faults of a deferred step are told as those of the file are, without secrets.
 func TestBindFaults(t *testing.T) {
 	s := lateStep(t)
-	_, err := s.Bind(answers(s, map[plan.Ask]any{
+	_, err := s.Bind(answers(s, map[plan.Input]any{
 		{Step: "lb", Output: "ip"}: nil,
 		{From: plan.FromConfigMap, Key: plan.KeyRef{Name: "c", Key: "port"}, Optional: true}: "s3cret",
 	}))
@@ -126,7 +126,7 @@ func TestBindFaults(t *testing.T) {
 	require.Contains(t, err.Error(), `the step "lb" gave no output "ip"`)
 
 	// A value of the wrong type for its field.
-	_, err = s.Bind(answers(s, map[plan.Ask]any{{Step: "lb", Output: "ip"}: map[string]any{"a": int64(1)}}))
+	_, err = s.Bind(answers(s, map[plan.Input]any{{Step: "lb", Output: "ip"}: map[string]any{"a": int64(1)}}))
 	require.ErrorContains(t, err, "expected text, got a mapping")
 }
 
@@ -140,13 +140,13 @@ steps:
     needs: [{step: a, on: always}]
     description: ${{ steps.a.state }} ${{ steps.a.changed }} ${{ steps.a.state in ["succeeded", "failed"] }}
     wait: {resource: pod/x, for: create}
-`), plan.Inputs{})
+`), plan.Options{})
 	require.NoError(t, err)
 	for state, want := range map[string]string{
 		"succeeded": "succeeded true true", "unchanged": "succeeded false true", "skipped": "skipped false false",
 		"failed": "failed true true", "blocked": "blocked false false", "cancelled": "cancelled true false",
 	} {
-		got, err := p.Steps[1].Bind(plan.Known{{Step: "a"}: state})
+		got, err := p.Steps[1].Bind(plan.Inputs{{Step: "a"}: state})
 		require.NoError(t, err)
 		require.Equal(t, want, got.Description)
 	}
@@ -167,9 +167,9 @@ func TestBindTogether(t *testing.T) {
 	all.Wait()
 }
 
-// What late values expressions use is checked when the file is read.
+// What deferred values expressions use is checked when the file is read.
 func TestLateTypes(t *testing.T) {
 	src := strings.Replace(latePlan, `== "succeeded"`, `== 1`, 1)
-	_, err := plan.Parse("p.yaml", []byte(src), plan.Inputs{})
+	_, err := plan.Parse("p.yaml", []byte(src), plan.Options{})
 	require.ErrorContains(t, err, "p.yaml:17:30: == cannot be used on (string, int)")
 }

@@ -132,8 +132,8 @@ func TestARowIsLetGoInAWidth(t *testing.T) {
 		after, errs := crowd(t, &Transport{Base: server, Gate: NewGate(nil)}, 200)
 
 		require.NoError(t, errors.Join(errs...))
-		require.LessOrEqual(t, server.most.Load(), int32(width+leaders))
-		require.Less(t, slices.Max(after)-slices.Min(after), 200*takes/width+4*takes, "four rounds to grow")
+		require.LessOrEqual(t, server.most.Load(), int32(maxInFlight+maxLeaders))
+		require.Less(t, slices.Max(after)-slices.Min(after), 200*takes/maxInFlight+4*takes, "four rounds to grow")
 	})
 }
 
@@ -146,7 +146,7 @@ func TestARowPassesThoseThatHang(t *testing.T) {
 			if time.Since(start) < 8*time.Second {
 				return internalError(refused), nil
 			}
-			if n := admitted.Add(1); n > 10 && n <= 10+width {
+			if n := admitted.Add(1); n > 10 && n <= 10+maxInFlight {
 				time.Sleep(time.Minute)
 			}
 			return nil, nil
@@ -156,7 +156,7 @@ func TestARowPassesThoseThatHang(t *testing.T) {
 
 		require.NoError(t, errors.Join(errs...))
 		slices.Sort(after)
-		require.Less(t, after[200-1-width], 18*time.Second)
+		require.Less(t, after[200-1-maxInFlight], 18*time.Second)
 	})
 }
 
@@ -173,8 +173,8 @@ func TestTwoWebhooksAtOneService(t *testing.T) {
 			Base: &apiServer{answer: readyAfter(time.Hour, strings.ReplaceAll(refused, "v.example.io", "f.example.io"))},
 			Gate: NewGate(view), Timeout: 10 * time.Second,
 			Notify: func(n Notice) {
-				if n.Event == Stands {
-					owners = append(owners, n.Standing.Owner.String())
+				if n.Event == StatusChanged {
+					owners = append(owners, n.Status.Owner.String())
 				}
 			},
 		}
@@ -183,7 +183,7 @@ func TestTwoWebhooksAtOneService(t *testing.T) {
 
 		var held *Error
 		require.ErrorAs(t, err, &held)
-		require.Equal(t, "Helm release ns/other", held.Standing.Owner.String())
+		require.Equal(t, "Helm release ns/other", held.Status.Owner.String())
 		require.Equal(t, []string{"Helm release ns/other"}, owners)
 	})
 }
@@ -193,7 +193,7 @@ func TestWhoMovesUpIsWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(nil)
 		f := webhook.Classify(internalError(refused))
-		turns := make([]*turn, 5)
+		turns := make([]*waiter, 5)
 		for i := range turns {
 			turns[i] = g.join(nil, f)
 		}

@@ -9,27 +9,27 @@ import (
 	"github.com/kplan-dev/kplan/plan/expr"
 )
 
-// sight is what the expressions of one step, or of other fields of the file, see:
+// scope is what the expressions of one step, or of other fields of the file, see:
 // their types and their values.
-type sight struct {
+type scope struct {
 	c      *checker
 	env    *expr.Env
 	values map[string]any
-	// entry is the step whose expressions they are; nil for other fields.
-	entry *entry
-	// known are the answers to what was asked; nil while the file is read.
-	known Known
-	// asked is what the expressions ask for, by the names that they use for it.
+	// decl is the step whose expressions they are; nil for other fields.
+	decl *stepDecl
+	// answers are the inputs that are known; nil while the file is read.
+	answers Inputs
+	// refs are what the expressions ask for, by the names that they use for it.
 	// Whether they must have an answer is the value of names.
-	asked []asked
+	refs  []reference
 	names map[string]bool
 }
 
-// asked is a late value, and the path by which expressions name it.
-type asked struct {
+// reference is a deferred value, and the path by which expressions name it.
+type reference struct {
 	path []string
-	// ask is zero for a group or an include as such, which may be empty.
-	ask Ask
+	// input is zero for a group or an include as such, which may be empty.
+	input Input
 	// must says that an expression has no value without the answer.
 	must bool
 }
@@ -38,18 +38,18 @@ type asked struct {
 type usage struct {
 	// bad says that the value has a fault that is reported.
 	bad bool
-	// asks are the late values that it means, what is what messages call it, and hint
+	// refs are the deferred values that it means, what is what messages call it, and hint
 	// says how it could be known earlier.
-	asks       []asked
+	refs       []reference
 	what, hint string
 }
 
 // useError says that an expression may not use a name.
 type useError struct{ message, hint string }
 
-// look gives what expressions see that may use the named things; each is added for
+// newScope gives what expressions see that may use the named things; each is added for
 // a step of a for_each.
-func (c *checker) look(names ...string) *sight {
+func (c *checker) newScope(names ...string) *scope {
 	key := strings.Join(names, " ")
 	if c.envs == nil {
 		c.envs = map[string]*expr.Env{}
@@ -59,7 +59,7 @@ func (c *checker) look(names ...string) *sight {
 		env = expr.NewEnv(c.types(names), c.hasValue)
 		c.envs[key] = env
 	}
-	return &sight{c: c, env: env, values: c.values}
+	return &scope{c: c, env: env, values: c.values}
 }
 
 func (c *checker) types(names []string) map[string]expr.Type {
@@ -79,10 +79,10 @@ func (c *checker) types(names []string) map[string]expr.Type {
 	return types
 }
 
-// lookEach is what the expressions of one item of a for_each see.
-func (c *checker) lookEach(e *entry, it *item) *sight {
-	s := c.look("vars", "plan", "clusters", "steps")
-	s.entry = e
+// stepScope is what the expressions of one item of a for_each see.
+func (c *checker) stepScope(e *stepDecl, it *instance) *scope {
+	s := c.newScope("vars", "plan", "clusters", "steps")
+	s.decl = e
 	if !e.grouped {
 		return s
 	}
@@ -126,18 +126,18 @@ func valueAt(v any, path []string) any {
 // hasValue tells whether there is a value at a path: see expr.NewEnv.
 func (c *checker) hasValue(path []string) bool {
 	if path[0] == "steps" {
-		return c.hasItem(path[1:])
+		return c.hasInstance(path[1:])
 	}
 	return valueAt(c.values, path) != nil
 }
 
-// hasItem tells whether a path of names ends with the key of an item of a for_each.
-func (c *checker) hasItem(path []string) bool {
+// hasInstance tells whether a path of names ends with the key of an item of a for_each.
+func (c *checker) hasInstance(path []string) bool {
 	if len(path) < 2 || c.byName[path[0]] == nil {
 		return false
 	}
 	e := c.byName[path[0]]
-	return slices.ContainsFunc(e.items, func(it *item) bool {
+	return slices.ContainsFunc(e.instances, func(it *instance) bool {
 		rest := path[1:]
 		if e.grouped {
 			if rest[0] != it.key {
@@ -147,21 +147,21 @@ func (c *checker) hasItem(path []string) bool {
 				return true
 			}
 		}
-		return it.child != nil && it.child.hasItem(rest)
+		return it.child != nil && it.child.hasInstance(rest)
 	})
 }
 
-func (e *entry) hasValue(path []string) bool {
+func (e *stepDecl) hasValue(path []string) bool {
 	if path[0] != "each" {
 		return e.c.hasValue(path)
 	}
-	return len(path) > 2 && slices.ContainsFunc(e.items, func(it *item) bool { return valueAt(it.value, path[2:]) != nil })
+	return len(path) > 2 && slices.ContainsFunc(e.instances, func(it *instance) bool { return valueAt(it.value, path[2:]) != nil })
 }
 
 // plain tells whether no item has a name with a dash in it, which is the only thing
 // that makes a difference to how expressions are read.
-func (e *entry) plain() bool {
-	return !slices.ContainsFunc(e.items, func(it *item) bool { return hasDash(it.value) })
+func (e *stepDecl) plain() bool {
+	return !slices.ContainsFunc(e.instances, func(it *instance) bool { return hasDash(it.value) })
 }
 
 func hasDash(v any) bool {
@@ -179,16 +179,16 @@ func hasDash(v any) bool {
 }
 
 // valueType is the type that all items have.
-func (e *entry) valueType() expr.Type {
-	for i, it := range e.items {
-		if i > 0 && typeOfValue(it.value).String() != typeOfValue(e.items[0].value).String() {
+func (e *stepDecl) valueType() expr.Type {
+	for i, it := range e.instances {
+		if i > 0 && typeOfValue(it.value).String() != typeOfValue(e.instances[0].value).String() {
 			return expr.Any
 		}
 	}
-	if len(e.items) == 0 {
+	if len(e.instances) == 0 {
 		return expr.Any
 	}
-	return typeOfValue(e.items[0].value)
+	return typeOfValue(e.instances[0].value)
 }
 
 func typeOfValue(v any) expr.Type {
@@ -210,7 +210,7 @@ func typeOfValue(v any) expr.Type {
 }
 
 // use looks at a name that an expression uses.
-func (s *sight) use(path []string) (usage, *useError) {
+func (s *scope) use(path []string) (usage, *useError) {
 	if len(path) < 2 {
 		return usage{}, nil
 	}
@@ -222,61 +222,61 @@ func (s *sight) use(path []string) (usage, *useError) {
 		switch valueAt(s.c.values["vars"], path[1:2]).(type) {
 		case invalid:
 			return usage{bad: true}, nil
-		case late:
+		case deferred:
 			return usage{
-				asks: []asked{{path: path[:2], ask: s.c.varAsk(path[1])}}, what: "vars." + path[1],
+				refs: []reference{{path: path[:2], input: s.c.varInput(path[1])}}, what: "vars." + path[1],
 				hint: "give it by --set, a --var-file or env",
 			}, nil
 		}
 	case "steps":
 		target := s.c.byName[path[1]]
-		if target == nil || s.entry == nil {
+		if target == nil || s.decl == nil {
 			return usage{}, nil
 		}
-		if target == s.entry {
+		if target == s.decl {
 			return usage{}, &useError{"a step cannot read its own state or outputs", ""}
 		}
-		if !s.c.mayRead(s.entry, target) {
+		if !s.c.mayRead(s.decl, target) {
 			return usage{}, &useError{
-				fmt.Sprintf("the step %q reads steps.%s, but does not need it", s.entry.name, target.name),
+				fmt.Sprintf("the step %q reads steps.%s, but does not need it", s.decl.name, target.name),
 				fmt.Sprintf("add %q to its needs", target.name),
 			}
 		}
 		name := strings.Join(path, ".")
-		asks, known := target.asked[name]
+		asks, known := target.refs[name]
 		if !known {
-			asks = target.asks(path[2:], path[:2])
-			if target.asked == nil {
-				target.asked = map[string][]asked{}
+			asks = target.references(path[2:], path[:2])
+			if target.refs == nil {
+				target.refs = map[string][]reference{}
 			}
-			target.asked[name] = asks
+			target.refs[name] = asks
 		}
-		return usage{asks: asks, what: name}, nil
+		return usage{refs: asks, what: name}, nil
 	}
 	return usage{}, nil
 }
 
 // mayRead tells whether a step starts only after another one has ended.
-func (c *checker) mayRead(e, target *entry) bool {
+func (c *checker) mayRead(e, target *stepDecl) bool {
 	if e.last && !target.last {
 		return true
 	}
 	if slices.ContainsFunc(e.needs, func(n Need) bool { return n.Step == target.name }) {
 		return true
 	}
-	return c.unitGraph().after(e.name, target.name)
+	return c.fileGraph().after(e.name, target.name)
 }
 
-// maxAsks bounds what all steps ask for together: each step of a group may ask for
+// maxInputs bounds what all steps ask for together: each step of a group may ask for
 // all steps of another.
-const maxAsks = 200_000
+const maxInputs = 200_000
 
-// ask takes note of the late values of a name. It is not ok when they are too many.
-func (s *sight) ask(name string, asks []asked, must bool) (ok bool) {
+// note takes note of the deferred values of a name. It is not ok when they are too many.
+func (s *scope) note(name string, asks []reference, must bool) (ok bool) {
 	if did, seen := s.names[name]; seen && (did || !must) {
 		return true
 	}
-	if s.c.sum.asks += len(asks); s.c.sum.asks > maxAsks {
+	if s.c.sum.inputs += len(asks); s.c.sum.inputs > maxInputs {
 		return false
 	}
 	if s.names == nil {
@@ -284,17 +284,17 @@ func (s *sight) ask(name string, asks []asked, must bool) (ok bool) {
 	}
 	s.names[name] = must
 	for _, a := range asks {
-		a.must = must && a.ask.Output != "" && strings.HasPrefix(name+".", strings.Join(a.path, ".")+".")
-		s.asked = append(s.asked, a)
+		a.must = must && a.input.Output != "" && strings.HasPrefix(name+".", strings.Join(a.path, ".")+".")
+		s.refs = append(s.refs, a)
 	}
 	return true
 }
 
-// asks are the late values that a path below the step means: all of them where the
+// references are the deferred values that a path below the step means: all of them where the
 // path does not say.
-func (e *entry) asks(rest, at []string) []asked {
-	found := []asked{{path: slices.Clip(at)}}
-	for _, it := range e.items {
+func (e *stepDecl) references(rest, at []string) []reference {
+	found := []reference{{path: slices.Clip(at)}}
+	for _, it := range e.instances {
 		below, here := rest, slices.Clip(at)
 		if e.grouped {
 			if len(rest) > 0 && rest[0] != it.key {
@@ -304,30 +304,30 @@ func (e *entry) asks(rest, at []string) []asked {
 		}
 		switch {
 		case it.child != nil:
-			for _, x := range it.child.entries {
+			for _, x := range it.child.decls {
 				if x.name != "" && (len(below) == 0 || below[0] == x.name) {
-					found = append(found, x.asks(below[min(1, len(below)):], append(slices.Clip(here), x.name))...)
+					found = append(found, x.references(below[min(1, len(below)):], append(slices.Clip(here), x.name))...)
 				}
 			}
 		default:
-			found = append(found, e.leafAsks(it, below, here)...)
+			found = append(found, e.leafReferences(it, below, here)...)
 		}
 	}
 	return found
 }
 
-func (e *entry) leafAsks(it *item, below, here []string) []asked {
+func (e *stepDecl) leafReferences(it *instance, below, here []string) []reference {
 	name := e.flatName(it)
-	found := []asked{{path: append(slices.Clip(here), "outputs")}}
+	found := []reference{{path: append(slices.Clip(here), "outputs")}}
 	if len(below) == 0 || below[0] == "state" {
-		found = append(found, asked{path: append(slices.Clip(here), "state"), ask: Ask{Step: name}})
+		found = append(found, reference{path: append(slices.Clip(here), "state"), input: Input{Step: name}})
 	}
 	if len(below) == 0 || below[0] == "changed" {
-		found = append(found, asked{path: append(slices.Clip(here), "changed"), ask: Ask{Step: name}})
+		found = append(found, reference{path: append(slices.Clip(here), "changed"), input: Input{Step: name}})
 	}
 	for _, o := range sortedKeys(e.outputs) {
 		if len(below) == 0 || below[0] == "outputs" && (len(below) == 1 || below[1] == o) {
-			found = append(found, asked{path: append(slices.Clip(here), "outputs", o), ask: Ask{Step: name, Output: o, Sensitive: e.outputs[o]}})
+			found = append(found, reference{path: append(slices.Clip(here), "outputs", o), input: Input{Step: name, Output: o, Sensitive: e.outputs[o]}})
 		}
 	}
 	return found
@@ -346,17 +346,17 @@ func (c *checker) stepType(name string) (expr.Type, bool) {
 	return *e.typ, true
 }
 
-func (e *entry) makeType() expr.Type {
+func (e *stepDecl) makeType() expr.Type {
 	id := "steps." + e.c.prefix + e.name
 	var t expr.Type
 	switch {
 	case e.isInclude && e.grouped:
 		return expr.Map // each item may be another plan
 	case e.isInclude:
-		if len(e.items) == 0 || e.items[0].child == nil {
+		if len(e.instances) == 0 || e.instances[0].child == nil {
 			return expr.Any // its fault is reported
 		}
-		t = expr.NewObject(id, e.items[0].child.stepType).Type()
+		t = expr.NewObject(id, e.instances[0].child.stepType).Type()
 	default:
 		outputs := map[string]expr.Type{}
 		for name := range e.outputs {

@@ -19,10 +19,10 @@ import (
 )
 
 var (
-	services = schema.GroupVersionResource{Version: "v1", Resource: webhook.Services}
-	pods     = schema.GroupVersionResource{Version: "v1", Resource: webhook.Pods}
-	secrets  = schema.GroupVersionResource{Version: "v1", Resource: webhook.Secrets}
-	slicesOf = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: webhook.EndpointSlices}
+	servicesGVR       = schema.GroupVersionResource{Version: "v1", Resource: webhook.Services}
+	podsGVR           = schema.GroupVersionResource{Version: "v1", Resource: webhook.Pods}
+	secretsGVR        = schema.GroupVersionResource{Version: "v1", Resource: webhook.Secrets}
+	endpointSlicesGVR = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: webhook.EndpointSlices}
 )
 
 // renew is the distance of reads of a mounted Secret: they are read one by one,
@@ -30,43 +30,43 @@ var (
 const renew = 10 * time.Second
 
 // backing follows one Service and what stands behind it.
-type backing struct {
+type service struct {
 	survey          *Survey
 	namespace, name string
 	// stop ends all that the backing follows; it does not wait.
-	stop    context.CancelFunc
-	service *follower[*corev1.Service]
-	slices  *follower[*discoveryv1.EndpointSlice]
+	stop           context.CancelFunc
+	services       *follower[*corev1.Service]
+	endpointSlices *follower[*discoveryv1.EndpointSlice]
 	// mounts is filled when the pods changed; readSecrets empties it.
-	mounts chan struct{}
+	readMounts chan struct{}
 
 	mu sync.Mutex
 	// pods are those that selector selects; nil while it is empty.
 	pods     *follower[*corev1.Pod]
 	selector string
 	stopPods context.CancelFunc
-	secrets  mounted
+	secrets  secretState
 	// looked says that the Secrets were read since the pods were followed.
-	looked bool
+	secretsRead bool
 }
 
 // back begins to follow a Service, given as namespace/name.
-func (s *Survey) back(key string) *backing {
+func (s *Survey) followService(key string) *service {
 	ctx, stop := cancellable(context.Background())
-	b := &backing{survey: s, stop: stop, mounts: make(chan struct{}, 1)}
+	b := &service{survey: s, stop: stop, readMounts: make(chan struct{}, 1)}
 	b.namespace, b.name, _ = strings.Cut(key, "/")
-	b.service = newFollower[corev1.Service](b, services,
-		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", b.name).String()}, func() { b.routed(ctx) })
-	b.slices = newFollower[discoveryv1.EndpointSlice](b, slicesOf,
+	b.services = newFollower[corev1.Service](b, servicesGVR,
+		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", b.name).String()}, func() { b.serviceChanged(ctx) })
+	b.endpointSlices = newFollower[discoveryv1.EndpointSlice](b, endpointSlicesGVR,
 		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + b.name}, s.notify)
-	for _, run := range []func(context.Context){b.service.run, b.slices.run, b.readSecrets} {
+	for _, run := range []func(context.Context){b.services.run, b.endpointSlices.run, b.readSecrets} {
 		s.running.Go(func() { run(ctx) })
 	}
 	return b
 }
 
 // newFollower makes a follower of objects in the backing's namespace.
-func newFollower[T any](b *backing, gvr schema.GroupVersionResource, options metav1.ListOptions, changed func()) *follower[*T] {
+func newFollower[T any](b *service, gvr schema.GroupVersionResource, options metav1.ListOptions, changed func()) *follower[*T] {
 	return &follower[*T]{
 		relist: relist,
 		api:    b.survey.client.Resource(gvr).Namespace(b.namespace), what: gvr.Resource + " in namespace " + b.namespace,
@@ -81,7 +81,7 @@ func typed[T any](u *unstructured.Unstructured) (*T, error) {
 }
 
 // routed follows the pods that the Service selects.
-func (b *backing) routed(ctx context.Context) {
+func (b *service) serviceChanged(ctx context.Context) {
 	selector := ""
 	if s := b.theService(); s != nil {
 		selector = labels.SelectorFromSet(s.Spec.Selector).String()
@@ -91,9 +91,9 @@ func (b *backing) routed(ctx context.Context) {
 		if b.pods != nil {
 			b.stopPods()
 		}
-		b.selector, b.pods, b.secrets, b.looked = selector, nil, mounted{}, false
+		b.selector, b.pods, b.secrets, b.secretsRead = selector, nil, secretState{}, false
 		if selector != "" {
-			b.pods = newFollower[corev1.Pod](b, pods, metav1.ListOptions{LabelSelector: selector}, b.peopled)
+			b.pods = newFollower[corev1.Pod](b, podsGVR, metav1.ListOptions{LabelSelector: selector}, b.podsChanged)
 			run := b.pods.run
 			ctx, b.stopPods = cancellable(ctx)
 			b.survey.running.Go(func() { run(ctx) })
@@ -104,17 +104,17 @@ func (b *backing) routed(ctx context.Context) {
 }
 
 // peopled has the Secrets read that the pods mount.
-func (b *backing) peopled() {
+func (b *service) podsChanged() {
 	select {
-	case b.mounts <- struct{}{}:
+	case b.readMounts <- struct{}{}:
 	default:
 	}
 	b.survey.notify()
 }
 
 // theService is nil when it does not exist.
-func (b *backing) theService() *corev1.Service {
-	for _, s := range b.service.values() {
+func (b *service) theService() *corev1.Service {
+	for _, s := range b.services.values() {
 		if s.Name == b.name { // a fake API server knows no field selectors
 			return s
 		}
@@ -124,25 +124,25 @@ func (b *backing) theService() *corev1.Service {
 
 // thePods follow those that the Service selects; nil when it selects none, or
 // was not read yet.
-func (b *backing) thePods() *follower[*corev1.Pod] {
+func (b *service) thePods() *follower[*corev1.Pod] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.pods
 }
 
 // synced tells whether everything was read once, or cannot be.
-func (b *backing) synced() bool {
-	if !b.service.status().settled() || !b.slices.status().settled() {
+func (b *service) synced() bool {
+	if !b.services.status().settled() || !b.endpointSlices.status().settled() {
 		return false
 	}
 	s := b.theService()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return s == nil || len(s.Spec.Selector) == 0 || b.looked
+	return s == nil || len(s.Spec.Selector) == 0 || b.secretsRead
 }
 
 // read gives what the ladder is read from.
-func (b *backing) read() *webhook.Backing {
+func (b *service) read() *webhook.Backing {
 	r := &webhook.Backing{Unread: map[string]string{}}
 	blind := func(resource, why string) {
 		if why != "" {
@@ -150,23 +150,23 @@ func (b *backing) read() *webhook.Backing {
 		}
 	}
 	// The status comes first: what is read after it can only be newer.
-	blind(webhook.Services, b.service.status().blind())
-	blind(webhook.EndpointSlices, b.slices.status().blind())
-	r.Service, r.Slices = b.theService(), b.slices.values()
+	blind(webhook.Services, b.services.status().unknownReason())
+	blind(webhook.EndpointSlices, b.endpointSlices.status().unknownReason())
+	r.Service, r.Slices = b.theService(), b.endpointSlices.values()
 	if f := b.thePods(); f != nil {
-		blind(webhook.Pods, f.status().blind())
+		blind(webhook.Pods, f.status().unknownReason())
 		r.Pods = f.values()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	blind(webhook.Secrets, b.secrets.unread)
-	r.Certificates, r.Absent, r.Makers = b.secrets.certificates, b.secrets.absent, b.secrets.makers
+	r.Certificates, r.MissingSecrets, r.Workloads = b.secrets.certificates, b.secrets.missing, b.secrets.workloads
 	return r
 }
 
 // collections are what the backing follows.
-func (b *backing) collections() []collection {
-	all := []collection{b.service, b.slices, mountedSecrets{b}}
+func (b *service) collections() []collection {
+	all := []collection{b.services, b.endpointSlices, mountedSecrets{b}}
 	if f := b.thePods(); f != nil {
 		all = append(all, f)
 	}

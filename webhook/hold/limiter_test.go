@@ -80,7 +80,7 @@ func TestScoutsThatHang(t *testing.T) {
 		start := time.Now()
 		_, err := tr.RoundTrip(create(t.Context(), t, "other"))
 		require.NoError(t, err)
-		require.Less(t, time.Since(start), 6*hangs, "1, 2, 4, 8, 16 and then 32 may be on their way")
+		require.Less(t, time.Since(start), 6*hangTime, "1, 2, 4, 8, 16 and then 32 may be on their way")
 		time.Sleep(time.Minute)
 	})
 }
@@ -91,7 +91,7 @@ func TestWaitingForScoutsEnds(t *testing.T) {
 		server := &apiServer{answer: readyAfter(0, "")}
 		server.answer = func(string) (*metav1.Status, error) { time.Sleep(500 * time.Millisecond); return nil, nil }
 		tr := &Transport{Base: server, Gate: NewGate(nil)}
-		for range vanguardSize {
+		for range initialLimit {
 			go func() { _, _ = tr.RoundTrip(create(t.Context(), t, "w")) }()
 		}
 		synctest.Wait()
@@ -130,7 +130,7 @@ func TestALeaderThatHangs(t *testing.T) {
 				done.Add(1)
 			})
 		}
-		time.Sleep(3*time.Second + hangs + 200*time.Millisecond)
+		time.Sleep(3*time.Second + hangTime + 200*time.Millisecond)
 		require.EqualValues(t, 19, done.Load(), "all but the one that hangs")
 		wg.Wait()
 	})

@@ -8,7 +8,7 @@ import (
 )
 
 // faulty is an error that knows its fault, such as that of a held request.
-type faulty interface {
+type faultError interface {
 	error
 	WebhookFault() Fault
 }
@@ -49,7 +49,7 @@ func Faults(err error) []Fault {
 func walk(err error) (faults []Fault, structured bool) {
 	//nolint:errorlint // The walk itself looks through every wrapping.
 	switch e := err.(type) {
-	case faulty:
+	case faultError:
 		f := e.WebhookFault()
 		if f.Class == "" {
 			f.Class = None
@@ -210,9 +210,9 @@ func worst(faults []Fault) Fault {
 		if i == 0 || rank[f.Class] > rank[whole.Class] {
 			whole = f
 		}
-		unproven = unproven || f.Unproven
+		unproven = unproven || f.MaybeApplied
 	}
-	whole.Unproven = unproven && rank[whole.Class] < rank[None]
+	whole.MaybeApplied = unproven && rank[whole.Class] < rank[None]
 	return whole
 }
 

@@ -17,14 +17,14 @@ import (
 )
 
 var (
-	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	crdsGVR       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	namespacesGVR = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	configMapsGVR = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
 // makeUp makes objects that the webhook is called for, of different kinds.
 // Without any the outcome says why.
-func (p *Probe) makeUp(ctx context.Context, client dynamic.Interface) ([]*unstructured.Unstructured, Outcome, error) {
+func (p *Probe) sampleObjects(ctx context.Context, client dynamic.Interface) ([]*unstructured.Unstructured, Outcome, error) {
 	labels, err := Labels(p.entry.ObjectSelector)
 	if err != nil {
 		return nil, unproven(err.Error()), nil
@@ -34,10 +34,10 @@ func (p *Probe) makeUp(ctx context.Context, client dynamic.Interface) ([]*unstru
 		if !creates(p.entry) {
 			return nil, unproven("it is called for " + rules(p.entry) + ", and a dry run can only create"), nil
 		}
-		targets = append(targets, configMaps) // rules with wildcards may mean what every cluster has
+		targets = append(targets, configMapsGVR) // rules with wildcards may mean what every cluster has
 	}
 	reason := missing("no kind that it is called for is served: " + targets[0].GroupResource().String())
-	if time.Since(p.began) > unserved {
+	if time.Since(p.began) > unservedGrace {
 		reason.State = Unproven
 	}
 	var samples []*unstructured.Unstructured
@@ -66,7 +66,7 @@ func (p *Probe) makeUp(ctx context.Context, client dynamic.Interface) ([]*unstru
 			reason = reason.or(unproven(fmt.Sprintf("it is called for %s; to create %s was tried: %s", rules(p.entry), t.GroupResource(), d.verdict.Reason)))
 			continue
 		}
-		if samples = append(samples, u); len(samples) == mostSamples {
+		if samples = append(samples, u); len(samples) == maxSamples {
 			break
 		}
 	}
@@ -75,11 +75,11 @@ func (p *Probe) makeUp(ctx context.Context, client dynamic.Interface) ([]*unstru
 
 // served finds the mapping of a resource; nil when the API server does not serve it.
 func (p *Probe) served(r schema.GroupVersionResource) *meta.RESTMapping {
-	gvk, err := p.means.Mapper.KindFor(r)
+	gvk, err := p.config.Mapper.KindFor(r)
 	if err != nil {
 		return nil
 	}
-	m, err := p.means.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	m, err := p.config.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil || m.Resource != r {
 		return nil
 	}
@@ -89,23 +89,23 @@ func (p *Probe) served(r schema.GroupVersionResource) *meta.RESTMapping {
 // sampleOf makes an object with the required fields of its kind, as far as they
 // can be read.
 func (p *Probe) sampleOf(ctx context.Context, client dynamic.Interface, m *meta.RESTMapping) (*unstructured.Unstructured, error) {
-	crd, err := client.Resource(definitions).Get(ctx, m.Resource.Resource+"."+m.Resource.Group, metav1.GetOptions{})
+	crd, err := client.Resource(crdsGVR).Get(ctx, m.Resource.Resource+"."+m.Resource.Group, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		fields, _ := Sample(schemaOf(crd, m.Resource.Version)).(map[string]any)
-		return made(fields, m.GroupVersionKind), nil
+		return newObject(fields, m.GroupVersionKind), nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		// Kubernetes' own kinds have none, whoever asks.
 		p.schemaless = p.schemaless || (apierrors.IsForbidden(err) && !scheme.Scheme.IsGroupRegistered(m.Resource.Group))
-		return made(nil, m.GroupVersionKind), nil
+		return newObject(nil, m.GroupVersionKind), nil
 	}
 	return nil, err
 }
 
 // made is an object with the given fields. Its name is one that nothing has.
-func made(fields map[string]any, gvk schema.GroupVersionKind) *unstructured.Unstructured {
+func newObject(fields map[string]any, gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	if fields == nil {
 		fields = map[string]any{}
 	}
@@ -140,7 +140,7 @@ func (p *Probe) namespace(ctx context.Context, client dynamic.Interface) (name s
 	if err != nil {
 		return "", unproven(err.Error()), nil
 	}
-	list, err := client.Resource(namespaces).List(ctx, metav1.ListOptions{LabelSelector: s.String()})
+	list, err := client.Resource(namespacesGVR).List(ctx, metav1.ListOptions{LabelSelector: s.String()})
 	switch {
 	case ctx.Err() != nil:
 		return "", Outcome{}, context.Cause(ctx)

@@ -11,30 +11,30 @@ import (
 // vanguardSize is how many writes of a kind go first. With a leader's try that
 // makes two calls at once before the first success, unless calls hang; with two
 // writes the API server was seen to work on four.
-const vanguardSize = 1
+const initialLimit = 1
 
 // scouts let a few writes of one kind go first: when a client sends two hundred
 // objects at once, as Helm does with all of a kind, their webhook is met by few
 // of them at a time until one passed. The zero value is ready.
-type scouts struct {
+type admissionLimiter struct {
 	mu    sync.Mutex
-	kinds map[string]*vanguard
+	kinds map[string]*kindLimit
 }
 
 // vanguard is what is known of the writes of one kind in one namespace.
-type vanguard struct {
+type kindLimit struct {
 	// open says that writes pass.
 	open bool
 	// flying are on their way, of limit that may be; that doubles, as of raised,
 	// with every second in which they hang.
-	flying, limit int
-	raised        time.Time
+	inFlight, limit int
+	raised          time.Time
 	// changed is closed, and made anew, when one comes back.
 	changed chan struct{}
 }
 
 // scoutKey names the kind of a write; "" for a request that need not wait.
-func scoutKey(req *http.Request) string {
+func limiterKey(req *http.Request) string {
 	r := routeOf(req)
 	if r.subresource != "" {
 		return ""
@@ -50,22 +50,22 @@ func scoutKey(req *http.Request) string {
 
 // enter waits until a write may be sent for the first time, and gives the
 // function that says whether it passed.
-func (s *scouts) enter(ctx context.Context, key string) (back func(passed bool), err error) {
+func (s *admissionLimiter) acquire(ctx context.Context, key string) (back func(passed bool), err error) {
 	if key == "" {
 		return func(bool) {}, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kinds == nil {
-		s.kinds = map[string]*vanguard{}
+		s.kinds = map[string]*kindLimit{}
 	}
 	v := s.kinds[key]
 	if v == nil {
-		v = &vanguard{limit: vanguardSize, changed: make(chan struct{})}
+		v = &kindLimit{limit: initialLimit, changed: make(chan struct{})}
 		s.kinds[key] = v
 	}
-	for !v.open && v.flying >= v.limit {
-		changed, hung := v.changed, time.After(time.Until(v.raised.Add(hangs)))
+	for !v.open && v.inFlight >= v.limit {
+		changed, hung := v.changed, time.After(time.Until(v.raised.Add(hangTime)))
 		s.mu.Unlock()
 		select {
 		case <-ctx.Done():
@@ -79,32 +79,32 @@ func (s *scouts) enter(ctx context.Context, key string) (back func(passed bool),
 		}
 		v.raise()
 	}
-	v.flying++
-	if v.flying == v.limit {
+	v.inFlight++
+	if v.inFlight == v.limit {
 		v.raised = time.Now()
 	}
 	return func(passed bool) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		v.flying--
-		v.open, v.limit = passed, vanguardSize
-		v.tell()
+		v.inFlight--
+		v.open, v.limit = passed, initialLimit
+		v.broadcast()
 	}, nil
 }
 
 // raise lets more go when those on their way hang: the others may have nothing
 // to do with it. The mutex is held.
-func (v *vanguard) raise() {
-	if v.flying < v.limit || time.Since(v.raised) < hangs {
+func (v *kindLimit) raise() {
+	if v.inFlight < v.limit || time.Since(v.raised) < hangTime {
 		return
 	}
 	v.limit *= 2
 	v.raised = time.Now()
-	v.tell()
+	v.broadcast()
 }
 
 // tell wakes those who wait; the mutex is held.
-func (v *vanguard) tell() {
+func (v *kindLimit) broadcast() {
 	close(v.changed)
 	v.changed = make(chan struct{})
 }

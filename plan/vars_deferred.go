@@ -20,13 +20,13 @@ func typeOfVar(d *declaration) expr.Type {
 	return expr.Any
 }
 
-// varAsk is what a late variable asks for.
-func (c *checker) varAsk(name string) Ask {
+// varInput is what a deferred variable asks for.
+func (c *checker) varInput(name string) Input {
 	d := c.vars[name]
-	if d.ref == nil { // it has no value, and nothing is run: see Inputs.Unknown
-		return Ask{From: FromSecret, Sensitive: true}
+	if d.ref == nil { // it has no value, and nothing is run: see Options.Unknown
+		return Input{From: FromSecret, Sensitive: true}
 	}
-	a := Ask{From: FromSecret, Key: *d.ref, Sensitive: d.sensitive}
+	a := Input{From: FromSecret, Key: *d.ref, Sensitive: d.sensitive}
 	if d.from.source == SourceConfigMap {
 		a.From = FromConfigMap
 	}
@@ -35,7 +35,7 @@ func (c *checker) varAsk(name string) Ask {
 	return a
 }
 
-// answer gives the value of a late variable: what its key has, else its default.
+// answer gives the value of a deferred variable: what its key has, else its default.
 func (c *checker) answer(name string, answer any, ok bool) any {
 	d := c.vars[name]
 	text, isText := answer.(string)
@@ -43,7 +43,7 @@ func (c *checker) answer(name string, answer any, ok bool) any {
 		if def, has := c.defaultOf(d); has {
 			return def
 		}
-		c.addKey(d.at, "", "the variable %q has no value: the cluster does not have %s", name, c.varAsk(name))
+		c.addKey(d.at, "", "the variable %q has no value: the cluster does not have %s", name, c.varInput(name))
 		return invalid{}
 	}
 	if d.sensitive {

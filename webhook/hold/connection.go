@@ -15,7 +15,7 @@ import (
 // decides, and until somebody has read that the request is in doubt.
 
 // survives tells whether a request goes on whose connection broke with err.
-func (h *holding) survives(err error) bool {
+func (h *heldRequest) survives(err error) bool {
 	if h.req.Context().Err() != nil {
 		return false
 	}
@@ -32,8 +32,8 @@ func (h *holding) survives(err error) bool {
 // away returns the fault of a write whose first try met no API server, or lost its
 // connection, while other requests are held: it would have been with them a moment
 // before.
-func (h *holding) away(err error) (webhook.Fault, bool) {
-	if h.req.Context().Err() != nil || scoutKey(h.req) == "" || unauthorized(err) || !h.transport.Gate.holds() {
+func (h *heldRequest) serverAway(err error) (webhook.Fault, bool) {
+	if h.req.Context().Err() != nil || limiterKey(h.req) == "" || unauthorized(err) || !h.transport.Gate.holding() {
 		return webhook.Fault{}, false
 	}
 	if h.left && !h.survives(err) {
@@ -44,11 +44,11 @@ func (h *holding) away(err error) (webhook.Fault, bool) {
 
 // objectName is the name of the object that the request creates; "" when the
 // API server makes it up, or the body does not tell.
-func (h *holding) objectName() string { return h.object().Name }
+func (h *heldRequest) objectName() string { return h.object().Name }
 
 // exists reads whether the object of a create is there. An error says that
 // nobody can tell yet.
-func (h *holding) exists() (bool, error) {
+func (h *heldRequest) exists() (bool, error) {
 	url := h.req.URL.JoinPath(h.objectName())
 	url.RawQuery = ""
 	req := h.req.Clone(h.req.Context())
@@ -56,7 +56,7 @@ func (h *holding) exists() (bool, error) {
 	req.Header.Del("Content-Type")
 	resp, err := h.base().RoundTrip(req)
 	if unauthorized(err) {
-		return false, &doubtError{h.request, h.broken, err}
+		return false, &outcomeUnknownError{h.request, h.broken, err}
 	}
 	if err != nil {
 		return false, err
@@ -68,7 +68,7 @@ func (h *holding) exists() (bool, error) {
 	case http.StatusNotFound:
 		return false, nil
 	case http.StatusUnauthorized:
-		return false, &doubtError{h.request, h.broken, apierrors.NewUnauthorized("the API server refuses the credentials")}
+		return false, &outcomeUnknownError{h.request, h.broken, apierrors.NewUnauthorized("the API server refuses the credentials")}
 	}
 	return false, fmt.Errorf("reading %s: %s", h.request, resp.Status)
 }
@@ -81,16 +81,16 @@ func unauthorized(err error) bool {
 
 // doubtError says that a create may have been done, and that the credentials are
 // refused with which that was to be found out.
-type doubtError struct {
+type outcomeUnknownError struct {
 	request         Request
 	broken, refusal error
 }
 
-func (e *doubtError) Error() string {
+func (e *outcomeUnknownError) Error() string {
 	return fmt.Sprintf("the connection of the create of %s broke (%v), and whether it was done cannot be read: %v", e.request, e.broken, e.refusal)
 }
 
-func (e *doubtError) Unwrap() []error { return []error{e.broken, e.refusal} }
+func (e *outcomeUnknownError) Unwrap() []error { return []error{e.broken, e.refusal} }
 
 // Unauthorized says that the credentials were refused.
-func (e *doubtError) Unauthorized() bool { return true }
+func (e *outcomeUnknownError) Unauthorized() bool { return true }

@@ -7,28 +7,28 @@ import (
 	"github.com/kplan-dev/kplan/plan/expr"
 )
 
-// unit is what a checker knows of its file beyond the values: the steps, and what
+// file is what a checker knows of its file beyond the values: the steps, and what
 // their expressions see.
-type unit struct {
+type file struct {
 	*shared
-	in Inputs
+	in Options
 	// order sorts the file's faults among those of others.
 	order int
 	text  *Text
 	// parent is the plan that includes this one, by an item of a step; prefix is what
 	// the names of this one's steps start with in the whole plan.
-	parent      *checker
-	parentEntry *entry
-	parentItem  *item
-	prefix      string
+	parent         *checker
+	parentDecl     *stepDecl
+	parentInstance *instance
+	prefix         string
 	// skip says that none of the steps runs, for the when of the include is false.
 	skip bool
 
-	entries []*entry
-	byName  map[string]*entry
-	// local is the graph of the file's own steps; see unitGraph.
+	decls  []*stepDecl
+	byName map[string]*stepDecl
+	// local is the graph of the file's own steps; see fileGraph.
 	local *Graph
-	// envs and values are what expressions see: see look.
+	// envs and values are what expressions see: see newScope.
 	envs   map[string]*expr.Env
 	values map[string]any
 	// step and stepAt are the step that is being checked, with its expressions
@@ -49,7 +49,7 @@ type shared struct {
 }
 
 // load reads the file's plan and checks all but what takes the whole plan.
-func (c *checker) load(src []byte, in Inputs, included map[string]given) {
+func (c *checker) load(src []byte, in Options, included map[string]given) {
 	c.in = in
 	root, ok := c.read(src)
 	if !ok {
@@ -63,7 +63,7 @@ func (c *checker) load(src []byte, in Inputs, included map[string]given) {
 	c.expandHead(root)
 	c.decode(root)
 	c.checkHead()
-	c.readEntries()
+	c.declareSteps()
 	c.checkNeeds()
 	c.readSteps()
 	if c.onDisk {
@@ -74,20 +74,20 @@ func (c *checker) load(src []byte, in Inputs, included map[string]given) {
 // expandHead resolves the expressions of all fields but the steps: first of those
 // that others may read.
 func (c *checker) expandHead(root map[string]any) {
-	metadata := expander{checker: c, sight: c.look("vars"), static: "metadata"}
+	metadata := expander{checker: c, scope: c.newScope("vars"), static: "metadata"}
 	if v, has := root["metadata"]; has {
 		root["metadata"] = metadata.expand(v, path{"metadata"})
 	}
 	known, _ := root["metadata"].(map[string]any)
 	c.values["plan"] = map[string]any{"name": textField(known, "name"), "description": textField(known, "description")}
 	if v, has := root["clusters"]; has {
-		clusters := expander{checker: c, sight: c.look("vars", "plan"), static: "clusters"}
+		clusters := expander{checker: c, scope: c.newScope("vars", "plan"), static: "clusters"}
 		root["clusters"] = clusters.expand(v, path{"clusters"})
 	}
 	c.values["clusters"] = c.clusterValues()
 	for _, k := range sortedKeys(root) {
 		if !slices.Contains([]string{"metadata", "vars", "clusters", "steps", "finally"}, k) {
-			x := expander{checker: c, sight: c.look("vars", "plan", "clusters"), static: k}
+			x := expander{checker: c, scope: c.newScope("vars", "plan", "clusters"), static: k}
 			root[k] = x.expand(root[k], path{k})
 		}
 	}
@@ -119,16 +119,16 @@ func (c *checker) mapped(name string) (string, bool) {
 	if c.parent == nil {
 		return "", false
 	}
-	outer, ok := c.parentItem.step.Include.Clusters[name]
+	outer, ok := c.parentInstance.step.Include.Clusters[name]
 	return outer, ok && outer != ""
 }
 
-// unitGraph is the graph of the file's own steps, where a step with for_each and an
+// fileGraph is the graph of the file's own steps, where a step with for_each and an
 // include are one each.
-func (c *checker) unitGraph() *Graph {
+func (c *checker) fileGraph() *Graph {
 	if c.local == nil {
-		p := Plan{Steps: make([]Step, 0, len(c.entries))}
-		for _, e := range c.entries {
+		p := Plan{Steps: make([]Step, 0, len(c.decls))}
+		for _, e := range c.decls {
 			p.Steps = append(p.Steps, Step{Name: e.name, Needs: c.localNeeds(e)})
 		}
 		c.local = p.Graph()
@@ -138,7 +138,7 @@ func (c *checker) unitGraph() *Graph {
 
 // localNeeds are the needs of a step in terms of the file's own steps: who needs
 // one step of an include needs the include.
-func (c *checker) localNeeds(e *entry) []Need {
+func (c *checker) localNeeds(e *stepDecl) []Need {
 	needs := slices.Clone(e.needs)
 	for i, n := range needs {
 		if target := c.target(n.Step); target != nil {
@@ -149,7 +149,7 @@ func (c *checker) localNeeds(e *entry) []Need {
 }
 
 // target is the file's step that a need means, or one of whose steps it means.
-func (c *checker) target(name string) *entry {
+func (c *checker) target(name string) *stepDecl {
 	if e := c.byName[name]; e != nil {
 		return e
 	}
