@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
@@ -248,12 +248,12 @@ func (l *lintRun) writeText(found []finding.Finding, count map[finding.Severity]
 	case len(found) == 0:
 		b.WriteString("nothing found\n")
 	default:
-		fmt.Fprintf(&b, "%s, %s", ui.Count(count[finding.Error], "error"), ui.Count(count[finding.Warning], "warning"))
+		fmt.Fprintf(&b, "%s, %s", words.Count(count[finding.Error], "error"), words.Count(count[finding.Warning], "warning"))
 		if n := count[finding.Note]; n > 0 {
-			fmt.Fprintf(&b, ", %s", ui.Count(n, "note"))
+			fmt.Fprintf(&b, ", %s", words.Count(n, "note"))
 		}
 		b.WriteByte('\n')
 	}
-	_, err := io.WriteString(l.stdout, ui.Clean(b.String()))
+	_, err := io.WriteString(l.stdout, words.Clean(b.String()))
 	return err
 }

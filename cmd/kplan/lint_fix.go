@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
@@ -29,7 +29,7 @@ type mended struct {
 func (l *lintRun) mend(input lint.Input, found []finding.Finding) (bool, error) {
 	edits, refusals := lint.Fix(input, found, lint.Remedy(l.fix))
 	for _, r := range refusals {
-		fmt.Fprintf(l.stderr, "%s: not mended: %s\n", ui.Clean(r.Pos.String()), r.Why) // no reason quotes the plan
+		fmt.Fprintf(l.stderr, "%s: not mended: %s\n", words.Clean(r.Pos.String()), r.Why) // no reason quotes the plan
 	}
 	var files []mended
 	for _, e := range edits {
@@ -51,7 +51,7 @@ func (l *lintRun) mend(input lint.Input, found []finding.Finding) (bool, error) 
 		out = l.stderr
 	}
 	for _, m := range files {
-		if _, err := io.WriteString(out, ui.Clean(l.secrets().Text(string(diff.Diff(m.file, m.old, m.file+" (mended)", m.new))))); err != nil {
+		if _, err := io.WriteString(out, words.Clean(l.secrets().Text(string(diff.Diff(m.file, m.old, m.file+" (mended)", m.new))))); err != nil {
 			return false, err
 		}
 	}

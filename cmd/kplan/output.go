@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 )
 
 // format is how a result is written to stdout.
@@ -56,7 +57,7 @@ func completeBy(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 
 // oneLine returns a text from a cluster or chart on one line, without what must not be shown.
 func (a *app) oneLine(text string) string {
-	return strings.Join(strings.Fields(ui.Clean(a.secrets().Text(text))), " ")
+	return words.Line(a.secrets().Text(text))
 }
 
 // warn tells on stderr what is missing, with a line for each of the errors that err

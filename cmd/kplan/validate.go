@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/steps"
@@ -92,7 +92,7 @@ func (a *app) validate(path string, in plan.Options, output findings.Format, ask
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s: valid, %s\n", ui.Clean(path), ui.Count(len(p.Steps), "step"))
+	_, err = fmt.Fprintf(a.stdout, "%s: valid, %s\n", words.Clean(path), words.Count(len(p.Steps), "step"))
 	return err
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 )
 
@@ -161,7 +161,7 @@ func (a *app) varTable(all []variable) error {
 	widths := make([]int, len(rows[0]))
 	for i, row := range rows {
 		for j, text := range row {
-			text = strings.Join(strings.Fields(ui.Clean(a.secrets().Text(text))), " ")
+			text = strings.Join(strings.Fields(words.Clean(a.secrets().Text(text))), " ")
 			most := widestText
 			if j == 1 {
 				most = widestValue

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/webhooks"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 	"github.com/kplan-dev/kplan/webhook"
@@ -182,7 +182,7 @@ func (l *listing) note(texts ...string) {
 	for _, text := range texts {
 		if !l.noted[text] {
 			l.noted[text] = true
-			fmt.Fprintf(l.stderr, "note: %s\n", ui.Clean(text))
+			fmt.Fprintf(l.stderr, "note: %s\n", words.Clean(text))
 		}
 	}
 }
@@ -235,7 +235,7 @@ func (l *listing) missing() []string {
 // style is how to draw on stdout.
 func (l *listing) style() webhooks.Style {
 	out := unwrap(l.stdout)
-	s := webhooks.Style{Clean: ui.Clean, Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Failing: l.failing, Now: time.Now()}
+	s := webhooks.Style{Clean: words.Clean, Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Failing: l.failing, Now: time.Now()}
 	s.Fold = !l.every && len(l.names) == 0
 	s.Width, _, _ = size(out)
 	return s
