@@ -14,6 +14,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
 )
 
@@ -25,7 +26,7 @@ type mended struct {
 
 // mend makes the edits of the remedy: it shows them as a diff, and writes the
 // files unless only the diff is wanted. It tells whether files changed.
-func (l *lintRun) mend(input lint.Input, found []lint.Finding) (bool, error) {
+func (l *lintRun) mend(input lint.Input, found []finding.Finding) (bool, error) {
 	edits, refusals := lint.Fix(input, found, lint.Remedy(l.fix))
 	for _, r := range refusals {
 		fmt.Fprintf(l.stderr, "%s: not mended: %s\n", words.Clean(r.Pos.String()), r.Why) // no reason quotes the plan

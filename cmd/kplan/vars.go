@@ -38,9 +38,6 @@ Exit codes: 0 every variable has a value that it takes, 2 one has not, or the fi
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			path, err := a.choosePlan(args, false)
 			if err != nil {
 				return err
@@ -49,7 +46,7 @@ Exit codes: 0 every variable has a value that it takes, 2 one has not, or the fi
 		},
 	}
 	in = addInputs(cmd)
-	addFormat(cmd, &output, "write the variables to stdout, as json or yaml")
+	addFormat(cmd, &output, "write the variables to stdout, as json or yaml", formatJSON, formatYAML)
 	return cmd
 }
 
