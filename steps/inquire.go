@@ -43,10 +43,10 @@ func (a *answers) of(k answerKey) *answer {
 	return a.byRef[k]
 }
 
-// Inquire reads what late steps ask the clusters for; it is a runner.Runner's. The
+// Inquire reads what deferred steps ask the clusters for; it is a runner.Runner's. The
 // error says which object or key is not there; another attempt asks again.
-func (s *Steps) Inquire(ctx context.Context, asks []plan.Ask) (plan.Known, error) {
-	known := plan.Known{}
+func (s *Steps) Inquire(ctx context.Context, asks []plan.Input) (plan.Inputs, error) {
+	known := plan.Inputs{}
 	for _, ask := range asks {
 		text, err := s.inquire(ctx, ask)
 		if _, absent := errors.AsType[*cluster.AbsentError](err); absent && ask.Optional {
@@ -60,7 +60,7 @@ func (s *Steps) Inquire(ctx context.Context, asks []plan.Ask) (plan.Known, error
 	return known, nil
 }
 
-func (s *Steps) inquire(ctx context.Context, ask plan.Ask) (string, error) {
+func (s *Steps) inquire(ctx context.Context, ask plan.Input) (string, error) {
 	ask.Key.Cluster = cmp.Or(ask.Key.Cluster, s.plan.Defaults.Cluster)
 	l := s.conns[ask.Key.Cluster]
 	if l == nil {

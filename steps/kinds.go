@@ -70,7 +70,7 @@ func (s *Steps) origin(ctx context.Context, step plan.Step) *kinds.Step {
 // objects are those that a step sends; chart is that of a helm step.
 func (s *Steps) objects(ctx context.Context, step plan.Step, chart *charts.Chart) ([]*unstructured.Unstructured, error) {
 	switch {
-	case len(step.Late()) > 0:
+	case len(step.Deferred()) > 0:
 		return nil, errNotBound
 	case chart == nil:
 		return manifest.Applied(s.plan, step)

@@ -154,7 +154,7 @@ func (s *Steps) kind(step plan.Step, session *cluster.Session, view *survey.Surv
 }
 
 // chart gives the chart of a helm step, the same one each time, so that it is
-// fetched once. A late step that was bound anew has another one.
+// fetched once. A deferred step that was bound anew has another one.
 func (s *Steps) chart(step plan.Step, namespace string) (*charts.Chart, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,7 +27,7 @@ type holdOptions struct {
 }
 
 func newHold(a *app) *cobra.Command {
-	o := &holdOptions{runOptions: runOptions{app: a, parallel: 1, inputs: &plan.Inputs{}}}
+	o := &holdOptions{runOptions: runOptions{app: a, parallel: 1, inputs: &plan.Options{}}}
 	cmd := &cobra.Command{
 		Use:   "hold [flags] -- COMMAND [ARGS...]",
 		Short: "Run any command that installs, and hold its requests for admission webhooks",

@@ -78,7 +78,7 @@ func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, err
 	for i, s := range p.Steps {
 		switch {
 		case problems[i] == nil:
-		case len(s.Late()) > 0: // what it asks for may be what the chart lacks
+		case len(s.Deferred()) > 0: // what it asks for may be what the chart lacks
 			left[i] = fmt.Errorf("step %q: %w", s.Name, problems[i])
 		default:
 			in.Unread[s.Name] = problems[i]

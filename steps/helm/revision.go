@@ -131,7 +131,7 @@ func (r *revision) mayBring(f webhook.Fault, but identity) bool {
 // configures reports whether an object is the configuration of a fault's webhook.
 func configures(o *unstructured.Unstructured, f webhook.Fault) bool {
 	entries, err := webhook.EntriesOf(o)
-	return err == nil && slices.ContainsFunc(entries, func(e webhook.Entry) bool { return e.Met(f) })
+	return err == nil && slices.ContainsFunc(entries, func(e webhook.Entry) bool { return e.Matches(f) })
 }
 
 func isHook(info *resource.Info) bool {

@@ -127,7 +127,7 @@ var errClientGone = errors.New("its client did not wait any longer")
 
 // notify tells of what is held. A denial is the client's to tell.
 func (o *opened) notify(n hold.Notice) {
-	if n.Event == hold.Refused {
+	if n.Event == hold.Denied {
 		return
 	}
 	var held *hold.Error

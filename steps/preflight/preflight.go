@@ -21,6 +21,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
@@ -33,7 +34,7 @@ import (
 // Check asks the clusters of a plan what they have to say of it before it runs.
 // The error joins which clusters
 // cannot be asked; one whose kubeconfig is not there yet is none of them.
-func Check(ctx context.Context, p *plan.Plan, flags *genericclioptions.ConfigFlags, userAgent string) ([]Finding, error) {
+func Check(ctx context.Context, p *plan.Plan, flags *genericclioptions.ConfigFlags, userAgent string) ([]finding.Finding, error) {
 	all, err := cluster.Open(p, flags, userAgent)
 	if err != nil {
 		return nil, err
@@ -82,11 +83,11 @@ type validation struct {
 	plan     *plan.Plan
 	graph    *plan.Graph
 	conns    map[string]*cluster.Conn
-	findings []Finding
+	findings []finding.Finding
 }
 
-func (v *validation) find(rule Rule, s plan.Step, hint, message string, fields ...any) {
-	v.findings = append(v.findings, Finding{Rule: rule, Step: s, Fields: fields, Message: message, Hint: hint})
+func (v *validation) find(rule string, s plan.Step, hint, message string, fields ...any) {
+	v.findings = append(v.findings, Find(rule, s, hint, message, fields...))
 }
 
 // unknown says of the steps on a cluster that they cannot be checked.
@@ -116,8 +117,8 @@ func (v *validation) cluster(ctx context.Context, name string) error {
 		if !kinds.Runs(s) || !v.plan.SameCluster(on, name) || v.conns[on] == nil {
 			continue
 		}
-		if len(s.Late()) > 0 {
-			v.find(Unchecked, s, "", "the step cannot be checked before the run: it asks for "+s.Late()[0].String(), "name")
+		if len(s.Deferred()) > 0 {
+			v.find(Unchecked, s, "", "the step cannot be checked before the run: it asks for "+s.Deferred()[0].String(), "name")
 			late := v.place(s)
 			late.Unread = true
 			c.Steps = append(c.Steps, late)

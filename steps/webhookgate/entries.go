@@ -53,7 +53,7 @@ func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]web
 // configured are the webhooks that are meant, as far as they are known.
 func configured(v *view) []webhook.Entry {
 	var mine []webhook.Entry
-	for _, st := range v.Standings() {
+	for _, st := range v.Statuses() {
 		mine = append(mine, st.Entry)
 	}
 	return mine
@@ -64,7 +64,7 @@ func configured(v *view) []webhook.Entry {
 // waiting brings no rights. Errors that may pass are none.
 func (a *Action) readable(ctx context.Context) error {
 	for _, gvr := range []schema.GroupVersionResource{mutating, validating} {
-		if _, denied := a.survey.Hidden(gvr); !denied {
+		if _, denied := a.survey.Unlisted(gvr); !denied {
 			continue
 		}
 		_, err := a.session.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1})
@@ -81,13 +81,13 @@ func (a *Action) unread(gvr schema.GroupVersionResource) string {
 	if gvr == definitions && !a.target.conversions {
 		return "" // another step may want them
 	}
-	why, _ := a.survey.Hidden(gvr)
+	why, _ := a.survey.Unlisted(gvr)
 	return why
 }
 
 // failed is as unread, without what may not be read: waiting does not mend that.
 func (a *Action) failed(gvr schema.GroupVersionResource) string {
-	if _, denied := a.survey.Hidden(gvr); denied {
+	if _, denied := a.survey.Unlisted(gvr); denied {
 		return ""
 	}
 	return a.unread(gvr)

@@ -85,8 +85,8 @@ func (g *gate) wait(ctx context.Context) error {
 	}
 }
 
-func (g *gate) means(ctx context.Context) probe.Means {
-	return probe.Means{
+func (g *gate) means(ctx context.Context) probe.Config {
+	return probe.Config{
 		Mapper: g.known.mapper(ctx), Matcher: g.known.matcher, Known: g.survey.Entries(), Wanted: g.view.wants,
 		Canaries: g.objects.canaries, Objects: slices.Concat(g.objects.files, g.objects.later), Unlabelled: g.known.blind(),
 	}
@@ -122,13 +122,13 @@ func (g *gate) climb(ctx context.Context) error {
 }
 
 // standing is how the webhook stands now.
-func (g *gate) standing() (survey.Standing, error) {
-	for _, st := range g.view.Standings() {
+func (g *gate) standing() (survey.Status, error) {
+	for _, st := range g.view.Statuses() {
 		if st.Is(g.entry) {
 			return st, nil
 		}
 	}
-	return survey.Standing{}, fmt.Errorf("%s is gone: its configuration was changed or deleted meanwhile", g.entry)
+	return survey.Status{}, fmt.Errorf("%s is gone: its configuration was changed or deleted meanwhile", g.entry)
 }
 
 // first waits for the first answer, or until nothing can show one. With the hold
@@ -204,13 +204,13 @@ func answers(n int) string {
 
 // tell hands what an answer showed to the survey, for the ladder, and to the
 // reporter. It returns how the webhook stands now.
-func (g *gate) tell(o probe.Outcome) (survey.Standing, error) {
+func (g *gate) tell(o probe.Outcome) (survey.Status, error) {
 	g.last = o
 	switch {
 	case o.State == probe.Proven:
-		g.survey.Answered(g.entry)
-	case g.entry.Met(o.Fault):
-		g.survey.Called(o.Fault, false)
+		g.survey.RecordAnswer(g.entry)
+	case g.entry.Matches(o.Fault):
+		g.survey.RecordCall(o.Fault, false)
 	}
 	st, err := g.standing()
 	if err != nil {
@@ -256,7 +256,7 @@ func (g *gate) explain(ctx context.Context, err error, last probe.Outcome) error
 
 // timedOut says of a webhook that did not come in time where it stands, whose it
 // is, and what people can do.
-func (g *gate) timedOut(err error, st survey.Standing, last, hint string) error {
+func (g *gate) timedOut(err error, st survey.Status, last, hint string) error {
 	if owner := g.owners.Of(st.Owner); owner != "" {
 		last += "; it belongs to " + owner
 	}
@@ -273,7 +273,7 @@ func admitting(o probe.Outcome) string {
 }
 
 // hint says what people can do after what was shown last.
-func (g *gate) hint(st survey.Standing, o probe.Outcome) string {
+func (g *gate) hint(st survey.Status, o probe.Outcome) string {
 	switch {
 	case o.State == probe.Proven && st.Ladder.Callable():
 		return "it answers: give the step more time"

@@ -54,7 +54,7 @@ type follower[T any] struct {
 
 	mu    sync.Mutex
 	items map[string]item[T]
-	at    status
+	at    collectionStatus
 }
 
 // item is what is kept of an object.
@@ -64,7 +64,7 @@ type item[T any] struct {
 }
 
 // status is how well a collection is known.
-type status struct {
+type collectionStatus struct {
 	// synced says that it was read at least once.
 	synced bool
 	// unread says why it cannot be read; what is known is as last read then.
@@ -76,13 +76,13 @@ type status struct {
 }
 
 // settled tells whether the collection was read, or cannot be.
-func (s status) settled() bool { return s.synced || s.unread != "" }
+func (s collectionStatus) settled() bool { return s.synced || s.unread != "" }
 
 // unread says that nothing was read so far.
 const unread = "not read yet"
 
 // blind says why it is not known how the collection is, "" if it is.
-func (s status) blind() string {
+func (s collectionStatus) unknownReason() string {
 	if !s.settled() {
 		return unread
 	}
@@ -100,7 +100,7 @@ func (f *follower[T]) values() []T {
 	return values
 }
 
-func (f *follower[T]) status() status {
+func (f *follower[T]) status() collectionStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.at
@@ -118,11 +118,11 @@ func (f *follower[T]) run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case forbidden(err):
-			f.set(func(s *status) { s.unread, s.denied = "may not list "+f.what, true })
+			f.set(func(s *collectionStatus) { s.unread, s.denied = "may not list "+f.what, true })
 			pause(ctx, denied)
 			continue
 		case err != nil:
-			f.set(func(s *status) {
+			f.set(func(s *collectionStatus) {
 				s.unread, s.denied = "cannot list "+f.what+": "+strings.TrimSpace(err.Error()), false
 			})
 			pause(ctx, patience.Step())
@@ -131,7 +131,7 @@ func (f *follower[T]) run(ctx context.Context) {
 		patience = patient()
 		began := time.Now()
 		if err = f.watch(ctx, version); forbidden(err) {
-			f.set(func(s *status) { s.polled = true })
+			f.set(func(s *collectionStatus) { s.polled = true })
 			pause(ctx, poll)
 		} else if time.Since(began) < breath {
 			pause(ctx, breath)
@@ -145,7 +145,7 @@ func patient() *wait.Backoff {
 }
 
 // set changes the status, and tells when it is another then.
-func (f *follower[T]) set(change func(*status)) {
+func (f *follower[T]) set(change func(*collectionStatus)) {
 	f.mu.Lock()
 	before := f.at
 	change(&f.at)
@@ -205,7 +205,7 @@ func (f *follower[T]) watch(ctx context.Context, version string) error {
 		return err
 	}
 	defer w.Stop()
-	f.set(func(s *status) { s.polled = false })
+	f.set(func(s *collectionStatus) { s.polled = false })
 	for {
 		select {
 		case <-ctx.Done():

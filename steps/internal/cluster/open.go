@@ -49,8 +49,8 @@ func usedClusters(p *plan.Plan) []string {
 			continue
 		}
 		used = append(used, p.StepCluster(s))
-		for _, ask := range s.Late() {
-			if ask.From != "" && ask.Key.Name != "" { // else a step's, or nobody's: see plan.Inputs.Unknown
+		for _, ask := range s.Deferred() {
+			if ask.From != "" && ask.Key.Name != "" { // else a step's, or nobody's: see plan.Options.Unknown
 				used = append(used, cmp.Or(ask.Key.Cluster, p.Defaults.Cluster))
 			}
 		}

@@ -43,7 +43,7 @@ const configured = 5 * time.Second
 // they cannot be read.
 func (c *Shared) Webhooks(ctx context.Context, f webhook.Fault) []webhook.Entry {
 	changed := make(chan struct{}, 1)
-	following := c.Survey.Follow(survey.Target{Fault: &f, Match: func(e webhook.Entry) bool {
+	following := c.Survey.Subscribe(survey.Target{Fault: &f, Match: func(e webhook.Entry) bool {
 		return f.Service != "" && e.Service() == f.ServiceKey()
 	}}, func() {
 		select {
@@ -62,7 +62,7 @@ func (c *Shared) Webhooks(ctx context.Context, f webhook.Fault) []webhook.Entry 
 		}
 	}
 	var entries []webhook.Entry
-	for _, st := range following.Standings() {
+	for _, st := range following.Statuses() {
 		entries = append(entries, st.Entry)
 	}
 	return entries

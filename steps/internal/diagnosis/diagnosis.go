@@ -20,7 +20,7 @@ import (
 
 // Of says for an event how a webhook stands: at the lowest rung that it has not
 // reached.
-func Of(s survey.Standing) *runner.Webhook {
+func Of(s survey.Status) *runner.Webhook {
 	w := &runner.Webhook{
 		Name: s.Name, Service: s.Service(), Configuration: s.Configuration, Owner: s.Owner.String(),
 		Rung: string(webhook.Admitting), State: string(webhook.Ready),
@@ -112,7 +112,7 @@ func (o Owners) Steps() iter.Seq2[int, plan.Step] {
 // Hint says what it means that a webhook gives no answer, and what people can do
 // about it. The standing may be empty, as far as it is not known, and so may the
 // fault.
-func (o Owners) Hint(st survey.Standing, f webhook.Fault) string {
+func (o Owners) Hint(st survey.Status, f webhook.Fault) string {
 	missing, _ := st.Ladder.Missing()
 	if words := cmp.Or(missing.Explain(), f.Explain()); words != "" {
 		return words + "; " + o.remedy(st, f)
@@ -121,7 +121,7 @@ func (o Owners) Hint(st survey.Standing, f webhook.Fault) string {
 }
 
 // remedy says what people can do.
-func (o Owners) remedy(st survey.Standing, f webhook.Fault) string {
+func (o Owners) remedy(st survey.Status, f webhook.Fault) string {
 	foreign := st.Owner.String() != "" && o.Installer(st.Owner) == ""
 	missing, _ := st.Ladder.Missing()
 	_, gone := nothingBehind(st.Ladder)

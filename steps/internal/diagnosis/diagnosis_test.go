@@ -17,14 +17,14 @@ import (
 )
 
 // at is a webhook of Service ns/s whose lowest missing rung is r.
-func at(r webhook.Reading, owner webhook.Owner) survey.Standing {
+func at(r webhook.Reading, owner webhook.Owner) survey.Status {
 	e := webhook.Entry{Kind: webhook.Validating, Configuration: "c", Name: "w", Owner: owner}
 	e.Client.Service = &admissionv1.ServiceReference{Namespace: "ns", Name: "s"}
-	return survey.Standing{Entry: e, Ladder: webhook.Ladder{{Rung: webhook.Configured, State: webhook.Ready}, r}}
+	return survey.Status{Entry: e, Ladder: webhook.Ladder{{Rung: webhook.Configured, State: webhook.Ready}, r}}
 }
 
 // stale is a webhook of Service ns/s that somebody left behind before it was trusted.
-func stale(owner webhook.Owner) survey.Standing {
+func stale(owner webhook.Owner) survey.Status {
 	st := at(webhook.Reading{Rung: webhook.Trusted, State: webhook.Waiting, Reason: "no CA bundle"}, owner)
 	st.Ladder = append(st.Ladder,
 		webhook.Reading{Rung: webhook.Routed, State: webhook.Waiting, Reason: "no Service"},
@@ -91,7 +91,7 @@ func TestHint(t *testing.T) {
 	foreign := webhook.Owner{Release: "x/y"}
 	none := webhook.Fault{}
 	for name, tt := range map[string]struct {
-		standing survey.Standing
+		standing survey.Status
 		fault    webhook.Fault
 		want     string
 	}{
@@ -103,9 +103,9 @@ func TestHint(t *testing.T) {
 		"a pod of a release":    {at(webhook.Reading{Rung: webhook.Backed, State: webhook.Waiting, Source: webhook.Object{Kind: "Pod", Namespace: "ns", Name: "p"}}, foreign), none, "kubectl describe pod -n ns p"},
 		"not healing":           {at(webhook.Reading{Rung: webhook.Serving, State: webhook.Failed}, foreign), webhook.Fault{Class: webhook.Misconfigured}, "does not heal by waiting"},
 		"silent":                {at(webhook.Reading{Rung: webhook.Admitting, State: webhook.Waiting}, foreign), none, "pods -n ns"},
-		"known by a fault only": {survey.Standing{}, webhook.Fault{Service: "s", Namespace: "far"}, "pods -n far"},
-		"a conversion":          {survey.Standing{}, webhook.Fault{Kind: webhook.Conversion}, "conversion webhook must run"},
-		"nothing known":         {survey.Standing{}, none, "kplan webhooks"},
+		"known by a fault only": {survey.Status{}, webhook.Fault{Service: "s", Namespace: "far"}, "pods -n far"},
+		"a conversion":          {survey.Status{}, webhook.Fault{Kind: webhook.Conversion}, "conversion webhook must run"},
+		"nothing known":         {survey.Status{}, none, "kplan webhooks"},
 	} {
 		require.Contains(t, owners.Hint(tt.standing, tt.fault), tt.want, name)
 	}

@@ -27,7 +27,7 @@ func TestGuards(t *testing.T) {
 			require.NoError(t, err)
 			dir := t.TempDir()
 			require.NoError(t, txtar.Write(a, dir))
-			p, err := plan.Load(filepath.Join(dir, "plan.yaml"), plan.Inputs{})
+			p, err := plan.Load(filepath.Join(dir, "plan.yaml"), plan.Options{})
 			require.NoError(t, err)
 
 			var text strings.Builder

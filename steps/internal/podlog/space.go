@@ -157,7 +157,7 @@ func (s *space) look(c *target) {
 	}
 	slices.SortFunc(mine, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(bad, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	trouble := clean.Text(webhook.PodTrouble(bad))
+	trouble := clean.Text(webhook.PodProblem(bad))
 	news := trouble != c.trouble && c.last.Type != "" && t.targets[c.ref] == c && t.current == c.ref
 	c.trouble = trouble
 	if trouble != "" || !slices.ContainsFunc(mine, func(p *corev1.Pod) bool { return t.fell(p) }) {

@@ -40,10 +40,10 @@ func (x *Explainer) Explain(err error) error {
 // last is what the last try met, the rung that is missing, and whose the webhook is.
 func (x *Explainer) last(held *hold.Error) string {
 	last := held.Fault.Cause
-	if r, missing := held.Standing.Ladder.Missing(); missing && r.Reason != last {
-		last += "; " + diagnosis.Lacks(held.Standing.Ladder)
+	if r, missing := held.Status.Ladder.Missing(); missing && r.Reason != last {
+		last += "; " + diagnosis.Lacks(held.Status.Ladder)
 	}
-	if owner := x.Owners.Of(held.Standing.Owner); owner != "" {
+	if owner := x.Owners.Of(held.Status.Owner); owner != "" {
 		last += "; it belongs to " + owner
 	}
 	return last
@@ -76,7 +76,7 @@ func (x *Explainer) hint(held *hold.Error) string {
 	if held.Fault.Kind == webhook.Server {
 		return "is the API server healthy? try kubectl get --raw '/readyz?verbose'"
 	}
-	return x.Owners.Hint(held.Standing, held.Fault)
+	return x.Owners.Hint(held.Status, held.Fault)
 }
 
 // heldInVain is a timeout whose chain still has the client's own error.
@@ -109,10 +109,10 @@ func (e *heldInVain) Wake() <-chan struct{} { return e.gate.Ready(e.held) }
 // server's own words, which come before, have the cause of the last try.
 func (x *Explainer) InVain(held *hold.Error) string {
 	parts := []string{"held " + held.Held.Round(time.Second).String() + " in vain"}
-	if lacks := diagnosis.Lacks(held.Standing.Ladder); lacks != "" {
+	if lacks := diagnosis.Lacks(held.Status.Ladder); lacks != "" {
 		parts = append(parts, lacks)
 	}
-	if owner := x.Owners.Of(held.Standing.Owner); owner != "" {
+	if owner := x.Owners.Of(held.Status.Owner); owner != "" {
 		parts = append(parts, "it belongs to "+owner)
 	}
 	return strings.Join(append(parts, x.hint(held)), "; ")

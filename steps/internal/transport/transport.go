@@ -178,11 +178,11 @@ func (l *Step) Notify(n hold.Notice) {
 		return
 	}
 	switch n.Event {
-	case hold.Refused:
+	case hold.Denied:
 		a.deny(n)
 		return
-	case hold.Stands:
-		a.Reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: diagnosis.Of(n.Standing)})
+	case hold.StatusChanged:
+		a.Reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: diagnosis.Of(n.Status)})
 		return
 	case hold.Held, hold.Released:
 	}

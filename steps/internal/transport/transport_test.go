@@ -200,7 +200,7 @@ func TestDeniedObjectsAreNamed(t *testing.T) {
 	message := `admission webhook "v.example.io" denied the request: no`
 	for _, name := range []string{"w1", "w2"} {
 		l.Notify(hold.Notice{
-			Event: hold.Refused, Request: hold.Request{Kind: "Widget", Namespace: "demo", Name: name},
+			Event: hold.Denied, Request: hold.Request{Kind: "Widget", Namespace: "demo", Name: name},
 			Fault: webhook.Fault{Class: webhook.Denied, Message: message},
 		})
 	}
