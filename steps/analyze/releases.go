@@ -14,6 +14,7 @@ import (
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/guard"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 )
 
 // Release is a Helm release of a cluster, and the ones that must come before it.
@@ -113,16 +114,12 @@ func closure(why []map[int]string) []map[int]bool {
 	return before
 }
 
-var definitions = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
-
 // definedBy counts the objects of other releases whose kinds a release defines.
 func definedBy(all []Release, by int) map[int]int {
 	defined := map[schema.GroupKind]bool{}
 	for _, o := range all[by].Objects {
-		if o.GroupVersionKind().GroupKind() == definitions {
-			group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
-			kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
-			defined[schema.GroupKind{Group: group, Kind: kind}] = true
+		if kinds.IsDefinition(o) {
+			defined[kinds.DefinitionOf(o).GroupKind] = true
 		}
 	}
 	counts := map[int]int{}
