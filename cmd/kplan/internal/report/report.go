@@ -74,7 +74,7 @@ func Write(w io.Writer, k Kind, t *timeline.Timeline, m Meta) error {
 	case JUnit:
 		return r.junit(w)
 	case JSON:
-		return r.json(w)
+		return writeJSON(w, r)
 	case Markdown:
 		_, err := w.Write(MarkdownOf(t, m, MarkdownLimit))
 		return err
