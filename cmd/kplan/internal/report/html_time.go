@@ -181,7 +181,7 @@ type htmlHold struct {
 	Failed                                        bool
 }
 
-func (r *run) lane(l *timeline.Lane, links map[string]htmlLink) htmlLane {
+func (r *run) lane(l *timeline.Webhook, links map[string]htmlLink) htmlLane {
 	h := htmlLane{
 		Name: line(title(l)), Cluster: line(l.Cluster), Configuration: line(l.Configuration), Owner: line(l.Owner), Service: line(l.Service),
 		Failed: l.Failed,
@@ -208,7 +208,7 @@ func (r *run) lane(l *timeline.Lane, links map[string]htmlLink) htmlLane {
 }
 
 // rungs says when each rung of a webhook's ladder was reached.
-func (r *run) rungs(l *timeline.Lane) []htmlRung {
+func (r *run) rungs(l *timeline.Webhook) []htmlRung {
 	var all []htmlRung
 	for _, rung := range l.Ladder() {
 		h := htmlRung{Name: line(rung.Name), State: word(rung.State), Glyph: stands[rung.State], Cause: clean(rung.Cause), Words: line(rung.Explanation)}
@@ -227,7 +227,7 @@ func (r *run) rungs(l *timeline.Lane) []htmlRung {
 
 // rungRows draws when each rung stood how: those below the one that the webhook
 // stood at were reached, and nothing is known of those above.
-func (r *run) rungRows(l *timeline.Lane) []laneRow {
+func (r *run) rungRows(l *timeline.Webhook) []laneRow {
 	var rows []laneRow
 	for _, now := range l.Ladder() {
 		row := laneRow{Name: line(now.Name)}
@@ -269,7 +269,7 @@ func rungClass(state string) string {
 }
 
 // holdRows draws each request that was held.
-func (r *run) holdRows(l *timeline.Lane) []laneRow {
+func (r *run) holdRows(l *timeline.Webhook) []laneRow {
 	var rows []laneRow
 	for _, x := range l.Holds {
 		b := r.bar(x.From, x.To, "b-holding")
@@ -284,7 +284,7 @@ func (r *run) holdRows(l *timeline.Lane) []laneRow {
 }
 
 // area outlines how many requests a webhook held over time, in a box of 1000 by 100.
-func (r *run) area(l *timeline.Lane) (path string, most int) {
+func (r *run) area(l *timeline.Webhook) (path string, most int) {
 	type change struct {
 		at time.Time
 		by int

@@ -227,7 +227,7 @@ func (r *run) jsonStep(s *timeline.Step) jsonStep {
 	return out
 }
 
-func (r *run) jsonWebhook(l *timeline.Lane) jsonWebhook {
+func (r *run) jsonWebhook(l *timeline.Webhook) jsonWebhook {
 	out := jsonWebhook{
 		Cluster: l.Cluster, Kind: l.Kind, Configuration: l.Configuration, Name: l.Name, Service: l.Service, Owner: l.Owner,
 		Requests: l.Requests, Waiting: l.Held, Failed: l.Failed, Sends: l.Sends,
