@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/footprint"
 )
 
 // variable is that of the environment which makes a process the guard. Its value are
@@ -83,6 +85,7 @@ func Main() {
 		return
 	}
 	heedless()
+	footprint.Trim()
 	var files []string
 	if err := json.Unmarshal([]byte(todo), &files); err != nil || len(files) == 0 {
 		os.Exit(1)
