@@ -128,7 +128,7 @@ func (i *install) run(ctx context.Context, b *testing.B, lab *labtest.Lab, relea
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
-	p, err := plan.Load(file, plan.Inputs{})
+	p, err := plan.Load(file, plan.Options{})
 	if err != nil {
 		return err
 	}

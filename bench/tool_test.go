@@ -86,7 +86,7 @@ func (k kplan) install(ctx context.Context, j job) (int, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return 0, err
 	}
-	p, err := plan.Load(file, plan.Inputs{})
+	p, err := plan.Load(file, plan.Options{})
 	if err != nil {
 		return 0, err
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 // Every example can be read with its own defaults, and with the lab's variables.
 func TestPlansLoad(t *testing.T) {
-	given := plan.Inputs{Env: func(name string) (string, bool) { return "token", name == "REGISTRY_TOKEN" }}
+	given := plan.Options{Env: func(name string) (string, bool) { return "token", name == "REGISTRY_TOKEN" }}
 	for _, tt := range []struct {
 		file, vars, last string
 	}{
@@ -37,7 +38,7 @@ func TestPlansLoad(t *testing.T) {
 				return
 			}
 			real := charts(p)
-			p, err = plan.Load(tt.file, plan.Inputs{VarFiles: []string{tt.vars}})
+			p, err = plan.Load(tt.file, plan.Options{VarFiles: []string{tt.vars}})
 			require.NoError(t, err)
 			require.Len(t, charts(p), len(real))
 			for i, h := range charts(p) {
@@ -56,13 +57,13 @@ func TestPlansLint(t *testing.T) {
 		"dynamo/plan.yaml": "dynamo", "kgst/plan.yaml": "kgst",
 	} {
 		t.Run(file, func(t *testing.T) {
-			p, err := plan.Load(file, plan.Inputs{VarFiles: []string{"../lab/" + vars + ".yaml"}})
+			p, err := plan.Load(file, plan.Options{VarFiles: []string{"../lab/" + vars + ".yaml"}})
 			require.NoError(t, err)
-			in, err := steps.LintInput(t.Context(), p, true)
+			in, err := analyze.LintInput(t.Context(), p, true)
 			require.NoError(t, err)
 			require.Empty(t, in.Unread)
 			for _, f := range lint.Run(in) {
-				require.NotEqual(t, lint.Error, f.Severity, "%v", f)
+				require.NotEqual(t, finding.Error, f.Severity, "%v", f)
 			}
 		})
 	}

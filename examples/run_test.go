@@ -41,7 +41,7 @@ func TestPlansRun(t *testing.T) {
 		})
 		t.Run("race", func(t *testing.T) {
 			t.Parallel()
-			runPlan(t, lab, "../lab/race/plan.yaml", plan.Inputs{Set: []string{"listen_delay=5s"}}, "race")
+			runPlan(t, lab, "../lab/race/plan.yaml", plan.Options{Set: []string{"listen_delay=5s"}}, "race")
 		})
 		t.Run("kof", func(t *testing.T) {
 			t.Parallel()
@@ -58,13 +58,13 @@ func TestPlansRun(t *testing.T) {
 }
 
 // lab1 are the lab's variables of an example.
-func lab1(name string) plan.Inputs {
-	return plan.Inputs{VarFiles: []string{"../lab/" + name + ".yaml"}}
+func lab1(name string) plan.Options {
+	return plan.Options{VarFiles: []string{"../lab/" + name + ".yaml"}}
 }
 
 // runPlan runs a plan, gives its events, and takes away its releases and the namespaces that it
 // makes at the end of the test.
-func runPlan(t *testing.T, lab *labtest.Lab, file string, in plan.Inputs, namespaces ...string) []runner.Event {
+func runPlan(t *testing.T, lab *labtest.Lab, file string, in plan.Options, namespaces ...string) []runner.Event {
 	t.Helper()
 	p, err := plan.Load(file, in)
 	require.NoError(t, err)

@@ -38,7 +38,7 @@ func BenchmarkLargePlan(b *testing.B) {
 	b.SetBytes(int64(len(src)))
 	b.ReportAllocs()
 	for b.Loop() {
-		p, err := plan.Parse("p.yaml", src, plan.Inputs{})
+		p, err := plan.Parse("p.yaml", src, plan.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func BenchmarkLargePlan(b *testing.B) {
 		}
 	}
 	b.StopTimer()
-	b.ReportMetric(float64(peakHeap(func() { _, _ = plan.Parse("p.yaml", src, plan.Inputs{}) }))/1e6, "peak-MB")
+	b.ReportMetric(float64(peakHeap(func() { _, _ = plan.Parse("p.yaml", src, plan.Options{}) }))/1e6, "peak-MB")
 }
 
 // peakHeap gives how much the heap grew at most while f ran, garbage included.

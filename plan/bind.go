@@ -6,8 +6,8 @@ import (
 	"github.com/kplan-dev/kplan/plan/expr"
 )
 
-// bind resolves, decodes and checks a late step: see Step.Bind.
-func (c *checker) bind(s Step, e *entry, it *item, o outer, known Known) (Step, error) {
+// bind resolves, decodes and checks a deferred step: see Step.Bind.
+func (c *checker) bind(s Step, e *stepDecl, it *instance, o inherited, known Inputs) (Step, error) {
 	for _, w := range o.whens {
 		run, err := w.holds(known)
 		if err != nil {
@@ -20,9 +20,9 @@ func (c *checker) bind(s Step, e *entry, it *item, o outer, known Known) (Step, 
 	c.text.mu.Lock() // the checkers of a file share its source
 	defer c.text.mu.Unlock()
 	b := c.again()
-	sight := b.sightOf(e, it, known)
-	now := &item{key: it.key, value: it.value}
-	now.tree, now.secretAt = b.expandItem(e, sight, true)
+	scope := b.deferredScope(e, it, known)
+	now := &instance{key: it.key, value: it.value}
+	now.tree, now.secretAt = b.expandInstance(e, scope, true)
 	if now.tree["when"] == false { // what else is not known is of no matter
 		return skipped(s), nil
 	}
@@ -55,23 +55,23 @@ func (c *checker) again() *checker {
 }
 
 // holds tells whether the when of an include is true.
-func (w when) holds(known Known) (bool, error) {
+func (w when) holds(known Inputs) (bool, error) {
 	w.c.text.mu.Lock()
 	defer w.c.text.mu.Unlock()
 	b := w.c.again()
-	x := expander{checker: b, sight: b.sightOf(w.e, w.it, known)}
+	x := expander{checker: b, scope: b.deferredScope(w.e, w.it, known)}
 	at := w.e.at.key("when")
 	v := x.expand(w.e.raw["when"], at)
 	b.checkWhen(v, at)
 	return v == true, b.err()
 }
 
-// sightOf is what the expressions of a late step see once its asks are answered.
-func (c *checker) sightOf(e *entry, it *item, known Known) *sight {
-	s := c.lookEach(e, it)
-	s.c, s.known = c, known
-	if s.known == nil {
-		s.known = Known{}
+// deferredScope is what the expressions of a deferred step see once its inputs are known.
+func (c *checker) deferredScope(e *stepDecl, it *instance, known Inputs) *scope {
+	s := c.stepScope(e, it)
+	s.c, s.answers = c, known
+	if s.answers == nil {
+		s.answers = Inputs{}
 	}
 	s.values = maps.Clone(s.values)
 	vars, _ := s.values["vars"].(map[string]any)
@@ -79,12 +79,12 @@ func (c *checker) sightOf(e *entry, it *item, known Known) *sight {
 	s.values["vars"] = vars
 	steps := map[string]any{}
 	s.values["steps"] = steps
-	for _, a := range it.asked {
-		answer, ok := known[a.ask]
+	for _, a := range it.refs {
+		answer, ok := known[a.input]
 		switch {
 		case a.path[0] == "vars":
 			vars[a.path[1]] = c.answer(a.path[1], answer, ok)
-		case a.ask == (Ask{}):
+		case a.input == (Input{}):
 			below(steps, a.path[1:])
 		default:
 			last := len(a.path) - 1

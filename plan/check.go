@@ -79,8 +79,8 @@ func (c *checker) checkHead() {
 
 // checkAll looks at what takes the steps of the whole plan.
 func (c *checker) checkAll() {
-	for _, e := range c.entries {
-		for _, it := range e.items {
+	for _, e := range c.decls {
+		for _, it := range e.instances {
 			if it.child != nil {
 				it.child.checkAll()
 				continue
@@ -167,14 +167,14 @@ func named(name string) string {
 func (c *checker) checkNeeds() {
 	var names []string
 	allNamed := true
-	for _, e := range c.entries {
+	for _, e := range c.decls {
 		if e.name == "" {
 			allNamed = allNamed && !c.has(e.at.key("name"))
 			continue
 		}
 		names = append(names, e.name)
 	}
-	for _, e := range c.entries {
+	for _, e := range c.decls {
 		seen := make(map[string]bool, len(e.needs))
 		for j, n := range e.needs {
 			at := e.at.key("needs").index(j)
@@ -197,7 +197,7 @@ func (c *checker) checkNeeds() {
 			seen[n.Step] = true
 		}
 	}
-	for _, cycle := range c.unitGraph().Cycles() {
+	for _, cycle := range c.fileGraph().Cycles() {
 		if len(cycle) > 1 {
 			e := c.byName[cycle[0]]
 			j := slices.IndexFunc(c.localNeeds(e), func(n Need) bool { return n.Step == cycle[1] })

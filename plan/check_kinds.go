@@ -96,7 +96,7 @@ func (c *checker) checkObject(o map[string]any, at path) {
 	}
 	for _, k := range []string{"apiVersion", "kind"} {
 		switch v := o[k].(type) {
-		case string, invalid, late:
+		case string, invalid, deferred:
 		case nil:
 			c.addValue(at, "", "the object has no %s", k)
 		default:
@@ -109,7 +109,7 @@ func (c *checker) checkObject(o map[string]any, at path) {
 	}
 	meta, _ := o["metadata"].(map[string]any)
 	switch meta["name"].(type) {
-	case string, invalid, late:
+	case string, invalid, deferred:
 	case nil:
 		hint := ""
 		if meta["generateName"] != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/expr"
 )
 
-func (c *checker) checkStep(s Step, e *entry) {
+func (c *checker) checkStep(s Step, e *stepDecl) {
 	at := e.at
 	c.checkLabel(s.Name, at.key("name"))
 	c.checkRetry(s.Retry, at.key("retry"))
@@ -33,7 +33,7 @@ func (c *checker) checkStep(s Step, e *entry) {
 }
 
 // checkWhole looks at what takes the steps of the whole plan to judge.
-func (c *checker) checkWhole(s Step, e *entry, it *item) {
+func (c *checker) checkWhole(s Step, e *stepDecl, it *instance) {
 	if s.Webhook == nil || s.Webhook.Release == "" {
 		return
 	}
@@ -44,7 +44,7 @@ func (c *checker) checkWhole(s Step, e *entry, it *item) {
 
 func (c *checker) checkWhen(v any, at path) {
 	switch v.(type) {
-	case nil, bool, invalid, late:
+	case nil, bool, invalid, deferred:
 		return
 	}
 	hint := ""

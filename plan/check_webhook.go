@@ -97,7 +97,7 @@ func (c *checker) checkWebhookRelease(s Step, at path) {
 		}
 	}
 	switch {
-	case w.Release == "" || all[""] != nil && len(owners) == 0: // a late release may be this one
+	case w.Release == "" || all[""] != nil && len(owners) == 0: // a deferred release may be this one
 	case len(owners) == 0 && len(all[w.Release]) > 0:
 		c.addValue(at.key("namespace"), "remove namespace, or give that of the helm step", "no helm step installs the release %q into the namespace %q", w.Release, w.Namespace)
 	case len(owners) == 0:
@@ -115,7 +115,7 @@ func (c *checker) checkWebhookRelease(s Step, at path) {
 }
 
 // releaseOwners gives the helm steps of each release, in plan order; under "" those
-// whose release may be late.
+// whose release may be deferred.
 func (c *checker) releaseOwners() map[string][]*Step {
 	c = c.root()
 	if c.releases == nil {
@@ -124,7 +124,7 @@ func (c *checker) releaseOwners() map[string][]*Step {
 			s := &c.plan.Steps[i]
 			name := s.ReleaseName()
 			if s.Helm != nil && s.Helm.Release == "" && s.pending != nil {
-				name = "" // it may be late
+				name = "" // it may be deferred
 			}
 			if s.Helm != nil {
 				c.releases[name] = append(c.releases[name], s)

@@ -32,10 +32,10 @@ func TestCodes(t *testing.T) {
 			require.NotEmpty(t, code.About())
 			var err error
 			if code == plan.CodeFile {
-				_, err = plan.Load(filepath.Join(t.TempDir(), "none.yaml"), plan.Inputs{})
+				_, err = plan.Load(filepath.Join(t.TempDir(), "none.yaml"), plan.Options{})
 			} else {
 				require.Contains(t, cases, code, "a plan that breaks it")
-				_, err = plan.Parse("plan.yaml", []byte(cases[code]), plan.Inputs{})
+				_, err = plan.Parse("plan.yaml", []byte(cases[code]), plan.Options{})
 			}
 			faults, ok := errors.AsType[plan.Diagnostics](err)
 			require.True(t, ok, "%v", err)

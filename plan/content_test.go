@@ -28,7 +28,7 @@ func TestCheckFiles(t *testing.T) {
 			require.Equal(t, "diagnostics", a.Files[last].Name)
 			t.Chdir(t.TempDir())
 			require.NoError(t, txtar.Write(&txtar.Archive{Files: a.Files[:last]}, "."))
-			p, err := plan.Load("plan.yaml", plan.Inputs{})
+			p, err := plan.Load("plan.yaml", plan.Options{})
 			require.NoError(t, err)
 			got := ""
 			if err := p.CheckFiles(); err != nil {
@@ -55,7 +55,7 @@ func TestCheckFilesReadsAFileOnce(t *testing.T) {
 	for i := range 10_000 {
 		fmt.Fprintf(&text, "- {name: s%d, apply: {files: [a.yaml], namespace: n%d}}\n", i, i)
 	}
-	p, err := plan.Parse("plan.yaml", []byte(text.String()), plan.Inputs{})
+	p, err := plan.Parse("plan.yaml", []byte(text.String()), plan.Options{})
 	require.NoError(t, err)
 	ds, ok := p.CheckFiles().(plan.Diagnostics) //nolint:errorlint // it is documented to be one
 	require.True(t, ok)

@@ -17,7 +17,7 @@ type checker struct {
 	// tree is the plan as decoded from YAML, with its expressions resolved.
 	tree map[string]any
 	plan *Plan
-	unit
+	file
 	// steps is the whole plan's graph; see graph.
 	steps *Graph
 	// releases are the helm steps by release; see releaseOwners.
@@ -134,7 +134,7 @@ func (c *checker) set(dst reflect.Value, v any, at path) {
 	}
 	t := dst.Type()
 	switch {
-	case t == stepsType: // read by readEntries
+	case t == stepsType: // read by declareSteps
 		if _, ok := v.([]any); !ok {
 			c.wrongType(t, v, at)
 		}

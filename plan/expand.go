@@ -21,7 +21,7 @@ type invalid struct{}
 // already, or they are known only when the step starts.
 func isUnsaid(v any) bool {
 	switch v.(type) {
-	case invalid, late:
+	case invalid, deferred:
 		return true
 	}
 	return false
@@ -37,14 +37,14 @@ type growth struct {
 // looked at again: a value that has ${{ in it stays as it is.
 type expander struct {
 	*checker
-	// sight is what expressions see; nil where only $${{ is understood, as in the
+	// scope is what expressions see; nil where only $${{ is understood, as in the
 	// defaults of variables.
-	sight *sight
-	// static says what must be known when the file is read: "timeout"; "" when late
+	scope *scope
+	// static says what must be known when the file is read: "timeout"; "" when deferred
 	// values may stand here.
 	static string
 	// skip says that expressions are checked, but not evaluated: of a step whose when
-	// is false. Their values are late.
+	// is false. Their values are deferred.
 	skip bool
 	// copies makes a copy of all that is read, not only of what has expressions.
 	copies bool
@@ -136,7 +136,7 @@ func (x *expander) expandText(text string, at path) any {
 		switch {
 		case val == invalid{}:
 			bad = true
-		case val == late{}:
+		case val == deferred{}:
 			later = true
 		case alone:
 			return x.insert(val, at)
@@ -149,7 +149,7 @@ func (x *expander) expandText(text string, at path) any {
 	case bad || !x.fits(at):
 		return invalid{}
 	case later:
-		return late{}
+		return deferred{}
 	}
 	return b.String()
 }
@@ -230,7 +230,7 @@ func noText(v any) string {
 }
 
 // eval gives the value of one expression of a text: invalid when it has a fault,
-// which is reported; late when it is known only when the step starts.
+// which is reported; deferred when it is known only when the step starts.
 func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 	if x.literal {
 		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: "the default of a variable cannot have expressions"}, literalHint)
@@ -239,7 +239,7 @@ func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 	if x.growth.tooLarge { // nothing is put in any more
 		return invalid{}
 	}
-	p, err := x.sight.env.Compile(s.Text)
+	p, err := x.scope.env.Compile(s.Text)
 	switch {
 	case err != nil && x.full():
 		x.total++ // to find what was meant takes time
@@ -265,7 +265,7 @@ func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 	if !x.mayShow(p, s, at, text) {
 		return invalid{}
 	}
-	v, err := p.Eval(x.sight.values, x.cost)
+	v, err := p.Eval(x.scope.values, x.cost)
 	if err != nil {
 		e := *asExprError(err)
 		e.Offset += s.Offset
@@ -289,31 +289,31 @@ func asExprError(err error) *expr.Error {
 func (x *expander) uses(p *expr.Program, s expr.Segment, at path, text string) any {
 	var answer any
 	for _, r := range p.Refs() {
-		u, err := x.sight.use(r.Path)
+		u, err := x.scope.use(r.Path)
 		switch {
 		case err != nil:
 			x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: err.message}, err.hint)
 			answer = invalid{}
 		case u.bad:
 			answer = invalid{}
-		case len(u.asks) == 0 || x.sight.known != nil:
+		case len(u.refs) == 0 || x.scope.answers != nil:
 		case x.static != "":
 			x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: x.static + " must be known when the file is read, but " + u.what + " is known only when a step starts"}, u.hint)
 			answer = invalid{}
 		default:
-			if !x.sight.ask(u.what, u.asks, !r.Tested) {
-				if x.sum.asks-len(u.asks) <= maxAsks {
+			if !x.scope.note(u.what, u.refs, !r.Tested) {
+				if x.sum.inputs-len(u.refs) <= maxInputs {
 					x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: "the steps ask for too many values of others"}, "name a step of the group")
 				}
 				answer = invalid{}
 			}
 			if answer == nil {
-				answer = late{}
+				answer = deferred{}
 			}
 		}
 	}
 	if x.skip && answer == nil {
-		return late{}
+		return deferred{}
 	}
 	return answer
 }

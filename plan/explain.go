@@ -24,7 +24,7 @@ func (x *expander) explain(e *expr.Error) (hint string) {
 		return x.nearHint(e, sortedKeys(x.vars), "declare it under vars")
 	case within == "steps":
 		e.Message = fmt.Sprintf("there is no step %q", e.Missing)
-		return x.nearHint(e, x.entryNames(), "")
+		return x.nearHint(e, x.stepNames(), "")
 	case within == "clusters":
 		e.Message = fmt.Sprintf("there is no cluster %q", e.Missing)
 		return x.nearHint(e, sortedKeys(x.clusters()), "declare it under clusters")
@@ -97,10 +97,10 @@ func (x *expander) nearHint(e *expr.Error, names []string, otherwise string) str
 	return fmt.Sprintf("did you mean %s?", strings.Join(append(slices.Clone(e.Path), near), "."))
 }
 
-// entryNames are the names of the file's steps.
-func (c *checker) entryNames() []string {
-	names := make([]string, 0, len(c.entries))
-	for _, e := range c.entries {
+// stepNames are the names of the file's steps.
+func (c *checker) stepNames() []string {
+	names := make([]string, 0, len(c.decls))
+	for _, e := range c.decls {
 		if e.name != "" {
 			names = append(names, e.name)
 		}

@@ -148,8 +148,8 @@ func statError(err error) error {
 // checkFiles looks whether the files that the plan names are there. The folder
 // of the plan is no fence: a plan is as trusted as the one who runs it.
 func (c *checker) checkFiles() {
-	for _, e := range c.entries {
-		for _, it := range e.items {
+	for _, e := range c.decls {
+		for _, it := range e.instances {
 			c.checkStepFiles(it.step, e.at)
 		}
 	}

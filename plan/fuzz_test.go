@@ -36,9 +36,9 @@ func FuzzParse(f *testing.F) {
 		var p *plan.Plan
 		var err error
 		usage.Bound(t, time.Second, 64<<20, func() {
-			p, err = plan.Parse("p.yaml", src, plan.Inputs{Set: []string{set}})
+			p, err = plan.Parse("p.yaml", src, plan.Options{Set: []string{set}})
 		})
-		if _, noSet := plan.Parse("p.yaml", src, plan.Inputs{}); noSet == nil && err == nil {
+		if _, noSet := plan.Parse("p.yaml", src, plan.Options{}); noSet == nil && err == nil {
 			checkPlan(t, p)
 		}
 		if err != nil {
@@ -64,12 +64,12 @@ func checkPlan(t *testing.T, p *plan.Plan) {
 		require.Nil(t, s.Include)
 		require.Nil(t, s.ForEach)
 		bind(t, s)
-		if s.Wait != nil && s.Late() == nil {
+		if s.Wait != nil && s.Deferred() == nil {
 			_, err := s.Wait.Condition()
 			require.NoError(t, err)
 		}
 	}
-	if slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Last || s.Late() != nil || strings.ContainsAny(s.Name, "[/") }) {
+	if slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Last || s.Deferred() != nil || strings.ContainsAny(s.Name, "[/") }) {
 		return // such steps are made of others
 	}
 	// A plan written as JSON is YAML, and means the same.
@@ -79,7 +79,7 @@ func checkPlan(t *testing.T, p *plan.Plan) {
 	if bytes.Contains(doc, []byte("${{")) || bytes.ContainsFunc(doc, unicode.IsControl) {
 		return
 	}
-	again, err := plan.Parse(p.File, doc, plan.Inputs{})
+	again, err := plan.Parse(p.File, doc, plan.Options{})
 	require.NoError(t, err)
 	doc2, err := json.Marshal(again)
 	require.NoError(t, err)
@@ -90,15 +90,15 @@ func checkPlan(t *testing.T, p *plan.Plan) {
 func bind(t *testing.T, s plan.Step) {
 	t.Helper()
 	for _, answer := range []any{nil, "text", int64(1), map[string]any{"a": []any{nil}}} {
-		known := plan.Known{}
-		for _, a := range s.Late() {
+		known := plan.Inputs{}
+		for _, a := range s.Deferred() {
 			if answer != nil {
 				known[a] = answer
 			}
 		}
 		got, err := s.Bind(known)
 		if err == nil {
-			require.Nil(t, got.Late())
+			require.Nil(t, got.Deferred())
 			require.Equal(t, s.Name, got.Name)
 			continue
 		}

@@ -82,7 +82,7 @@ func outputs(t *testing.T, a *txtar.Archive) map[string]string {
 	return map[string]string{"graph": graph(p), "steps": string(steps) + "\n", "vars": vars(p)}
 }
 
-func inputs(t *testing.T, args string) (in plan.Inputs) {
+func inputs(t *testing.T, args string) (in plan.Options) {
 	t.Helper()
 	env := map[string]string{}
 	in.Env = func(name string) (string, bool) { v, ok := env[name]; return v, ok }
@@ -128,7 +128,7 @@ func vars(p *plan.Plan) string {
 		if v.Ref != nil {
 			fmt.Fprintf(&b, "%+v", *v.Ref)
 		}
-		if v.Late {
+		if v.Deferred {
 			b.WriteString(" late")
 		}
 		b.WriteString("\n")

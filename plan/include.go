@@ -18,7 +18,7 @@ const (
 
 // include reads the plan of an include step; nil when it has a fault, which is
 // reported.
-func (c *checker) include(e *entry, it *item) *checker {
+func (c *checker) include(e *stepDecl, it *instance) *checker {
 	inc := it.step.Include
 	at := e.at.key("include").key("plan")
 	if inc.Plan == "" {
@@ -60,14 +60,14 @@ func (c *checker) include(e *entry, it *item) *checker {
 		return nil
 	}
 	child := c.newChild(e, it, abs)
-	child.load(src, Inputs{Env: c.in.Env, Files: c.in.Files, Unknown: c.in.Unknown}, c.includeVars(e, it))
+	child.load(src, Options{Env: c.in.Env, Files: c.in.Files, Unknown: c.in.Unknown}, c.includeVars(e, it))
 	c.checkIncludeClusters(child, e, inc)
 	c.budget = child.budget
 	return child
 }
 
 // newChild makes the checker of an included plan.
-func (c *checker) newChild(e *entry, it *item, abs string) *checker {
+func (c *checker) newChild(e *stepDecl, it *instance, abs string) *checker {
 	file := it.step.Include.Plan
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(filepath.Dir(c.plan.File), file)
@@ -75,7 +75,7 @@ func (c *checker) newChild(e *entry, it *item, abs string) *checker {
 	child := newChecker(file, filepath.Dir(abs))
 	child.shared = c.shared
 	child.faults, child.plan.secrets = c.faults, c.plan.secrets
-	child.parent, child.parentEntry, child.parentItem = c, e, it
+	child.parent, child.parentDecl, child.parentInstance = c, e, it
 	child.prefix = e.flatName(it) + "/"
 	child.skip = c.skip || it.skip
 	child.order = c.fileOrder(abs)
@@ -104,7 +104,7 @@ func (c *checker) fileOrder(abs string) int {
 }
 
 // includeVars are the values that an include gives to the other plan's variables.
-func (c *checker) includeVars(e *entry, it *item) map[string]given {
+func (c *checker) includeVars(e *stepDecl, it *instance) map[string]given {
 	include, _ := it.tree["include"].(map[string]any)
 	raw, _ := include["vars"].(map[string]any)
 	vars := make(map[string]given, len(raw))
@@ -116,7 +116,7 @@ func (c *checker) includeVars(e *entry, it *item) map[string]given {
 }
 
 // checkIncludeClusters looks whether the clusters that an include maps are there.
-func (c *checker) checkIncludeClusters(child *checker, e *entry, inc *Include) {
+func (c *checker) checkIncludeClusters(child *checker, e *stepDecl, inc *Include) {
 	at := e.at.key("include").key("clusters")
 	for _, name := range sortedKeys(inc.Clusters) {
 		if _, ok := child.clusters()[name]; !ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/kplan-dev/kplan/plan/redact"
 )
 
-// Inputs are the values of variables that are given from outside of the plan.
-type Inputs struct {
+// Options are the values of variables that are given from outside of the plan.
+type Options struct {
 	// Set are name=value pairs; of several for one name the last wins. How a
 	// value is read depends on the variable's type:
 	//
@@ -40,7 +40,7 @@ type Inputs struct {
 // Load reads the plan file at path, with its variables resolved, and checks all
 // that can be known without a cluster, the files that it names included. The
 // error is a Diagnostics with every fault.
-func Load(path string, in Inputs) (*Plan, error) {
+func Load(path string, in Options) (*Plan, error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
@@ -57,7 +57,7 @@ func Load(path string, in Inputs) (*Plan, error) {
 // Parse reads a plan from src as Load does, but does not look whether the files
 // that the plan names exist. Messages call the plan file; paths in the plan are
 // relative to file's folder.
-func Parse(file string, src []byte, in Inputs) (*Plan, error) {
+func Parse(file string, src []byte, in Options) (*Plan, error) {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
 		return nil, Diagnostics{{Pos: Pos{File: file}, Code: CodeFile, Message: clean(err.Error())}}
@@ -92,7 +92,7 @@ func fileError(err error) error {
 	return fmt.Errorf("cannot read the file: %w", err)
 }
 
-func parse(file, dir string, src []byte, in Inputs, onDisk bool) (*Plan, error) {
+func parse(file, dir string, src []byte, in Options, onDisk bool) (*Plan, error) {
 	c := newChecker(file, dir)
 	c.onDisk = onDisk
 	c.load(src, in, nil)
@@ -104,11 +104,11 @@ func parse(file, dir string, src []byte, in Inputs, onDisk bool) (*Plan, error) 
 	return c.plan, nil
 }
 
-func newChecker(file, dir string) *checker {
+func newChecker(name, dir string) *checker {
 	secrets := &redact.Set{}
 	return &checker{
-		plan: &Plan{File: file, Dir: dir, secrets: secrets}, budget: nearestBudget,
-		faults: &faults{secrets: secrets}, unit: unit{shared: &shared{cost: expr.NewBudget()}},
+		plan: &Plan{File: name, Dir: dir, secrets: secrets}, budget: nearestBudget,
+		faults: &faults{secrets: secrets}, file: file{shared: &shared{cost: expr.NewBudget()}},
 	}
 }
 
@@ -134,7 +134,7 @@ func (c *checker) read(src []byte) (root map[string]any, ok bool) {
 // wrong with it: the Plan has Vars, Variables and Sensitive. The error is a
 // Diagnostics with every fault of variables; the Plan is nil only when the file is
 // no YAML mapping.
-func LoadVars(path string, in Inputs) (*Plan, error) {
+func LoadVars(path string, in Options) (*Plan, error) {
 	src, err := readFile(path)
 	if err != nil {
 		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}

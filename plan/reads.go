@@ -17,7 +17,7 @@ type Read struct {
 
 // Reads are the files that a run of the plan reads, those of steps that are skipped
 // included: whoever writes a file must not overwrite them. Var files are the
-// caller's to know, and names that are made of late values nobody's yet.
+// caller's to know, and names that are made of deferred values nobody's yet.
 func (p *Plan) Reads() []Read {
 	r := reads{plan: p, seen: map[string]bool{}}
 	for i, text := range p.texts {

@@ -10,7 +10,7 @@ import (
 
 // reads gives the first sensitive name of which the result of an expression may be
 // made; "" when there is none.
-func (s *sight) reads(p *expr.Program) (r expr.Ref, ok bool) {
+func (s *scope) reads(p *expr.Program) (r expr.Ref, ok bool) {
 	for _, r := range p.Refs() {
 		if r.Shows && s.sensitive(r.Path) {
 			return r, true
@@ -20,7 +20,7 @@ func (s *sight) reads(p *expr.Program) (r expr.Ref, ok bool) {
 }
 
 // sensitive tells whether the value at a path must not be shown, or part of it.
-func (s *sight) sensitive(at []string) bool {
+func (s *scope) sensitive(at []string) bool {
 	if len(at) < 2 {
 		return false
 	}
@@ -29,10 +29,10 @@ func (s *sight) sensitive(at []string) bool {
 		d := s.c.vars[at[1]]
 		return d != nil && d.sensitive
 	case "each":
-		return at[1] == "value" && s.entry != nil && len(s.entry.secretAt) > 0
+		return at[1] == "value" && s.decl != nil && len(s.decl.secretAt) > 0
 	case "steps":
 		target := s.c.byName[at[1]]
-		return target != nil && slices.ContainsFunc(target.asked[strings.Join(at, ".")], func(a asked) bool { return a.ask.Sensitive })
+		return target != nil && slices.ContainsFunc(target.refs[strings.Join(at, ".")], func(a reference) bool { return a.input.Sensitive })
 	}
 	return false
 }
@@ -58,7 +58,7 @@ func (x *expander) mayShow(p *expr.Program, s expr.Segment, at path, text string
 	if !shownField(at) {
 		return true
 	}
-	r, secret := x.sight.reads(p)
+	r, secret := x.scope.reads(p)
 	if !secret {
 		return true
 	}
@@ -72,7 +72,7 @@ func (x *expander) mayShow(p *expr.Program, s expr.Segment, at path, text string
 // keepSecret keeps out of all that is shown what an expression made of a sensitive
 // value. Numbers, true and false are no secrets.
 func (x *expander) keepSecret(p *expr.Program, v any, at path) {
-	if _, secret := x.sight.reads(p); !secret {
+	if _, secret := x.scope.reads(p); !secret {
 		return
 	}
 	if x.secretAt == nil {
@@ -101,7 +101,7 @@ func (x *expander) addSecret(v any) {
 
 // secretKeys tells whether the keys of a for_each, or of one of the items of its
 // list, are made of a sensitive value.
-func (e *entry) secretKeys(v any, at path) bool {
+func (e *stepDecl) secretKeys(v any, at path) bool {
 	plain, secret := e.secretAt[at.String()]
 	if !secret {
 		return false
@@ -117,7 +117,7 @@ func (e *entry) secretKeys(v any, at path) bool {
 
 // hasSecret tells whether the value at a path, or one below it, is made of a
 // sensitive one.
-func (it *item) hasSecret(at path) bool {
+func (it *instance) hasSecret(at path) bool {
 	start := at.String()
 	for known := range it.secretAt {
 		if rest, ok := strings.CutPrefix(known, start); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {

@@ -30,7 +30,7 @@ func TestDerivedSecrets(t *testing.T) {
 		`{"hunter-22/plum": "chosen"}[vars.token]`:      "chosen",
 	} {
 		t.Run(expression, func(t *testing.T) {
-			p, err := plan.Parse("p.yaml", []byte(head+"vars: {"+secret+", open: {default: true}}\nsteps:\n  - name: a\n    description: 'about ${{ "+expression+" }}'\n    wait: {resource: pod/x, for: create}\n"), plan.Inputs{})
+			p, err := plan.Parse("p.yaml", []byte(head+"vars: {"+secret+", open: {default: true}}\nsteps:\n  - name: a\n    description: 'about ${{ "+expression+" }}'\n    wait: {resource: pod/x, for: create}\n"), plan.Options{})
 			require.NoError(t, err)
 			require.Equal(t, "about "+want, p.Sensitive().Text(p.Steps[0].Description))
 		})
@@ -46,10 +46,10 @@ steps:
   - {name: lb, wait: {resource: pod/x, for: create}, outputs: {pass: {resource: secret/s, jsonpath: "{.data.a}"}}}
   - {name: each, for_each: "${{ vars.tokens }}", description: "${{ each.value.reverse() }}", wait: {resource: pod/x, for: create}}
   - {name: late, needs: [lb], description: "${{ steps.lb.outputs.pass.reverse() }}", wait: {resource: pod/x, for: create}}
-`), plan.Inputs{})
+`), plan.Options{})
 	require.NoError(t, err)
 	require.Equal(t, redact.Mark, p.Sensitive().Text(p.Steps[1].Description))
-	late, err := p.Steps[2].Bind(plan.Known{p.Steps[2].Late()[0]: "later-than-read"})
+	late, err := p.Steps[2].Bind(plan.Inputs{p.Steps[2].Deferred()[0]: "later-than-read"})
 	require.NoError(t, err)
 	require.Equal(t, redact.Mark, p.Sensitive().Text(late.Description))
 }

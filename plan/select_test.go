@@ -142,7 +142,7 @@ steps:
   - {name: b, needs: [a], tags: [late], description: "${{ steps.a.outputs.o }}", wait: {resource: pod/x, for: create}}
   - {name: c, needs: [a], description: "${{ has(steps.a.outputs.o) ? steps.a.outputs.o : 'none' }}", wait: {resource: pod/x, for: create}}
   - {name: d, needs: [a], when: "${{ steps.a.state == 'succeeded' }}", description: "${{ steps.a.outputs.o }}", wait: {resource: pod/x, for: create}}
-`), plan.Inputs{})
+`), plan.Options{})
 			require.NoError(t, err)
 			err = p.Select(c.selection)
 			if c.want == "" {

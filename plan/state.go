@@ -24,10 +24,10 @@ const (
 var endStates = []string{succeeded, failed, skipping, blocked, cancelled}
 
 // seen is what expressions see of an answer.
-func (a asked) seen(answer any) any {
+func (a reference) seen(answer any) any {
 	state, ok := answer.(string)
 	switch {
-	case a.ask.Step == "" || a.ask.Output != "" || !ok:
+	case a.input.Step == "" || a.input.Output != "" || !ok:
 	case a.path[len(a.path)-1] == "changed": // a step that failed may have changed something
 		return state == succeeded || state == failed || state == cancelled
 	case state == unchanged:
@@ -39,26 +39,26 @@ func (a asked) seen(answer any) any {
 // explainOutput finds better words for an expression that has no value because a
 // step did not give an output.
 func (x *expander) explainOutput(p *expr.Program, e *expr.Error) (hint string) {
-	if x.sight.known == nil {
+	if x.scope.answers == nil {
 		return ""
 	}
 	for _, r := range p.Refs() {
 		if r.Path[0] != "steps" || len(r.Path) < 2 || x.byName[r.Path[1]] == nil {
 			continue
 		}
-		for _, a := range x.byName[r.Path[1]].asked[strings.Join(r.Path, ".")] {
-			_, given := x.sight.known[a.ask]
-			if given || a.ask.Output == "" || len(a.path) > len(r.Path) || !slices.Equal(a.path, r.Path[:len(a.path)]) {
+		for _, a := range x.byName[r.Path[1]].refs[strings.Join(r.Path, ".")] {
+			_, given := x.scope.answers[a.input]
+			if given || a.input.Output == "" || len(a.path) > len(r.Path) || !slices.Equal(a.path, r.Path[:len(a.path)]) {
 				continue
 			}
 			why := "gave no"
-			switch state := x.sight.known[Ask{Step: a.ask.Step}]; state {
+			switch state := x.scope.answers[Input{Step: a.input.Step}]; state {
 			case skipping, blocked, cancelled:
 				why = fmt.Sprintf("was %s, so it has no", state)
 			case failed:
 				why = "has failed, so it has no"
 			}
-			e.Message = fmt.Sprintf("the step %q %s output %q", a.ask.Step, why, a.ask.Output)
+			e.Message = fmt.Sprintf("the step %q %s output %q", a.input.Step, why, a.input.Output)
 			return "ask has(" + strings.Join(a.path, ".") + ")"
 		}
 	}

@@ -78,7 +78,7 @@ func TestHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.LessOrEqual(t, len(src), 1<<20)
 			var err error
-			usage.Bound(t, 15*time.Second, 1<<30, func() { _, err = plan.Parse("p.yaml", []byte(src), plan.Inputs{}) })
+			usage.Bound(t, 15*time.Second, 1<<30, func() { _, err = plan.Parse("p.yaml", []byte(src), plan.Options{}) })
 			if err != nil {
 				require.Less(t, len(err.Error()), 1<<20)
 			}

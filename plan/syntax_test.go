@@ -12,7 +12,7 @@ import (
 )
 
 // faultsOf gives the positions and messages of what is wrong with a plan.
-func faultsOf(t *testing.T, src string, in plan.Inputs) []string {
+func faultsOf(t *testing.T, src string, in plan.Options) []string {
 	t.Helper()
 	_, err := plan.Parse("p.yaml", []byte(src), in)
 	var ds plan.Diagnostics
@@ -44,7 +44,7 @@ func TestSyntaxPosition(t *testing.T) {
 		{"a: 1\nb: - x\n", "2:1: block sequence entries are not allowed in this context"},
 		{"a: }\n", "1:1: did not find expected node content"},
 	} {
-		require.Equal(t, []string{c.want}, faultsOf(t, c.src, plan.Inputs{}), "%q", c.src)
+		require.Equal(t, []string{c.want}, faultsOf(t, c.src, plan.Options{}), "%q", c.src)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestUnreadable(t *testing.T) {
 		"alone a brace": {"{", "1:1: did not find expected node content"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, []string{c.want}, faultsOf(t, c.src, plan.Inputs{}))
+			require.Equal(t, []string{c.want}, faultsOf(t, c.src, plan.Options{}))
 		})
 	}
 }
@@ -73,11 +73,11 @@ func TestUnreadable(t *testing.T) {
 func TestReadable(t *testing.T) {
 	const good = "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: a}\nsteps:\n  - name: a\n    wait: {resource: pod/x, for: create}\n"
 	for _, src := range []string{good, "\ufeff" + good, strings.ReplaceAll(good, "\n", "\r\n"), good + "---\n", "---\n" + good + "...\n"} {
-		p, err := plan.Parse("p.yaml", []byte(src), plan.Inputs{})
+		p, err := plan.Parse("p.yaml", []byte(src), plan.Options{})
 		require.NoError(t, err)
 		require.Len(t, p.Steps, 1)
 	}
 	// The excerpt does not carry the carriage return to the terminal.
-	_, err := plan.Parse("p.yaml", []byte(strings.ReplaceAll(good+"x: 1\n", "\n", "\r\n")), plan.Inputs{})
+	_, err := plan.Parse("p.yaml", []byte(strings.ReplaceAll(good+"x: 1\n", "\n", "\r\n")), plan.Options{})
 	require.NotContains(t, err.Error(), "\r")
 }

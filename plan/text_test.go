@@ -19,7 +19,7 @@ steps:
     objects:
     - {apiVersion: v1, kind: ConfigMap, metadata: {name: m}}
 - {name: there, needs: [map], wait: {resource: cm/m, for: create}}
-`), plan.Inputs{})
+`), plan.Options{})
 	require.NoError(t, err)
 	for _, tt := range []struct {
 		step   int

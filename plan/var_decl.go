@@ -194,7 +194,7 @@ func (c *checker) declareRef(d *declaration, raw map[string]any) {
 	at := d.at.key(field)
 	text := func(name string) string { s, _ := m[name].(string); return s }
 	d.ref = &KeyRef{Cluster: text("cluster"), Namespace: text("namespace"), Name: text("name"), Key: text("key")}
-	c.give(d, given{source: source, value: late{}, src: c.src, at: at})
+	c.give(d, given{source: source, value: deferred{}, src: c.src, at: at})
 	if m["key"] == nil {
 		c.as(CodeMissingField).addKey(at, "say which key of its data has the value", "the field %q is missing%s", "key", in(at))
 		d.broken = true

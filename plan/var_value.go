@@ -62,7 +62,7 @@ func (t VarType) noun() string {
 
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
-// parse reads a value of the type from text, as the documentation of Inputs says.
+// parse reads a value of the type from text, as the documentation of Options says.
 // The error shows text.
 func (t VarType) parse(text string) (any, error) {
 	trimmed := strings.TrimSpace(text)

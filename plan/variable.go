@@ -8,7 +8,7 @@ type Variable struct {
 	Description string
 	// Type is as declared, else that of the default or of the allowed values.
 	Type VarType
-	// Value is nil when the variable is late, is invalid or has none. It is a secret
+	// Value is nil when the variable is deferred, is invalid or has none. It is a secret
 	// if Sensitive: see Shown.
 	Value any
 	// Source says who gives the value; "" when nobody does.
@@ -19,8 +19,8 @@ type Variable struct {
 	Env string
 	// Ref is the key that gives the value, with SourceSecret and SourceConfigMap.
 	Ref *KeyRef
-	// Late says that the value is known only when a step needs it.
-	Late bool
+	// Deferred says that the value is known only when a step needs it.
+	Deferred bool
 	// Sensitive says that the value must not be shown.
 	Sensitive bool
 	// Invalid says that the value, or what the plan says of it, has a fault. It is
@@ -87,8 +87,8 @@ func (p *Plan) Variables() []Variable {
 // value of a sensitive variable or output later adds it.
 func (p *Plan) Sensitive() *redact.Set { return p.secrets }
 
-// late stands for the value of a variable that is known only when a step needs it.
-type late struct{}
+// deferred stands for the value of a variable that is known only when a step needs it.
+type deferred struct{}
 
 // given is a value for a variable, and where it comes from.
 type given struct {
@@ -115,8 +115,8 @@ func (d *declaration) variable() Variable {
 		Sensitive: d.sensitive, Invalid: d.broken, allowed: d.allowed,
 	}
 	switch d.value.(type) {
-	case late:
-		v.Late = true
+	case deferred:
+		v.Deferred = true
 	case invalid:
 	default:
 		v.Value = d.value

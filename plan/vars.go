@@ -16,9 +16,9 @@ var (
 
 // readVars gives the value of every variable that the plan declares, from who
 // wins of those who give one: see VarSource. A variable whose fault is reported is
-// invalid, one that is known only when a step needs it is late. It is nil when
+// invalid, one that is known only when a step needs it is deferred. It is nil when
 // vars cannot be understood. included are the values that an including plan gives.
-func (c *checker) readVars(root map[string]any, in Inputs, included map[string]given) map[string]any {
+func (c *checker) readVars(root map[string]any, in Options, included map[string]given) map[string]any {
 	declared, ok := root["vars"].(map[string]any)
 	if root["vars"] != nil && !ok {
 		return nil
@@ -51,7 +51,7 @@ func (c *checker) give(d *declaration, g given) {
 }
 
 // giveEnv looks for the environment variables that the plan names.
-func (c *checker) giveEnv(in Inputs) {
+func (c *checker) giveEnv(in Options) {
 	lookup := in.Env
 	if lookup == nil {
 		lookup = os.LookupEnv
@@ -153,19 +153,19 @@ func (c *checker) settle(d *declaration) {
 		d.broken = true
 		return
 	case d.from.source == "" && d.sensitive && c.in.Unknown:
-		d.value = late{}
+		d.value = deferred{}
 		return
 	case d.from.source == "":
 		d.broken = true
 		if p := c.parent; p != nil && d.env == "" {
-			p.as(CodeVariable).addKey(c.parentEntry.at.key("include"), fmt.Sprintf("give it in vars of the include: %s: VALUE", d.name),
-				"the step %q includes %s, whose %s %q has no value", c.parentEntry.name, c.parentItem.step.Include.Plan, d.noun(), d.name)
+			p.as(CodeVariable).addKey(c.parentDecl.at.key("include"), fmt.Sprintf("give it in vars of the include: %s: VALUE", d.name),
+				"the step %q includes %s, whose %s %q has no value", c.parentDecl.name, c.parentInstance.step.Include.Plan, d.noun(), d.name)
 			return
 		}
 		c.as(CodeVariable).addKey(d.at, c.giveHint(d), "the %s %q has no value", d.noun(), d.name)
 		return
-	case d.from.value == late{}:
-		d.value = late{}
+	case d.from.value == deferred{}:
+		d.value = deferred{}
 		return
 	}
 	v, err := c.judge(d, d.from)

@@ -17,7 +17,7 @@ const oneStep = "steps: [{name: a, wait: {resource: pod/x, for: create}}]\n"
 // noEnv is an environment without variables.
 func noEnv(string) (string, bool) { return "", false }
 
-// The text of a late variable is held to what the plan says of the variable.
+// The text of a deferred variable is held to what the plan says of the variable.
 func TestLateText(t *testing.T) {
 	p, err := plan.Parse("p.yaml", []byte(head+`steps:
 - {name: token, helm: {chart: ./c, values: {is: "${{ vars.token }}"}}}
@@ -29,7 +29,7 @@ vars:
   port: {secret: {name: creds, key: port}, type: integer, required: true}
   region: {config_map: {name: settings, key: region}, allowed: [eu, us]}
   hosts: {config_map: {name: settings, key: hosts}, type: list, required: true}
-`), plan.Inputs{Env: noEnv})
+`), plan.Options{Env: noEnv})
 	require.NoError(t, err)
 	for _, c := range []struct {
 		name, text string
@@ -46,9 +46,9 @@ vars:
 		{"hosts", "[a", nil, "the value is not valid YAML: did not find expected ',' or ']'"},
 	} {
 		i := slices.IndexFunc(p.Steps, func(s plan.Step) bool { return s.Name == c.name })
-		asks := p.Steps[i].Late()
+		asks := p.Steps[i].Deferred()
 		require.Len(t, asks, 1)
-		step, err := p.Steps[i].Bind(plan.Known{asks[0]: c.text})
+		step, err := p.Steps[i].Bind(plan.Inputs{asks[0]: c.text})
 		if c.fault != "" {
 			require.ErrorContains(t, err, c.fault)
 			continue
@@ -67,7 +67,7 @@ func TestSensitive(t *testing.T) {
 	p, err := plan.Parse("p.yaml", []byte(head+oneStep+`vars:
   token: {default: from-default, sensitive: true, env: TOKEN, type: any}
   plain: {default: "", secret: {name: creds, key: token}, sensitive: false}
-`), plan.Inputs{
+`), plan.Options{
 		VarFiles: []string{"v.yaml"}, Set: []string{"token=from-set", "token=from-last-set"},
 		Env: func(name string) (string, bool) { return "from-env-" + name, true },
 	})
@@ -98,7 +98,7 @@ func TestLoadVars(t *testing.T) {
 		"vars: {a: {default: 1, secret: {name: x, key: k}}}\n": {"a=<nil>late ", ""},
 	} {
 		require.NoError(t, os.WriteFile("p.yaml", []byte(src), 0o600))
-		p, err := plan.LoadVars("p.yaml", plan.Inputs{Env: func(string) (string, bool) { return "/bin", true }})
+		p, err := plan.LoadVars("p.yaml", plan.Options{Env: func(string) (string, bool) { return "/bin", true }})
 		if want.fault == "" {
 			require.NoError(t, err, src)
 		} else {
@@ -114,13 +114,13 @@ func TestLoadVars(t *testing.T) {
 			if v.Invalid {
 				got += "!"
 			}
-			if v.Late {
+			if v.Deferred {
 				got += "late"
 			}
 			got += " "
 		}
 		require.Equal(t, want.vars, got, src)
 	}
-	_, err := plan.LoadVars("missing.yaml", plan.Inputs{})
+	_, err := plan.LoadVars("missing.yaml", plan.Options{})
 	require.EqualError(t, err, "missing.yaml: cannot read the file: no such file or directory")
 }

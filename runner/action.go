@@ -10,7 +10,7 @@ import (
 )
 
 // Action does the work of one step, once. It is made anew for each run and
-// used for all attempts of its step, one at a time; that of a late step is made
+// used for all attempts of its step, one at a time; that of a deferred step is made
 // for each attempt.
 //
 // Run returns nil when the work is done. It must return soon after ctx ends,

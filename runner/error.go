@@ -46,13 +46,13 @@ func (e *panicError) Hint() string {
 }
 
 // lateError says that an action did not return when it was told to.
-type lateError struct {
+type abandonedError struct {
 	cause error
 	grace time.Duration
 }
 
-func (e *lateError) Error() string {
+func (e *abandonedError) Error() string {
 	return fmt.Sprintf("%v; the step did not stop within %v and was abandoned", e.cause, e.grace)
 }
 
-func (e *lateError) Unwrap() error { return e.cause }
+func (e *abandonedError) Unwrap() error { return e.cause }

@@ -49,7 +49,7 @@ type Step struct {
 	Holds []*Hold
 	// Webhooks are those that the step waits for, or waited for, as they were
 	// last told to stand, in the order they were first told of.
-	Webhooks []*Standing
+	Webhooks []*WebhookStatus
 	// Outputs are the values that the latest attempt found for later steps, by
 	// name, as far as they may be shown.
 	Outputs map[string]any
@@ -75,8 +75,8 @@ type Hold struct {
 	Total, Longest time.Duration
 }
 
-// Standing is how a webhook stands.
-type Standing struct {
+// WebhookStatus is how a webhook stands.
+type WebhookStatus struct {
 	Webhook
 	// Since is when it was first told to stand at its rung and state.
 	Since time.Time
@@ -122,7 +122,7 @@ func (s *Step) apply(e Event) {
 	case TypeReleased:
 		s.release(e)
 	case TypeWebhook:
-		s.stand(e)
+		s.setWebhook(e)
 	case TypeProgress, TypeResult:
 		s.Message, s.Object = e.Message, e.Object
 		// Counts belong to what is told with them: without, those of an earlier
@@ -236,15 +236,15 @@ func (s *Step) release(e Event) {
 }
 
 // stand notes how a webhook stands.
-func (s *Step) stand(e Event) {
+func (s *Step) setWebhook(e Event) {
 	if e.Webhook == nil {
 		return
 	}
-	i := slices.IndexFunc(s.Webhooks, func(w *Standing) bool {
+	i := slices.IndexFunc(s.Webhooks, func(w *WebhookStatus) bool {
 		return w.Name == e.Webhook.Name && w.Configuration == e.Webhook.Configuration && w.Kind == e.Webhook.Kind
 	})
 	if i < 0 {
-		s.Webhooks, i = append(s.Webhooks, &Standing{Since: e.Time}), len(s.Webhooks)
+		s.Webhooks, i = append(s.Webhooks, &WebhookStatus{Since: e.Time}), len(s.Webhooks)
 	}
 	w := s.Webhooks[i]
 	if w.Rung != e.Webhook.Rung || w.State != e.Webhook.State {

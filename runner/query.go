@@ -1,9 +1,6 @@
 package runner
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // Plan is the plan's name.
 func (x *Execution) Plan() string { return x.plan }
@@ -90,80 +87,4 @@ func (x *Execution) WhyBlocked(name string) []string {
 		}
 	}
 	return why
-}
-
-// MarshalJSON writes the summary of a run, for `kplan run -o json`.
-func (x *Execution) MarshalJSON() ([]byte, error) {
-	s := summary{
-		Plan: x.plan, State: x.state, Error: x.err, Started: x.started,
-		ElapsedSeconds: x.Elapsed().Seconds(), Counts: x.Counts(), Steps: []stepSummary{},
-	}
-	for _, step := range x.steps {
-		s.Steps = append(s.Steps, x.summarize(step))
-	}
-	return json.Marshal(s)
-}
-
-type summary struct {
-	Plan           string        `json:"plan"`
-	State          State         `json:"state"`
-	Error          string        `json:"error,omitempty"`
-	Started        time.Time     `json:"started"`
-	ElapsedSeconds float64       `json:"elapsed_seconds"`
-	Counts         map[State]int `json:"counts"`
-	Steps          []stepSummary `json:"steps"`
-}
-
-type stepSummary struct {
-	Name            string         `json:"name"`
-	Kind            string         `json:"kind"`
-	Cluster         string         `json:"cluster,omitempty"`
-	State           State          `json:"state"`
-	Needs           []string       `json:"needs,omitempty"`
-	BlockedBy       []string       `json:"blocked_by,omitempty"`
-	Attempt         int            `json:"attempt,omitempty"`
-	Attempts        int            `json:"attempts,omitempty"`
-	Started         time.Time      `json:"started,omitzero"`
-	Ended           time.Time      `json:"ended,omitzero"`
-	ElapsedSeconds  float64        `json:"elapsed_seconds"`
-	Revision        int            `json:"revision,omitempty"`
-	HoldTimeSeconds float64        `json:"hold_time_seconds,omitempty"`
-	Holds           []holdSummary  `json:"holds,omitempty"`
-	Outputs         map[string]any `json:"outputs,omitempty"`
-	Message         string         `json:"message,omitempty"`
-	Error           string         `json:"error,omitempty"`
-	Hint            string         `json:"hint,omitempty"`
-}
-
-type holdSummary struct {
-	Webhook        string  `json:"webhook"`
-	Service        string  `json:"service,omitempty"`
-	Cause          string  `json:"cause,omitempty"`
-	Explanation    string  `json:"explanation,omitempty"`
-	Requests       int     `json:"requests"`
-	Failed         int     `json:"failed,omitempty"`
-	Sends          int     `json:"sends,omitempty"`
-	TotalSeconds   float64 `json:"total_seconds"`
-	LongestSeconds float64 `json:"longest_seconds"`
-}
-
-func (x *Execution) summarize(s *Step) stepSummary {
-	out := stepSummary{
-		Name: s.Name, Kind: s.Kind, Cluster: s.Cluster, State: s.State, Needs: s.Needs,
-		Attempt: s.Attempt, Attempts: s.Attempts, Started: s.Started, Ended: s.Ended,
-		ElapsedSeconds: s.Elapsed(x.last).Seconds(), Revision: s.Revision,
-		HoldTimeSeconds: s.HoldTime(x.last).Seconds(),
-		Outputs:         s.Outputs, Message: s.Message, Error: s.Error, Hint: s.Hint,
-	}
-	if s.State == StateBlocked {
-		out.BlockedBy = x.WhyBlocked(s.Name)
-	}
-	for _, h := range s.HoldsAt(x.last) {
-		out.Holds = append(out.Holds, holdSummary{
-			Webhook: h.Webhook, Service: h.Service, Cause: h.Cause, Explanation: h.Explanation,
-			Requests: h.Requests, Failed: h.Failed, Sends: h.Sends,
-			TotalSeconds: h.Total.Seconds(), LongestSeconds: h.Longest.Seconds(),
-		})
-	}
-	return out
 }

@@ -94,26 +94,26 @@ func shown(outputs map[string]any, sensitive []string) map[string]any {
 	return out
 }
 
-// hide gives err with its text and its hint redacted. Its chain stays.
-func (l *loop) hide(err error) error {
-	if l.redact == nil {
+// redactError returns err with its text and its hint redacted. Its chain stays.
+func redactError(hide func(string) string, err error) error {
+	if hide == nil {
 		return err
 	}
-	h := &hiddenError{error: err, text: l.redact(err.Error()), hint: hideText(l.redact, HintOf(err))}
+	h := &redactedError{error: err, text: hide(err.Error()), hint: hideText(hide, HintOf(err))}
 	if h.text == err.Error() && h.hint == HintOf(err) {
 		return err
 	}
 	return h
 }
 
-// hiddenError is an error that says less than the one in its chain.
-type hiddenError struct {
+// redactedError is an error that says less than the one in its chain.
+type redactedError struct {
 	error
 	text, hint string
 }
 
-func (e *hiddenError) Error() string { return e.text }
-func (e *hiddenError) Unwrap() error { return e.error }
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.error }
 
 // Hint implements the interface that HintOf looks for.
-func (e *hiddenError) Hint() string { return e.hint }
+func (e *redactedError) Hint() string { return e.hint }

@@ -14,7 +14,7 @@ package runner
 //	 │ └──► skipped                                  it need not run
 //	 └────► blocked                                  a step that it needs failed
 //
-// A late step that asks a cluster whether it runs becomes skipped from running.
+// A deferred step that asks a cluster whether it runs becomes skipped from running.
 // By an order a failed step becomes pending again, with those that it blocked, and
 // a step which waits becomes skipped.
 // Every state that is not terminal becomes cancelled when the run is stopped.

@@ -147,7 +147,7 @@ func TestBrokenPlans(t *testing.T) {
 		if !ok {
 			continue
 		}
-		_, err := plan.Parse("plan.yaml", src, plan.Inputs{})
+		_, err := plan.Parse("plan.yaml", src, plan.Options{})
 		faults, _ := errors.AsType[plan.Diagnostics](err)
 		faults = slices.DeleteFunc(faults, func(d plan.Diagnostic) bool {
 			return !slices.Contains(structural, d.Code) || d.File != "plan.yaml"

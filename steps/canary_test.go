@@ -140,7 +140,7 @@ func TestCanaryFaults(t *testing.T) {
 		"accept: [DIR/empty.yaml]":                                                    "holds no object",
 	} {
 		p, err := plan.Load(files(t, ns, map[string]string{"plan.yaml": "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\n" +
-			"steps:\n- name: gate\n  webhook: {configuration: x, canary: {" + strings.ReplaceAll(canary, "DIR", dir) + "}}\n"})+"/plan.yaml", plan.Inputs{})
+			"steps:\n- name: gate\n  webhook: {configuration: x, canary: {" + strings.ReplaceAll(canary, "DIR", dir) + "}}\n"})+"/plan.yaml", plan.Options{})
 		require.NoError(t, err)
 		s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
 		require.NoError(t, err)

@@ -125,7 +125,7 @@ steps:
   - name: map
     needs: [hook]
     apply: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: `+ns+`}}]}
-`), plan.Inputs{})
+`), plan.Options{})
 	require.NoError(t, err)
 	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
 	require.NoError(t, err)

@@ -71,7 +71,7 @@ spec:
 	file := filepath.Join(t.TempDir(), "plan.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\nsteps:\n"+
 		"- {name: s, timeout: 1m, helm: {chart: "+chart+", release: "+ns+", namespace: "+ns+"}}\n"), 0o600))
-	p, err := plan.Load(file, plan.Inputs{})
+	p, err := plan.Load(file, plan.Options{})
 	require.NoError(t, err)
 	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
 	require.NoError(t, err)

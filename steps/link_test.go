@@ -17,7 +17,7 @@ import (
 )
 
 // loadPlans writes plans by the names of their files, and reads plan.yaml.
-func loadPlans(t *testing.T, in plan.Inputs, files map[string]string) *plan.Plan {
+func loadPlans(t *testing.T, in plan.Options, files map[string]string) *plan.Plan {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -49,11 +49,11 @@ steps:
 		"a cluster of the including one": "clusters: {here: {kubeconfig: " + lab.Kubeconfig + "}}\nsteps: [{name: sub, include: {plan: inner.yaml, clusters: {vault: here}}}]",
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := loadPlans(t, plan.Inputs{}, map[string]string{"plan.yaml": outer, "inner.yaml": inner})
+			p := loadPlans(t, plan.Options{}, map[string]string{"plan.yaml": outer, "inner.yaml": inner})
 			s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
 			require.NoError(t, err)
 			defer s.Close()
-			r := &runner.Runner{Resolve: s.Resolve, Inquire: s.Inquire, Redact: p.Sensitive().Text}
+			r := &runner.Runner{Resolve: s.Resolve, ReadInputs: s.Inquire, Redact: p.Sensitive().Text}
 
 			_, err = r.Run(t.Context(), p)
 
@@ -88,7 +88,7 @@ clusters: {vault: {kubeconfig: vault.kubeconfig}, there: {kubeconfig: there.kube
 		"the step that asks is skipped": {nil, asks + silent, alone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := loadPlans(t, plan.Inputs{Set: tt.set}, map[string]string{"plan.yaml": vars + "steps:" + tt.steps})
+			p := loadPlans(t, plan.Options{Set: tt.set}, map[string]string{"plan.yaml": vars + "steps:" + tt.steps})
 			if len(p.Steps) > 1 {
 				p.Steps[0].Skip = "not picked"
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
-	"github.com/kplan-dev/kplan/steps/check"
+	"github.com/kplan-dev/kplan/steps/preflight"
 )
 
 // Outputs are what the objects have once the step is done. Those of Secrets are
@@ -66,7 +66,7 @@ func loadPlan(t *testing.T, text string) *plan.Plan {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "plan.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\n"+text), 0o600))
-	p, err := plan.Load(file, plan.Inputs{})
+	p, err := plan.Load(file, plan.Options{})
 	require.NoError(t, err)
 	return p
 }
@@ -85,20 +85,20 @@ func TestInquire(t *testing.T) {
 	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
-	ask := plan.Ask{From: plan.FromSecret, Key: plan.KeyRef{Namespace: ns, Name: "registry", Key: "token"}, Sensitive: true}
+	ask := plan.Input{From: plan.FromSecret, Key: plan.KeyRef{Namespace: ns, Name: "registry", Key: "token"}, Sensitive: true}
 
-	known, err := s.Inquire(t.Context(), []plan.Ask{ask})
+	known, err := s.Inquire(t.Context(), []plan.Input{ask})
 	require.NoError(t, err)
-	require.Equal(t, plan.Known{ask: "s3cr3t-pass"}, known)
+	require.Equal(t, plan.Inputs{ask: "s3cr3t-pass"}, known)
 	require.Equal(t, "(sensitive)", p.Sensitive().Text("s3cr3t-pass"))
 
 	require.NoError(t, secrets.Delete(t.Context(), "registry", metav1.DeleteOptions{}))
-	again, err := s.Inquire(t.Context(), []plan.Ask{ask})
+	again, err := s.Inquire(t.Context(), []plan.Input{ask})
 	require.NoError(t, err)
 	require.Equal(t, known, again)
 
 	ask.Key.Name = "other"
-	_, err = s.Inquire(t.Context(), []plan.Ask{ask})
+	_, err = s.Inquire(t.Context(), []plan.Input{ask})
 	require.EqualError(t, err, "Secret "+ns+"/other does not exist")
 }
 
@@ -130,18 +130,18 @@ steps:
 - {name: there, cluster: later, apply: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}}
 `)
 
-	found, err := steps.Check(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
+	found, err := preflight.Check(t.Context(), p, lab.Flags(), "kplan-test")
 
 	require.NoError(t, err)
-	rules := map[string]check.Rule{}
+	rules := map[string]string{}
 	for _, f := range found {
-		rules[f.Step.Name] = f.Rule
+		rules[f.Step] = f.Rule
 	}
-	require.Equal(t, map[string]check.Rule{
-		"early": check.Unchecked, "version": check.Kind, "operated": check.Unchecked, "watches": check.Unchecked, "nowhere": check.Namespace, "refused": check.Refused, "waits": check.Kind, "there": check.Unchecked,
+	require.Equal(t, map[string]string{
+		"early": preflight.Unchecked, "version": preflight.Kind, "operated": preflight.Unchecked, "watches": preflight.Unchecked, "nowhere": preflight.Namespace, "refused": preflight.Refused, "waits": preflight.Kind, "there": preflight.Unchecked,
 	}, rules, "%v", found)
 	for _, f := range found {
-		switch f.Step.Name {
+		switch f.Step {
 		case "early":
 			require.Equal(t, `the step "definitions" brings it: add it to needs`, f.Hint)
 		case "version":
@@ -169,7 +169,7 @@ func TestCheckFindsWhatOtherReleasesOwn(t *testing.T) {
 		return "\n- name: s\n  helm: {chart: " + dir + ", release: " + release + ", namespace: " + ns + ", values: " + values + "}\n"
 	}
 	look := func(list string) []string {
-		found, err := steps.Check(t.Context(), steps.Config{Plan: loadPlan(t, "\nsteps:"+list), Flags: lab.Flags(), UserAgent: "kplan-test"})
+		found, err := preflight.Check(t.Context(), loadPlan(t, "\nsteps:"+list), lab.Flags(), "kplan-test")
 		require.NoError(t, err)
 		var said []string
 		for _, f := range found {

@@ -167,14 +167,14 @@ func runSteps(t *testing.T, lab *labtest.Lab, ns, list string, force map[string]
 	text = strings.NewReplacer("CHARTS", labtest.Charts(), "NS", ns).Replace(text)
 	file := filepath.Join(t.TempDir(), "plan.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	p, err := plan.Load(file, plan.Inputs{})
+	p, err := plan.Load(file, plan.Options{})
 	require.NoError(t, err)
 
 	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), ForceUpgrade: force, UserAgent: "kplan-test"})
 	require.NoError(t, err)
 	defer s.Close()
 	out := &run{}
-	r := &runner.Runner{Resolve: s.Resolve, Inquire: s.Inquire, Redact: p.Sensitive().Text, Observers: append(watch, out)}
+	r := &runner.Runner{Resolve: s.Resolve, ReadInputs: s.Inquire, Redact: p.Sensitive().Text, Observers: append(watch, out)}
 	out.execution, out.err = r.Run(t.Context(), p)
 	return out
 }

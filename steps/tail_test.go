@@ -183,7 +183,7 @@ steps:
   - name: done
     needs: [job]
     wait: {resource: job/j, namespace: `+ns+`, for: condition=Complete}
-`), plan.Inputs{})
+`), plan.Options{})
 	require.NoError(t, err)
 	flags := lab.Flags()
 	flags.Impersonate = new("system:serviceaccount:" + ns + ":ci")

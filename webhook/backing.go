@@ -21,21 +21,21 @@ type Backing struct {
 	Slices []*discoveryv1.EndpointSlice
 	// Pods are those that the Service selects.
 	Pods []*corev1.Pod
-	// Makers are what is to make pods that the Service selects; they are read
+	// Workloads are what is to make pods that the Service selects; they are read
 	// while there are none.
-	Makers []Maker
+	Workloads []Workload
 	// Certificates are those that the pods mount.
 	Certificates []Certificate
 	// Absent are the names of Secrets that the pods mount and that do not
 	// exist: a pod's containers are not created without them.
-	Absent []string
+	MissingSecrets []string
 	// Unread says why a resource could not be read, e.g. because it is
 	// forbidden; the keys are Services, EndpointSlices, Pods and Secrets.
 	Unread map[string]string
 }
 
-// Maker is a Deployment or StatefulSet.
-type Maker struct {
+// Workload is a Deployment or StatefulSet.
+type Workload struct {
 	Object
 	// Replicas is how many pods it is to make.
 	Replicas int32
@@ -60,14 +60,14 @@ func (b *Backing) unread(resource string) string {
 }
 
 // count counts the addresses behind one port of a Service.
-type count struct {
+type endpointCount struct {
 	ready, serving, all int
 	// elsewhere are those that have other ports only.
 	elsewhere int
 }
 
 // String gives for example "1 of 2 endpoints ready".
-func (c count) String() string {
+func (c endpointCount) String() string {
 	switch {
 	case c.all == 0:
 		return "no endpoints"
@@ -81,11 +81,11 @@ func (c count) String() string {
 // without one as ready (k8s.io/api discovery/v1, EndpointConditions). The ports
 // of a slice are joined with those of the Service by their names: a slice lacks
 // a port whose targetPort no container has.
-func (b *Backing) endpoints(port int32) count {
-	var n count
+func (b *Backing) endpoints(port int32) endpointCount {
+	var n endpointCount
 	for _, s := range b.Slices {
 		for _, e := range s.Endpoints {
-			if !b.leads(port, s) {
+			if !b.routesTo(port, s) {
 				n.elsewhere += len(e.Addresses)
 				continue
 			}
@@ -108,7 +108,7 @@ func (b *Backing) endpoints(port int32) count {
 
 // leads tells whether a port of the Service leads to the endpoints of a slice.
 // Nothing speaks against it when the Service is not known to have that port.
-func (b *Backing) leads(port int32, s *discoveryv1.EndpointSlice) bool {
+func (b *Backing) routesTo(port int32, s *discoveryv1.EndpointSlice) bool {
 	p := b.port(port)
 	return p == nil || slices.ContainsFunc(s.Ports, func(q discoveryv1.EndpointPort) bool { return or(q.Name, "") == p.Name })
 }
@@ -136,7 +136,7 @@ func (b *Backing) ports() string {
 }
 
 // moving tells whether pods behind the Service come or go.
-func (b *Backing) moving() bool {
+func (b *Backing) rollingOut() bool {
 	return slices.ContainsFunc(b.Pods, func(p *corev1.Pod) bool {
 		return p.DeletionTimestamp != nil || !podReady(p)
 	})
@@ -146,7 +146,7 @@ func (b *Backing) moving() bool {
 func (b *Backing) readySince() time.Time {
 	var first time.Time
 	for _, p := range b.Pods {
-		if at := turned(p); podReady(p) && (first.IsZero() || at.Before(first)) {
+		if at := readyTransition(p); podReady(p) && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
 	}
@@ -156,7 +156,7 @@ func (b *Backing) readySince() time.Time {
 // explain says why there is no ready endpoint, which object that was read from and
 // since when it is so: the trouble of the pod that has the gravest one, or why there
 // is no pod. The object is empty where that is the Service.
-func (b *Backing) explain() (why string, from Object, since time.Time) {
+func (b *Backing) unreadyReason() (why string, from Object, since time.Time) {
 	switch {
 	case b.unread(Pods) != "":
 		return b.unread(Pods), from, since
@@ -165,17 +165,17 @@ func (b *Backing) explain() (why string, from Object, since time.Time) {
 	case len(b.Service.Spec.Selector) == 0:
 		return "the Service selects no pods", from, since
 	case len(b.Pods) == 0:
-		why, from = b.idle()
+		why, from = b.noPodReason()
 		return why, from, since
 	}
-	pod := b.gravest()
+	pod := b.worstPod()
 	from = Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}
-	return "pod " + pod.Name + " " + b.troubleOf(pod).text, from, turned(pod)
+	return "pod " + pod.Name + " " + b.podProblem(pod).text, from, readyTransition(pod)
 }
 
 // idle says why there is no pod.
-func (b *Backing) idle() (why string, from Object) {
-	for _, m := range b.Makers {
+func (b *Backing) noPodReason() (why string, from Object) {
+	for _, m := range b.Workloads {
 		switch {
 		case m.Failure != "":
 			return because(m.Kind+" "+m.Name+" cannot make its pods", m.Failure), m.Object
@@ -189,19 +189,19 @@ func (b *Backing) idle() (why string, from Object) {
 }
 
 // gravest is the pod that explains most.
-func (b *Backing) gravest() *corev1.Pod {
+func (b *Backing) worstPod() *corev1.Pod {
 	return slices.MaxFunc(b.Pods, func(p, q *corev1.Pod) int {
-		return cmp.Compare(b.troubleOf(p).grave, b.troubleOf(q).grave)
+		return cmp.Compare(b.podProblem(p).severity, b.podProblem(q).severity)
 	})
 }
 
-// PodTrouble says why pods are not ready, by the one that has the gravest trouble:
+// PodProblem says why pods are not ready, by the one that has the gravest trouble:
 // pod web-1 is in ImagePullBackOff, image "web:v2": not found. It is "" without pods.
-func PodTrouble(pods []*corev1.Pod) string {
+func PodProblem(pods []*corev1.Pod) string {
 	if len(pods) == 0 {
 		return ""
 	}
 	b := &Backing{Pods: pods}
-	pod := b.gravest()
-	return "pod " + pod.Name + " " + b.troubleOf(pod).text
+	pod := b.worstPod()
+	return "pod " + pod.Name + " " + b.podProblem(pod).text
 }

@@ -11,42 +11,42 @@ import (
 )
 
 // trouble is why a pod is no ready endpoint, as a predicate of the pod.
-type trouble struct {
-	grave gravity
-	text  string
+type podProblem struct {
+	severity severity
+	text     string
 }
 
 // gravity orders troubles: the gravest explains most.
-type gravity int
+type severity int
 
 const (
-	over     gravity = iota // the pod goes, or is gone
-	settling                // it is ready, the endpoint follows
-	starting                // it takes its time
-	stuck                   // it waits for somebody, or fell over before
-	broken                  // it fails
+	problemEnding   severity = iota // the pod goes, or is gone
+	problemSettling                 // it is ready, the endpoint follows
+	problemStarting                 // it takes its time
+	problemStuck                    // it waits for somebody, or fell over before
+	problemBroken                   // it fails
 )
 
 // troubleOf reads a pod's status as kubectl get pods does (kubernetes/kubernetes
 // pkg/printers/internalversion/printers.go, printPod), and adds what the
 // containers, the kubelet or the scheduler say.
-func (b *Backing) troubleOf(p *corev1.Pod) trouble {
+func (b *Backing) podProblem(p *corev1.Pod) podProblem {
 	switch {
 	case p.DeletionTimestamp != nil:
-		return trouble{over, "is being deleted"}
+		return podProblem{problemEnding, "is being deleted"}
 	case p.Status.Phase == corev1.PodFailed, p.Status.Phase == corev1.PodSucceeded:
-		return trouble{over, because("has ended as "+cmp.Or(p.Status.Reason, string(p.Status.Phase)), p.Status.Message)}
+		return podProblem{problemEnding, because("has ended as "+cmp.Or(p.Status.Reason, string(p.Status.Phase)), p.Status.Message)}
 	}
 	if c := condition(p, corev1.PodScheduled); c.Status == corev1.ConditionFalse {
-		return trouble{stuck, because("cannot be scheduled", c.Message)}
+		return podProblem{problemStuck, because("cannot be scheduled", c.Message)}
 	}
-	worst := trouble{settling, "is ready, and not yet an endpoint"}
+	worst := podProblem{problemSettling, "is ready, and not yet an endpoint"}
 	if !podReady(p) {
-		worst = trouble{starting, because("is not ready", condition(p, corev1.PodReady).Message)}
+		worst = podProblem{problemStarting, because("is not ready", condition(p, corev1.PodReady).Message)}
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		// Of equally grave ones the last says most: it is what the others wait for.
-		if t := b.troubleIn(p, c); t.text != "" && t.grave >= worst.grave {
+		if t := b.containerProblem(p, c); t.text != "" && t.severity >= worst.severity {
 			worst = t
 		}
 	}
@@ -56,45 +56,45 @@ func (b *Backing) troubleOf(p *corev1.Pod) trouble {
 // troubleIn is the trouble of one container; it has no text when there is none.
 // What kubelet shows by turns is told in one way: a pull that failed and the
 // pause after it, an end and the pause before the next start.
-func (b *Backing) troubleIn(p *corev1.Pod, c corev1.ContainerStatus) trouble {
+func (b *Backing) containerProblem(p *corev1.Pod, c corev1.ContainerStatus) podProblem {
 	last := c.LastTerminationState.Terminated
 	switch w, t := c.State.Waiting, c.State.Terminated; {
 	case c.Ready, w != nil && w.Reason == "PodInitializing": // an init container explains it
 	case w != nil && w.Reason == "ContainerCreating":
-		if missing := b.absent(p); missing != "" {
-			return trouble{stuck, "cannot start: Secret " + missing + ", which it mounts, does not exist"}
+		if missing := b.missingSecret(p); missing != "" {
+			return podProblem{problemStuck, "cannot start: Secret " + missing + ", which it mounts, does not exist"}
 		}
-		return trouble{starting, "is being created"}
+		return podProblem{problemStarting, "is being created"}
 	case w != nil && w.Reason == "CrashLoopBackOff" && last != nil: // its message tells the pause only
-		return trouble{broken, crashes + c.Name + " " + ended(last)}
+		return podProblem{problemBroken, crashes + c.Name + " " + ended(last)}
 	case t != nil && c.RestartCount > 0:
-		return trouble{broken, crashes + c.Name + " " + ended(t)}
+		return podProblem{problemBroken, crashes + c.Name + " " + ended(t)}
 	case w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff"):
 		why := w.Message
 		if _, after, ok := strings.Cut(why, "ErrImagePull: "); ok { // after "Back-off pulling image …"
 			why = after
 		}
-		return trouble{broken, because(fmt.Sprintf("is in ImagePullBackOff, image %q", c.Image), why)}
+		return podProblem{problemBroken, because(fmt.Sprintf("is in ImagePullBackOff, image %q", c.Image), why)}
 	case w != nil && w.Reason != "":
-		return trouble{broken, because("is in "+w.Reason, w.Message)}
+		return podProblem{problemBroken, because("is in "+w.Reason, w.Message)}
 	case t != nil:
-		return trouble{broken, fmt.Sprintf("has a container %s that %s", c.Name, ended(t))}
+		return podProblem{problemBroken, fmt.Sprintf("has a container %s that %s", c.Name, ended(t))}
 	case last != nil:
-		return trouble{stuck, fmt.Sprintf("runs, but its container %s is not ready; restarted %d times, it last %s", c.Name, c.RestartCount, ended(last))}
+		return podProblem{problemStuck, fmt.Sprintf("runs, but its container %s is not ready; restarted %d times, it last %s", c.Name, c.RestartCount, ended(last))}
 	case c.State.Running != nil && condition(p, corev1.PodInitialized).Status == corev1.ConditionFalse:
-		return trouble{starting, "waits for its init container " + c.Name}
+		return podProblem{problemStarting, "waits for its init container " + c.Name}
 	case c.State.Running != nil:
-		return trouble{starting, "runs, but its container " + c.Name + " is not ready"}
+		return podProblem{problemStarting, "runs, but its container " + c.Name + " is not ready"}
 	}
-	return trouble{}
+	return podProblem{}
 }
 
 const crashes = "is in CrashLoopBackOff: container "
 
 // absent names a Secret that the pod mounts and that does not exist.
-func (b *Backing) absent(p *corev1.Pod) string {
+func (b *Backing) missingSecret(p *corev1.Pod) string {
 	for _, v := range p.Spec.Volumes {
-		if s := v.Secret; s != nil && !or(s.Optional, false) && slices.Contains(b.Absent, s.SecretName) {
+		if s := v.Secret; s != nil && !or(s.Optional, false) && slices.Contains(b.MissingSecrets, s.SecretName) {
 			return s.SecretName
 		}
 	}
@@ -131,7 +131,7 @@ func podReady(p *corev1.Pod) bool {
 }
 
 // turned is when the pod became ready, or stopped being it.
-func turned(p *corev1.Pod) time.Time {
+func readyTransition(p *corev1.Pod) time.Time {
 	if c := condition(p, corev1.PodReady); !c.LastTransitionTime.IsZero() {
 		return c.LastTransitionTime.Time
 	}

@@ -3,7 +3,7 @@ package webhook
 import "strings"
 
 // verdict is what a text of the API server says about a failed call.
-type verdict struct {
+type causeRule struct {
 	text  string
 	class Class
 	// ambiguous: see [Fault.Ambiguous].
@@ -14,7 +14,7 @@ type verdict struct {
 // (`Post "https://…": …`). The first that the cause contains wins. The
 // wordings are those of recorded API servers (v1.36, v1.37), of their source, or
 // of the named issues.
-var unreached = []verdict{
+var unansweredCauses = []causeRule{
 	// The Service, from k8s.io/apiserver pkg/util/proxy/proxy.go. Which text a
 	// Service without ready addresses gives depends on the cluster: "no
 	// endpoints" with --enable-aggregator-routing, else the ClusterIP is dialled
@@ -88,7 +88,7 @@ var unreached = []verdict{
 // answered are the texts of calls without a URL: the webhook answered, though
 // not with a review, or the API server found nothing to call. What a webhook
 // answers is its own text, so these count only at the cause's start.
-var answered = []verdict{
+var answeredCauses = []causeRule{
 	// HTTP statuses, as k8s.io/apimachinery pkg/api/errors
 	// NewGenericServerResponse words them. 404 is a path that is not served: by
 	// an operator that starts, or of another version than the configuration
@@ -109,25 +109,25 @@ var answered = []verdict{
 // judge tells the class of a failed call's cause, and whether it is ambiguous.
 // A cause that is not known is taken for a misconfiguration: it is held for the
 // short grace, not for long.
-func judge(cause string, reached bool) verdict {
+func classifyCause(cause string, reached bool) causeRule {
 	// What decides stands at the start, however long the rest is.
 	cause = cause[:min(len(cause), maxCause)]
-	known := unreached
+	known := unansweredCauses
 	matches := strings.Contains
 	switch {
 	case reached:
-		known, matches = answered, strings.HasPrefix
+		known, matches = answeredCauses, strings.HasPrefix
 	case cause == "EOF":
-		return verdict{cause, Race, false}
+		return causeRule{cause, Race, false}
 	case isMissing(cause):
-		return verdict{cause, Race, true}
+		return causeRule{cause, Race, true}
 	}
 	for _, v := range known {
 		if matches(cause, v.text) {
 			return v
 		}
 	}
-	return verdict{cause, Misconfigured, false}
+	return causeRule{cause, Misconfigured, false}
 }
 
 // maxCause bounds, in bytes, how much of a cause is looked at.

@@ -17,7 +17,7 @@ type Certificate struct {
 
 // judgeBundle says what is wrong with a CA bundle. One that holds nothing but
 // white space is a placeholder; charts ship "Cg==", which is a line feed.
-func judgeBundle(bundle []byte, now time.Time) (state State, reason string, since time.Time) {
+func checkBundle(bundle []byte, now time.Time) (state State, reason string, since time.Time) {
 	if len(bytes.TrimSpace(bundle)) == 0 {
 		return Waiting, "the CA bundle is empty: nothing has injected one yet", since
 	}
@@ -32,9 +32,9 @@ func judgeBundle(bundle []byte, now time.Time) (state State, reason string, sinc
 	case last == nil:
 		return Failed, "the CA bundle holds no certificate", since
 	case now.Before(last.NotBefore):
-		return Waiting, "the CA bundle is not valid before " + stamp(last.NotBefore), since
+		return Waiting, "the CA bundle is not valid before " + timestamp(last.NotBefore), since
 	default:
-		return Failed, "the CA bundle expired at " + stamp(last.NotAfter), last.NotAfter
+		return Failed, "the CA bundle expired at " + timestamp(last.NotAfter), last.NotAfter
 	}
 }
 
@@ -79,10 +79,10 @@ func (b *Backing) certificate(e *Entry, now time.Time) Reading {
 				r.Reason, r.Source = the+" is not for its name: "+err.Error(), c.Source
 			}
 		case now.After(c.Chain[0].NotAfter):
-			r.State, r.Reason, r.Source = Failed, the+" expired at "+stamp(c.Chain[0].NotAfter), c.Source
+			r.State, r.Reason, r.Source = Failed, the+" expired at "+timestamp(c.Chain[0].NotAfter), c.Source
 			r.Since = c.Chain[0].NotAfter
 		case now.Before(c.Chain[0].NotBefore):
-			r.State, r.Reason, r.Source = Waiting, the+" is not valid before "+stamp(c.Chain[0].NotBefore), c.Source
+			r.State, r.Reason, r.Source = Waiting, the+" is not valid before "+timestamp(c.Chain[0].NotBefore), c.Source
 		case errors.As(err, new(x509.UnknownAuthorityError)):
 			r.State, r.Reason, r.Source = Waiting, the+" is not of an authority in the CA bundle", c.Source
 		default:
@@ -92,7 +92,7 @@ func (b *Backing) certificate(e *Entry, now time.Time) Reading {
 	return r
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // verify checks the chain as a TLS client does, the name first: an error about
 // the name says most.

@@ -67,9 +67,9 @@ type Fault struct {
 	Cause string
 	// Message is the API server's whole text.
 	Message string
-	// Unproven: the request may have been carried out in spite of the error, so
+	// MaybeApplied: the request may have been carried out in spite of the error, so
 	// it must not be sent again blindly. See [Fault.ForRequest].
-	Unproven bool
+	MaybeApplied bool
 }
 
 // ServiceKey is namespace/name of the Service, "" when it is not known.
@@ -88,33 +88,33 @@ func (f Fault) Key() string {
 	return string(f.Kind) + " " + f.Webhook
 }
 
-// Waitable tells whether a request that met the fault did nothing, for certain,
+// Retryable reports whether a request that met the fault did nothing, for certain,
 // and may pass when it is sent again later. Why nothing was done:
 //   - Admission: webhooks are called before storage (KEP-3488; k8s.io/apiserver
 //     pkg/registry/generic/registry/store.go, Create calls createValidation
 //     before Storage.Create). A DELETE of a collection calls them for each
 //     object: those before the failure are gone, sending it again deletes the rest;
-//   - Conversion, unless Unproven: admission or the field manager asked for it,
+//   - Conversion, unless MaybeApplied: admission or the field manager asked for it,
 //     both before storage;
 //   - Server: admission plugins that have not synchronised refuse before
 //     storage, and a server that starts or stops refuses before it has looked
-//     at the request. One that ran over its time is Unproven;
+//     at the request. One that ran over its time is MaybeApplied;
 //   - Definition: there was no handler to do anything, or nothing was sent.
 //
-// Errors of etcd ("leader changed", "request timed out") are not Waitable:
+// Errors of etcd ("leader changed", "request timed out") are not Retryable:
 // the write may have been done.
-func (f Fault) Waitable() bool {
-	return !f.Unproven && (f.Class == Race || f.Class == Misconfigured || f.Class == Overloaded)
+func (f Fault) Retryable() bool {
+	return !f.MaybeApplied && (f.Class == Race || f.Class == Misconfigured || f.Class == Overloaded)
 }
 
-// ForRequest is the fault as the sender of one request sees it. What is Unproven
+// ForRequest is the fault as the sender of one request sees it. What is MaybeApplied
 // by the text alone is no longer so if the request is idempotent (a read, or a
 // write that may be done twice, such as a server-side apply), or if it names
 // groupVersion and that is what could not be converted: what was sent is
 // converted before it is stored, what was stored is of the stored version.
 func (f Fault) ForRequest(groupVersion string, idempotent bool) Fault {
 	sent := f.Kind == Conversion && strings.HasPrefix(f.Webhook, groupVersion+", Kind=")
-	f.Unproven = f.Unproven && !idempotent && !sent
+	f.MaybeApplied = f.MaybeApplied && !idempotent && !sent
 	return f
 }
 
@@ -140,7 +140,7 @@ func (f Fault) Ambiguous() bool {
 	case f.Kind == Definition:
 		return true
 	}
-	return judge(f.Cause, f.URL == "").ambiguous
+	return classifyCause(f.Cause, f.URL == "").ambiguous
 }
 
 // Classify reads the status that an API server answered with. The zero Fault
@@ -173,7 +173,7 @@ func answers(s *metav1.Status, f Fault) bool {
 		return s.Code == http.StatusNotFound && s.Reason == metav1.StatusReasonNotFound
 	case f.Kind == Server && f.Cause == notReady:
 		return s.Code == http.StatusForbidden && s.Reason == metav1.StatusReasonForbidden
-	case f.Kind == Server && f.Unproven:
+	case f.Kind == Server && f.MaybeApplied:
 		return s.Code == http.StatusGatewayTimeout && s.Reason == metav1.StatusReasonTimeout
 	case f.Kind == Server:
 		return s.Code == http.StatusServiceUnavailable && s.Reason == metav1.StatusReasonServiceUnavailable

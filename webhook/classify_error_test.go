@@ -91,7 +91,7 @@ func TestClassifyError(t *testing.T) {
 	}
 
 	t.Run("one write that may be done makes the whole so", func(t *testing.T) {
-		require.False(t, ClassifyError(errors.Join(internal(race), errors.New(conversion))).Waitable())
+		require.False(t, ClassifyError(errors.Join(internal(race), errors.New(conversion))).Retryable())
 	})
 	t.Run("the first of the deciding leaves is told", func(t *testing.T) {
 		f := ClassifyError(errors.Join(internal(race), internal(misconfigured), internal(overloaded)))
@@ -162,10 +162,10 @@ func FuzzClassify(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, before, text string, code int32) {
 		s := &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonInternalError, Message: before + text}
-		if got := Classify(s); code < 500 && got.Waitable() {
+		if got := Classify(s); code < 500 && got.Retryable() {
 			t.Fatalf("status %d is held: %q", code, s.Message)
 		}
-		if got := ClassifyText(before + text); got.Waitable() && ClassifyText(before+text+"\nelse").Waitable() {
+		if got := ClassifyText(before + text); got.Retryable() && ClassifyText(before+text+"\nelse").Retryable() {
 			t.Fatalf("another error is held: %q", before+text)
 		}
 		denial := `admission webhook "v.example.io" denied the request: ` + text
@@ -181,7 +181,7 @@ func FuzzClassify(f *testing.F) {
 			list{errors.New(text), errors.New(before + denial)},
 			apierrors.NewInternalError(errors.New(before + denial)),
 		} {
-			if got := ClassifyError(err); got.Class != Denied || got.Waitable() {
+			if got := ClassifyError(err); got.Class != Denied || got.Retryable() {
 				t.Fatalf("a denial is %s: %q", got.Class, err)
 			}
 		}

@@ -155,7 +155,7 @@ func TestClassifyAdmission(t *testing.T) {
 			require.Equal(t, "v.example.io", f.Webhook)
 			require.Contains(t, f.Cause, tc.cause)
 			require.Equal(t, f, webhook.ClassifyText(err.Error()), "nothing is lost with the status")
-			if f.Waitable() {
+			if f.Retryable() {
 				secrets, err := client.CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{})
 				require.NoError(t, err)
 				require.Empty(t, secrets.Items, "what can be sent again was not stored")
@@ -255,8 +255,8 @@ func TestClassifyConversion(t *testing.T) {
 	f = webhook.ClassifyError(err)
 	require.Equal(t, webhook.Conversion, f.Kind, err)
 	require.Equal(t, group+"/v1, Kind=Widget", f.Webhook)
-	require.False(t, f.Waitable())
-	require.True(t, f.ForRequest(group+"/v1", false).Waitable())
+	require.False(t, f.Retryable())
+	require.True(t, f.ForRequest(group+"/v1", false).Retryable())
 	_, err = widgets("v2").Get(t.Context(), "before", metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), "it was not stored: %v", err)
 
@@ -265,12 +265,12 @@ func TestClassifyConversion(t *testing.T) {
 	f = webhook.ClassifyError(err)
 	require.Equal(t, webhook.Conversion, f.Kind, err)
 	require.Equal(t, group+"/v2, Kind=Widget", f.Webhook)
-	require.False(t, f.ForRequest(group+"/v1", false).Waitable())
+	require.False(t, f.ForRequest(group+"/v1", false).Retryable())
 	_, err = widgets("v2").Get(t.Context(), "after", metav1.GetOptions{})
 	require.NoError(t, err, "it was stored")
 
 	_, err = widgets("v1").List(t.Context(), metav1.ListOptions{})
 	f = webhook.ClassifyError(err)
 	require.Equal(t, webhook.Conversion, f.Kind, err)
-	require.True(t, f.ForRequest(group+"/v1", true).Waitable())
+	require.True(t, f.ForRequest(group+"/v1", true).Retryable())
 }

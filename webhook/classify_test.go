@@ -57,7 +57,7 @@ func describe(f Fault) string {
 	if f.Ambiguous() {
 		b.WriteString(", ambiguous")
 	}
-	if f.Unproven {
+	if f.MaybeApplied {
 		b.WriteString(", unproven")
 	}
 	b.WriteString("\n")
@@ -97,7 +97,7 @@ func TestClassifyRecorded(t *testing.T) {
 	for _, s := range recorded(t) {
 		t.Run(s.title, func(t *testing.T) {
 			f := Classify(internalError(s.text))
-			require.True(t, f.Waitable())
+			require.True(t, f.Retryable())
 			require.Equal(t, Admission, f.Kind)
 			require.Equal(t, s.text, f.Message)
 			text := ClassifyText(s.text)
@@ -140,7 +140,7 @@ func TestClassifyStatus(t *testing.T) {
 			Fault{
 				Kind: Conversion, Class: Race, Webhook: "example.io/v1, Kind=Widget", Service: "w", Namespace: "ns", Port: "443",
 				URL: "https://w.ns.svc:443/convert", Cause: "dial tcp 10.96.0.9:443: connect: connection refused", Message: conversion,
-				Unproven: true,
+				MaybeApplied: true,
 			},
 		},
 		"a denial": {
@@ -177,7 +177,7 @@ func TestClassifyStatus(t *testing.T) {
 				Message: "Timeout: request did not complete within requested timeout - context deadline exceeded",
 			},
 			Fault{
-				Kind: Server, Class: Overloaded, Unproven: true,
+				Kind: Server, Class: Overloaded, MaybeApplied: true,
 				Cause:   "Timeout: request did not complete within requested timeout - context deadline exceeded",
 				Message: "Timeout: request did not complete within requested timeout - context deadline exceeded",
 			},
@@ -265,8 +265,8 @@ func TestClassifyStatus(t *testing.T) {
 
 // A timeout, or a conversion outside of admission, may come after storage.
 func TestForRequest(t *testing.T) {
-	conversion := Fault{Kind: Conversion, Class: Race, Webhook: "example.io/v1beta1, Kind=Widget", Unproven: true}
-	timeout := Fault{Kind: Server, Class: Overloaded, Unproven: true}
+	conversion := Fault{Kind: Conversion, Class: Race, Webhook: "example.io/v1beta1, Kind=Widget", MaybeApplied: true}
+	timeout := Fault{Kind: Server, Class: Overloaded, MaybeApplied: true}
 	for name, tc := range map[string]struct {
 		fault      Fault
 		version    string
@@ -282,8 +282,8 @@ func TestForRequest(t *testing.T) {
 		"a denied read":                                {Fault{Class: Denied}, "example.io/v1", true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.False(t, tc.fault.Waitable())
-			require.Equal(t, tc.want, tc.fault.ForRequest(tc.version, tc.idempotent).Waitable())
+			require.False(t, tc.fault.Retryable())
+			require.Equal(t, tc.want, tc.fault.ForRequest(tc.version, tc.idempotent).Retryable())
 		})
 	}
 }
@@ -294,5 +294,5 @@ func TestClassifyConversionInAdmission(t *testing.T) {
 	f := Classify(internalError(`Internal error occurred: Internal error occurred: conversion webhook for lab.kplan.dev/v1alpha1, Kind=Gizmo failed: ` +
 		`Post "https://op-webhook.op.svc:443/convert?timeout=30s": dial tcp 10.96.76.153:443: connect: connection refused`))
 	require.Equal(t, Conversion, f.Kind)
-	require.True(t, f.Waitable(), "admission is before storage")
+	require.True(t, f.Retryable(), "admission is before storage")
 }

@@ -32,7 +32,7 @@ var phrases = []struct {
 	{`no matches for kind "`, unknownKind},
 	{notServed, unserved},
 	{overBudget, func(_, rest string) (Fault, bool) {
-		return Fault{Kind: Server, Class: Overloaded, Cause: overBudget + rest, Unproven: true}, true
+		return Fault{Kind: Server, Class: Overloaded, Cause: overBudget + rest, MaybeApplied: true}, true
 	}},
 	{"the request has been made before all known HTTP paths have been installed", starts},
 	{"apiserver is shutting down", starts},
@@ -44,7 +44,7 @@ var phrases = []struct {
 func read(text string, status bool) Fault {
 	none := Fault{Class: None}
 	if before, ok := strings.CutSuffix(text, "forbidden: "+notReady); ok {
-		if judged(strings.TrimPrefix(before, "Error from server (Forbidden): ")) {
+		if saysJudged(strings.TrimPrefix(before, "Error from server (Forbidden): ")) {
 			return none
 		}
 		return Fault{Kind: Server, Class: Race, Cause: notReady, Message: text}
@@ -68,7 +68,7 @@ func read(text string, status bool) Fault {
 		return none
 	}
 	p, before := phrases[found], words[:at]
-	if judged(before) || status && !begins(before) {
+	if saysJudged(before) || status && !begins(before) {
 		return none
 	}
 	f, ok := p.read(before, words[at+len(p.text):])
@@ -89,7 +89,7 @@ func begins(before string) bool {
 
 // judged tells that a text says that the server has judged the request: what
 // follows is then the reason, in words that anybody may have chosen.
-func judged(text string) bool {
+func saysJudged(text string) bool {
 	for _, word := range []string{
 		" denied ", "is forbidden: ", "is invalid: ", "Invalid value: ",
 		"(Forbidden)", "(Invalid)", "(BadRequest)", "execution error at (",
@@ -169,7 +169,7 @@ func call(_, rest string) (Fault, bool) {
 func conversion(before, rest string) (Fault, bool) {
 	head := rest[:min(len(rest), 1<<10)]
 	f := Fault{Kind: Conversion}
-	f.Unproven = !strings.HasSuffix(before, internalPrefix) &&
+	f.MaybeApplied = !strings.HasSuffix(before, internalPrefix) &&
 		!strings.Contains(before, "failed to convert ") && !strings.Contains(before, "failed to prune ")
 	for _, verb := range []string{" failed: ", " failed, ", " failed ", " returned "} {
 		if i := strings.Index(head, verb); i >= 0 {
@@ -193,7 +193,7 @@ func failed(f Fault, cause string) Fault {
 			f.address(strings.Trim(url, `"`))
 		}
 	}
-	f.Class = judge(f.Cause, f.URL == "").class
+	f.Class = classifyCause(f.Cause, f.URL == "").class
 	return f
 }
 

@@ -5,7 +5,7 @@
 //   - a [Fault] is what an error says about one, and whether the same request
 //     may be sent again: see [Classify] and [ClassifyError];
 //   - a [Ladder] is how far one has come on its way to admit objects, read by
-//     [Climb] from the objects that it depends on, each [Rung] with a reason.
+//     [ReadLadder] from the objects that it depends on, each [Rung] with a reason.
 //
 // All of that are pure functions. The packages below put them to use: survey
 // reads the ladders of a cluster as they change, hold keeps requests until

@@ -90,7 +90,7 @@ func (e Entry) Is(o Entry) bool {
 }
 
 // Met tells whether a fault is one of this webhook, as far as its text goes.
-func (e Entry) Met(f Fault) bool {
+func (e Entry) Matches(f Fault) bool {
 	switch f.Kind {
 	case Conversion:
 		// "GROUP/VERSION, Kind=KIND", as schema.GroupVersionKind prints it.

@@ -64,8 +64,8 @@ spec:
 		require.Equal(t, schema.GroupKind{Group: "example.io", Kind: "Gizmo"}, e.Converts)
 		require.Equal(t, "\n", string(e.Client.CABundle))
 		require.EqualValues(t, 8443, e.Port())
-		require.True(t, e.Met(Fault{Kind: Conversion, Webhook: "example.io/v1, Kind=Gizmo"}))
-		require.False(t, e.Met(Fault{Kind: Conversion, Webhook: "example.io/v1, Kind=Gadget"}))
+		require.True(t, e.Matches(Fault{Kind: Conversion, Webhook: "example.io/v1, Kind=Gizmo"}))
+		require.False(t, e.Matches(Fault{Kind: Conversion, Webhook: "example.io/v1, Kind=Gadget"}))
 	})
 
 	t.Run("a CRD without one, and any other object", func(t *testing.T) {

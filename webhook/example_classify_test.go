@@ -38,9 +38,9 @@ func ExampleFault_ForRequest() {
 	fault := webhook.ClassifyText(`conversion webhook for example.io/v2, Kind=Widget failed: ` +
 		`Post "https://operator.ops.svc:443/convert?timeout=30s": EOF`)
 
-	fmt.Println("what was stored is v2; create it again as v1:", fault.ForRequest("example.io/v1", false).Waitable())
-	fmt.Println("as v2, which was not stored then:", fault.ForRequest("example.io/v2", false).Waitable())
-	fmt.Println("or read it:", fault.ForRequest("example.io/v1", true).Waitable())
+	fmt.Println("what was stored is v2; create it again as v1:", fault.ForRequest("example.io/v1", false).Retryable())
+	fmt.Println("as v2, which was not stored then:", fault.ForRequest("example.io/v2", false).Retryable())
+	fmt.Println("or read it:", fault.ForRequest("example.io/v1", true).Retryable())
 	// Output:
 	// what was stored is v2; create it again as v1: false
 	// as v2, which was not stored then: true

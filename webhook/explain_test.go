@@ -32,7 +32,7 @@ func TestExplainGolden(t *testing.T) {
 // Every cause that is known is explained, and no fault but a denial is left
 // without words.
 func TestExplainAll(t *testing.T) {
-	for _, v := range append(append([]verdict{}, unreached...), answered...) {
+	for _, v := range append(append([]causeRule{}, unansweredCauses...), answeredCauses...) {
 		require.NotEmpty(t, Explain(v.text), v.text)
 	}
 	for _, s := range recorded(t) {

@@ -136,10 +136,10 @@ func (c Call) answered() bool {
 	return !c.At.IsZero() && (c.Fault.Kind == "" || c.Fault.Class == Denied)
 }
 
-// Climb reads a webhook's ladder from objects. A nil entry is one that is not
+// ReadLadder reads a webhook's ladder from objects. A nil entry is one that is not
 // configured. b is what stands behind its Service, not needed for one with a
 // URL. It is pure: now is the time to judge certificates at.
-func Climb(e *Entry, b *Backing, last Call, now time.Time) Ladder {
+func ReadLadder(e *Entry, b *Backing, last Call, now time.Time) Ladder {
 	if e == nil {
 		return Ladder{{Rung: Configured, State: Waiting, Reason: "it is not configured"}}
 	}
@@ -160,7 +160,7 @@ func trusted(e *Entry, now time.Time) Reading {
 		r.Reason = "by the API server's system roots"
 		return r
 	}
-	r.State, r.Reason, r.Since = judgeBundle(e.Client.CABundle, now)
+	r.State, r.Reason, r.Since = checkBundle(e.Client.CABundle, now)
 	return r
 }
 
@@ -213,7 +213,7 @@ func (b *Backing) backed(e *Entry) Reading {
 		r.Reason = fmt.Sprintf("no endpoint has port %d of the Service, whose target is %q", e.Port(), target(b.port(e.Port())))
 		return r
 	}
-	why, from, since := b.explain()
+	why, from, since := b.unreadyReason()
 	if why != "" {
 		r.Reason += "; " + why
 	}
@@ -281,7 +281,7 @@ func admitting(last Call) Reading {
 	return r
 }
 
-// Judge decides the class of a fault that is [Fault.Ambiguous] by how its
+// Reclassify decides the class of a fault that is [Fault.Ambiguous] by how its
 // webhook stands:
 //   - what looks like a race is a misconfiguration when a rung is Failed, which
 //     nothing but a change of objects can mend: a CA bundle or certificate that
@@ -290,15 +290,15 @@ func admitting(last Call) Reading {
 //     and go, is the answer of an older or newer version: a race.
 //
 // Any other fault keeps its class.
-func Judge(f Fault, e *Entry, b *Backing, now time.Time) Class {
+func Reclassify(f Fault, e *Entry, b *Backing, now time.Time) Class {
 	if e == nil || !f.Ambiguous() {
 		return f.Class
 	}
 	failed := func(r Reading) bool { return r.State == Failed }
 	switch {
-	case f.Class == Race && slices.ContainsFunc(Climb(e, b, Call{}, now), failed):
+	case f.Class == Race && slices.ContainsFunc(ReadLadder(e, b, Call{}, now), failed):
 		return Misconfigured
-	case f.Class == Misconfigured && b != nil && b.moving():
+	case f.Class == Misconfigured && b != nil && b.rollingOut():
 		return Race
 	}
 	return f.Class

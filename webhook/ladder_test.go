@@ -68,7 +68,7 @@ type scene struct {
 		Answers  int               `json:"answers"`  // or it was answered, so many times in a row
 		Unread   map[string]string `json:"unread"`   // see Backing
 		Absent   []string          `json:"absent"`   // see Backing
-		Conclude bool              `json:"conclude"` // show what Judge says of the error, too
+		Conclude bool              `json:"conclude"` // show what Reclassify says of the error, too
 	}
 }
 
@@ -92,7 +92,7 @@ func sceneOf(t *testing.T, a *txtar.Archive) *scene {
 			require.NoError(t, yaml.UnmarshalStrict(f.Data, &s.known))
 		}
 	}
-	s.backing.Unread, s.backing.Absent = s.known.Unread, s.known.Absent
+	s.backing.Unread, s.backing.MissingSecrets = s.known.Unread, s.known.Absent
 	if s.known.Error != "" {
 		s.call = Call{At: noon, Since: noon.Add(-time.Second), Fault: ClassifyText(s.known.Error)}
 	} else if s.known.Answers > 0 {
@@ -134,7 +134,7 @@ func typed[T any](t *testing.T, u *unstructured.Unstructured) *T {
 // String is the ladder, a line for each rung, and what follows from it.
 func (s *scene) String() string {
 	var b strings.Builder
-	l := Climb(s.entry, &s.backing, s.call, noon)
+	l := ReadLadder(s.entry, &s.backing, s.call, noon)
 	for _, r := range l {
 		fmt.Fprintf(&b, "%-10s %-7s", r.Rung, r.State)
 		for _, x := range []string{r.Source.String(), r.Reason} {
@@ -149,7 +149,7 @@ func (s *scene) String() string {
 	}
 	fmt.Fprintf(&b, "callable: %t\n", l.Callable())
 	if s.known.Conclude {
-		fmt.Fprintf(&b, "the call's class: %s, judged: %s\n", s.call.Fault.Class, Judge(s.call.Fault, s.entry, &s.backing, noon))
+		fmt.Fprintf(&b, "the call's class: %s, judged: %s\n", s.call.Fault.Class, Reclassify(s.call.Fault, s.entry, &s.backing, noon))
 	}
 	return b.String()
 }

@@ -16,15 +16,13 @@ const (
 )
 
 // addForce registers the flag that upgrades releases for which nothing changed.
-func addForce(cmd *cobra.Command, in *plan.Inputs) *[]string {
+func addForce(cmd *cobra.Command, in *plan.Options) *[]string {
 	// Names of steps may have commas in them: NAME[ITEM].
 	names := cmd.Flags().StringArray(forceUpgrade, nil, "upgrade the release of this helm `step` also when its chart and values did not change;\n"+
 		"may be repeated, all helm steps without =step")
 	cmd.Flags().Lookup(forceUpgrade).NoOptDefVal = everyStep
 	helm := func(p *plan.Plan) []string { return p.StepNamesOf(plan.KindHelm) }
-	if err := cmd.RegisterFlagCompletionFunc(forceUpgrade, fromPlan(in, helm)); err != nil {
-		panic(err) // the flag does not exist: a fault of this program
-	}
+	completeBy(cmd, forceUpgrade, fromPlan(in, helm))
 	return names
 }
 

@@ -9,16 +9,14 @@ import (
 )
 
 // addInputs registers the flags that give variables their values.
-func addInputs(cmd *cobra.Command) *plan.Inputs {
-	var in plan.Inputs
+func addInputs(cmd *cobra.Command) *plan.Options {
+	var in plan.Options
 	flags := cmd.Flags()
 	flags.StringArrayVar(&in.Set, "set", nil, "give a variable its value, as `name=value`; may be repeated, wins over --var-file.\n"+
 		"The value is read as the variable's type, else as that of its default; without one,\ntrue, false, null and whole numbers are what they look like, [a, b] is YAML, all else is text")
 	flags.StringArrayVar(&in.VarFiles, "var-file", nil, "read variables from a YAML `file` of name: value; may be repeated, later ones win")
 	for flag, f := range map[string]cobra.CompletionFunc{"set": varNames, "var-file": varFiles} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-			panic(err) // the flag does not exist: a fault of this program
-		}
+		completeBy(cmd, flag, f)
 	}
 	return &in
 }
@@ -30,7 +28,7 @@ func varFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirect
 // varNames completes the names of the plan's variables, and then the values of one that takes few. A plan that is being written may have
 // faults: what can be read of its variables is offered.
 func varNames(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	p, _ := plan.LoadVars(namedPlan(args), plan.Inputs{})
+	p, _ := plan.LoadVars(namedPlan(args), plan.Options{})
 	if p == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -55,7 +55,7 @@ func (a *app) mode(progress string) (ui.Mode, error) {
 	if err != nil {
 		return m, &usageError{err: err}
 	}
-	m, err = ui.Surroundings{
+	m, err = ui.Environment{
 		Stdin: isTerminal(a.stdin), Stderr: isTerminal(a.stderr),
 		Term: os.Getenv("TERM"), CI: os.Getenv("CI"), Actions: os.Getenv("GITHUB_ACTIONS"),
 	}.Choose(m)

@@ -36,7 +36,7 @@ type app struct {
 }
 
 // load reads a plan. What is sensitive in it is not shown from then on.
-func (a *app) load(path string, in plan.Inputs) (*plan.Plan, error) {
+func (a *app) load(path string, in plan.Options) (*plan.Plan, error) {
 	p, err := plan.Load(path, in)
 	if err != nil {
 		return nil, err
@@ -50,14 +50,14 @@ func (a *app) load(path string, in plan.Inputs) (*plan.Plan, error) {
 
 // read is load for commands that run nothing: they do without the values of
 // sensitive variables, and say so.
-func (a *app) read(path string, in plan.Inputs) (*plan.Plan, error) {
+func (a *app) read(path string, in plan.Options) (*plan.Plan, error) {
 	in.Unknown = true
 	p, err := a.load(path, in)
 	if err != nil {
 		return nil, err
 	}
 	for _, v := range p.Variables() {
-		if v.Late && v.Source == "" {
+		if v.Deferred && v.Source == "" {
 			fmt.Fprintf(a.stderr, "note: the sensitive variable %q has no value: kplan run needs one\n", v.Name)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // addSelection registers the flags that pick steps of a plan.
-func addSelection(cmd *cobra.Command, in *plan.Inputs) *plan.Selection {
+func addSelection(cmd *cobra.Command, in *plan.Options) *plan.Selection {
 	var s plan.Selection
 	flags := cmd.Flags()
 	flags.StringSliceVar(&s.Tags, "tags", nil, "only steps that have one of these `tags`")
@@ -26,9 +26,7 @@ func addSelection(cmd *cobra.Command, in *plan.Inputs) *plan.Selection {
 	names := fromPlan(in, (*plan.Plan).StepNames)
 	tags := lastOf(fromPlan(in, (*plan.Plan).TagNames))
 	for flag, f := range map[string]cobra.CompletionFunc{"tags": tags, "skip-tags": tags, "only": names, "from": names, "until": names} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-			panic(err) // the flag does not exist: a fault of this program
-		}
+		completeBy(cmd, flag, f)
 	}
 	return &s
 }
@@ -42,7 +40,7 @@ func selectSteps(p *plan.Plan, s plan.Selection) error {
 }
 
 // fromPlan completes names that the plan has.
-func fromPlan(in *plan.Inputs, names func(*plan.Plan) []string) cobra.CompletionFunc {
+func fromPlan(in *plan.Options, names func(*plan.Plan) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		file := namedPlan(args)
 		p, err := plan.Load(file, *in)

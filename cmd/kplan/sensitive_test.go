@@ -69,7 +69,7 @@ steps:
 			a := newApp("kplan", strings.NewReader(""), &stdout, &stderr)
 			a.verbosity = 7
 			a.logging()
-			p, err := a.load("plan.yaml", plan.Inputs{})
+			p, err := a.load("plan.yaml", plan.Options{})
 			require.NoError(t, err)
 			record := filepath.Join(t.TempDir(), "events.jsonl")
 			o := &runOptions{app: a, progress: progress, record: record, output: output}

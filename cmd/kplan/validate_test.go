@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/verdict"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/steps/check"
+	"github.com/kplan-dev/kplan/steps/preflight"
 )
 
 const onePlanFile = `apiVersion: kplan.dev/v1alpha1
@@ -68,7 +68,7 @@ func TestValidateJSON(t *testing.T) {
 
 	code, stdout, stderr = kplan(t, map[string]string{"plan.yaml": "kind: Plan\nkid: 1\n"}, "validate", "plan.yaml", "-o", "json")
 	require.Equal(t, []any{2, ""}, []any{code, stderr})
-	var v verdict.Report
+	var v findings.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &v))
 	require.False(t, v.Valid)
 	require.Len(t, v.Findings, 4)
@@ -111,11 +111,11 @@ func TestValidateCluster(t *testing.T) {
 
 	code, stdout, _ = kplan(t, map[string]string{"plan.yaml": head + good + bad}, "validate", "plan.yaml", "--cluster", "-o", "json")
 	require.Equal(t, 2, code)
-	var v verdict.Report
+	var v findings.Report
 	require.NoError(t, json.Unmarshal([]byte(stdout), &v))
 	require.False(t, v.Valid)
 	require.Len(t, v.Findings, 1)
-	require.Equal(t, string(check.Kind), v.Findings[0].Rule)
+	require.Equal(t, preflight.Kind, v.Findings[0].Rule)
 
 	t.Setenv("KUBECONFIG", "nothing")
 	code, _, stderr = kplan(t, map[string]string{"plan.yaml": head + good}, "validate", "plan.yaml", "--cluster")

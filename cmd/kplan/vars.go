@@ -12,13 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 )
 
 func newVars(a *app) *cobra.Command {
 	var (
-		in     *plan.Inputs
+		in     *plan.Options
 		output format
 	)
 	cmd := &cobra.Command{
@@ -38,9 +38,6 @@ Exit codes: 0 every variable has a value that it takes, 2 one has not, or the fi
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			path, err := a.choosePlan(args, false)
 			if err != nil {
 				return err
@@ -49,7 +46,7 @@ Exit codes: 0 every variable has a value that it takes, 2 one has not, or the fi
 		},
 	}
 	in = addInputs(cmd)
-	addFormat(cmd, &output, "write the variables to stdout, as json or yaml")
+	addFormat(cmd, &output, "write the variables to stdout, as json or yaml", formatJSON, formatYAML)
 	return cmd
 }
 
@@ -76,7 +73,7 @@ type variable struct {
 	Invalid   bool   `json:"invalid,omitempty"`
 }
 
-func (a *app) vars(path string, in plan.Inputs, output format) error {
+func (a *app) vars(path string, in plan.Options, output format) error {
 	p, err := plan.LoadVars(path, in)
 	if p == nil {
 		return err
@@ -86,9 +83,9 @@ func (a *app) vars(path string, in plan.Inputs, output format) error {
 	for _, v := range p.Variables() {
 		x := variable{
 			Name: v.Name, Type: v.Type, Description: v.Description, Source: v.Source, From: origin(v),
-			Sensitive: v.Sensitive, Late: v.Late, Invalid: v.Invalid,
+			Sensitive: v.Sensitive, Late: v.Deferred, Invalid: v.Invalid,
 		}
-		if !v.Late && !v.Invalid {
+		if !v.Deferred && !v.Invalid {
 			var b bytes.Buffer
 			e := json.NewEncoder(&b)
 			e.SetEscapeHTML(false)
@@ -164,7 +161,7 @@ func (a *app) varTable(all []variable) error {
 	widths := make([]int, len(rows[0]))
 	for i, row := range rows {
 		for j, text := range row {
-			text = strings.Join(strings.Fields(ui.Clean(a.secrets().Text(text))), " ")
+			text = strings.Join(strings.Fields(words.Clean(a.secrets().Text(text))), " ")
 			most := widestText
 			if j == 1 {
 				most = widestValue

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/webhooks"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
@@ -40,7 +40,7 @@ type webhooksOptions struct {
 }
 
 func newWebhooks(a *app) *cobra.Command {
-	o := &webhooksOptions{app: a}
+	o := &webhooksOptions{app: a, output: formatTable}
 	cmd := &cobra.Command{
 		Use:     "webhooks [NAME…]",
 		Aliases: []string{"webhook", "wh"},
@@ -76,15 +76,12 @@ at one Service and stand alike share a row, which says how many they are; with -
 	flags.StringVarP(&o.selector, "selector", "l", "", "show only webhooks whose configuration has these labels, as for kubectl")
 	flags.StringVar(&o.release, "release", "", "show only webhooks of this Helm release, as `[NAMESPACE/]NAME`")
 	flags.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long the first reading may take; what was not read by then is unknown")
-	flags.StringVarP((*string)(&o.output), "output", "o", string(formatTable), "how to write them: table, wide, json or yaml")
-	complete(cmd, "output", string(formatTable), string(formatWide), string(formatJSON), string(formatYAML))
+	addFormat(cmd, &o.output, "how to write them: table, wide, json or yaml", formatTable, formatWide, formatJSON, formatYAML)
 	return cmd
 }
 
 func (o *webhooksOptions) check() error {
 	switch {
-	case !slices.Contains([]format{formatTable, formatWide, formatJSON, formatYAML}, o.output):
-		return usagef("there is no output format %q, only table, wide, json and yaml", string(o.output))
 	case o.watch && o.output == formatYAML:
 		return usagef("--watch cannot write yaml, only table, wide and json")
 	case o.timeout <= 0:
@@ -103,13 +100,13 @@ func (o *webhooksOptions) run(ctx context.Context) error {
 	}
 	ctx, _, _, release := stoppable(ctx)
 	defer release()
-	view, err := steps.Survey(ctx, o.flags, userAgent())
+	view, err := analyze.Survey(ctx, o.flags, userAgent())
 	if err != nil {
 		return o.stopped(ctx, err)
 	}
 	defer view.Close()
 	l := &listing{webhooksOptions: o, view: view, changes: make(chan struct{}, 1), noted: map[string]bool{}}
-	l.following = view.Follow(survey.Target{Match: o.wants(), Conversions: true}, l.changed)
+	l.following = view.Subscribe(survey.Target{Match: o.wants(), Conversions: true}, l.changed)
 	if err := l.read(ctx); err != nil {
 		return o.stopped(ctx, err)
 	}
@@ -142,7 +139,7 @@ func (o *webhooksOptions) wants() func(webhook.Entry) bool {
 type listing struct {
 	*webhooksOptions
 	view      *survey.Survey
-	following *survey.Following
+	following *survey.Subscription
 	// changes is filled by the survey when something changed; never closed.
 	changes chan struct{}
 	noted   map[string]bool
@@ -173,7 +170,7 @@ func (l *listing) read(ctx context.Context) error {
 		}
 		break
 	}
-	if unread := l.view.Unread(); len(l.following.Standings()) == 0 && len(unread) > 0 {
+	if unread := l.view.Unreadable(); len(l.following.Statuses()) == 0 && len(unread) > 0 {
 		return runner.WithHint(errors.New("webhooks cannot be read: "+strings.Join(unread, ", ")),
 			"what is needed for it is in docs/webhooks.md; check with: kubectl auth can-i list validatingwebhookconfigurations")
 	}
@@ -185,7 +182,7 @@ func (l *listing) note(texts ...string) {
 	for _, text := range texts {
 		if !l.noted[text] {
 			l.noted[text] = true
-			fmt.Fprintf(l.stderr, "note: %s\n", ui.Clean(text))
+			fmt.Fprintf(l.stderr, "note: %s\n", words.Clean(text))
 		}
 	}
 }
@@ -200,7 +197,7 @@ func few(texts []string) []string {
 }
 
 // all are the webhooks that are asked for, those that do not fail among them.
-func (l *listing) all() []webhooks.Webhook { return webhooks.Of(l.following.Standings()) }
+func (l *listing) all() []webhooks.Webhook { return webhooks.Of(l.following.Statuses()) }
 
 // picked are the webhooks to show.
 func (l *listing) picked() []webhooks.Webhook {
@@ -212,12 +209,12 @@ func (l *listing) show() error {
 	if missing := l.missing(); len(missing) > 0 {
 		return fmt.Errorf("there is no webhook and no configuration named %s", strings.Join(missing, ", "))
 	}
-	l.note(few(l.view.Unread())...)
+	l.note(few(l.view.Unreadable())...)
 	if l.output == formatJSON || l.output == formatYAML {
 		return l.print(l.output, struct {
 			Webhooks []webhooks.Webhook `json:"webhooks"`
 			Unread   []string           `json:"unread,omitempty"`
-		}{l.picked(), l.view.Unread()})
+		}{l.picked(), l.view.Unreadable()})
 	}
 	all := l.all()
 	if len(all) == 0 {
@@ -229,16 +226,16 @@ func (l *listing) show() error {
 
 // missing are the names that nothing has.
 func (l *listing) missing() []string {
-	standings := l.following.Standings()
+	standings := l.following.Statuses()
 	return slices.DeleteFunc(slices.Clone(l.names), func(name string) bool {
-		return slices.ContainsFunc(standings, func(s survey.Standing) bool { return name == s.Configuration || name == s.Name })
+		return slices.ContainsFunc(standings, func(s survey.Status) bool { return name == s.Configuration || name == s.Name })
 	})
 }
 
 // style is how to draw on stdout.
 func (l *listing) style() webhooks.Style {
 	out := unwrap(l.stdout)
-	s := webhooks.Style{Clean: ui.Clean, Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Failing: l.failing, Now: time.Now()}
+	s := webhooks.Style{Clean: words.Clean, Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Failing: l.failing, Now: time.Now()}
 	s.Fold = !l.every && len(l.names) == 0
 	s.Width, _, _ = size(out)
 	return s

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/webhooks"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 )
 
 const (
@@ -65,8 +66,8 @@ func (l *listing) draw(out io.Writer) error {
 	} else {
 		table.WriteString("no webhooks found\n")
 	}
-	for _, text := range slices.Concat(l.view.Unread(), l.view.Polled()) {
-		fmt.Fprintf(&table, "note: %s\n", ui.Clean(text))
+	for _, text := range slices.Concat(l.view.Unreadable(), l.view.Polled()) {
+		fmt.Fprintf(&table, "note: %s\n", words.Clean(text))
 	}
 	lines := strings.Split(strings.TrimRight(table.String(), "\n"), "\n")
 	if _, height, ok := size(out); ok && len(lines) > height-1 {
@@ -102,7 +103,7 @@ func (l *listing) lines(out io.Writer) func() error {
 			return nil
 		}
 		begun = true
-		l.note(slices.Concat(l.view.Unread(), l.view.Polled())...)
+		l.note(slices.Concat(l.view.Unreadable(), l.view.Polled())...)
 		now := time.Now()
 		here := map[string]bool{}
 		var changes []change

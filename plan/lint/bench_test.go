@@ -44,7 +44,7 @@ func large(b *testing.B, n int) lint.Input {
 		text.WriteString("  apply: {files: [a.yaml]}\n")
 		in.Objects[name] = []lint.Object{{Fields: object}}
 	}
-	p, err := plan.Parse("p.yaml", []byte(text.String()), plan.Inputs{})
+	p, err := plan.Parse("p.yaml", []byte(text.String()), plan.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

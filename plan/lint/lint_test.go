@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 var update = flag.Bool("update", false, "write the goldens anew")
@@ -62,7 +63,7 @@ func look(t *testing.T, a *txtar.Archive) []txtar.File {
 	if err != nil {
 		return results
 	}
-	edits, refusals := lint.Mend(in, found, lint.Remedy(strings.TrimSpace(string(remedy))))
+	edits, refusals := lint.Fix(in, found, lint.Remedy(strings.TrimSpace(string(remedy))))
 	for _, f := range given(a) {
 		if mended := lint.Edited(f.Name, f.Data, edits); string(mended) != string(f.Data) {
 			require.NoError(t, os.WriteFile(f.Name, mended, 0o600))
@@ -80,18 +81,18 @@ func look(t *testing.T, a *txtar.Archive) []txtar.File {
 	return append(results, txtar.File{Name: "left", Data: lines(left)})
 }
 
-func findings(t *testing.T) (lint.Input, []lint.Finding) {
+func findings(t *testing.T) (lint.Input, []finding.Finding) {
 	t.Helper()
-	p, err := plan.Load("plan.yaml", plan.Inputs{})
+	p, err := plan.Load("plan.yaml", plan.Options{})
 	require.NoError(t, err)
-	in, err := steps.LintInput(t.Context(), p, true)
+	in, err := analyze.LintInput(t.Context(), p, true)
 	if err != nil {
 		require.ErrorContains(t, err, "offline", "a chart of a test renders")
 	}
 	return in, lint.Run(in)
 }
 
-func lines(findings []lint.Finding) []byte {
+func lines(findings []finding.Finding) []byte {
 	var b strings.Builder
 	for _, f := range findings {
 		b.WriteString(f.String() + "\n")
@@ -123,8 +124,17 @@ func TestPage(t *testing.T) {
 	head, _, found := strings.Cut(string(page), mark)
 	require.True(t, found)
 	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(head+mark+lint.Markdown()), 0o644))
+		require.NoError(t, os.WriteFile(file, []byte(head+mark+markdown()), 0o644))
 		return
 	}
-	require.Equal(t, head+mark+lint.Markdown(), string(page), "stale: go test ./plan/lint -update")
+	require.Equal(t, head+mark+markdown(), string(page), "stale: go test ./plan/lint -update")
+}
+
+// markdown is the page of all rules.
+func markdown() string {
+	var b strings.Builder
+	for _, r := range lint.Rules() {
+		b.WriteString("\n### " + r.ID + "\n*" + string(r.Severity) + ":* " + r.Summary + ".\n\n" + r.Explanation + "\n")
+	}
+	return b.String()
 }

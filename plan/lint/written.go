@@ -32,7 +32,7 @@ func rawAt(t *plan.Text, at []any) string {
 // asWritten gives a Certificate's name and namespace as the plan writes them: the
 // values are those of one run, or of one item of for_each. What charts and files
 // have is copied, if it is so for all items.
-func (m *mender) asWritten(c sent) (waitKey, error) {
+func (m *fixer) asWritten(c sent) (waitKey, error) {
 	s, o := c.step, c.object
 	key := waitKey{step: written(s), name: o.name(), namespace: m.writtenNamespace(c)}
 	t, _ := s.Origin()
@@ -40,7 +40,7 @@ func (m *mender) asWritten(c sent) (waitKey, error) {
 		key.name = cmp.Or(rawAt(t, append(slices.Clone(o.At), "metadata", "name")), key.name)
 		return key, nil
 	}
-	if release := s.ReleaseName(); s.Helm != nil && given(s, "helm", "release") && (key.name == release || strings.HasPrefix(key.name, release+"-")) {
+	if release := s.ReleaseName(); s.Helm != nil && hasExpression(s, "helm", "release") && (key.name == release || strings.HasPrefix(key.name, release+"-")) {
 		key.name = raw(s, "helm", "release") + strings.TrimPrefix(key.name, release)
 		return key, nil
 	}
@@ -57,7 +57,7 @@ func (m *mender) asWritten(c sent) (waitKey, error) {
 
 // writtenNamespace is a Certificate's namespace as the plan writes it; "" is that
 // of the cluster's connection.
-func (m *mender) writtenNamespace(c sent) string {
+func (m *fixer) writtenNamespace(c sent) string {
 	s, o := c.step, c.object
 	if o.Text != nil {
 		own, of := rawAt(o.Text, append(slices.Clone(o.At), "metadata", "namespace")), ""
@@ -145,7 +145,7 @@ var simple = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9._/]*$`)
 // quoted writes a text, in quotes where it needs them.
 func quoted(text string) string {
 	switch {
-	case simple.MatchString(text) && oddity(text, "", false) == "" && text != "true" && text != "false" && text != "null":
+	case simple.MatchString(text) && misreading(text, "", false) == "" && text != "true" && text != "false" && text != "null":
 		return text
 	case strings.Contains(text, `"`) && !strings.ContainsAny(text, "'\r\n"):
 		return "'" + text + "'"

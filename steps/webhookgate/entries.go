@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
-	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
 )
 
@@ -44,7 +45,7 @@ func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]web
 		}
 		if err := changed(ctx); err != nil {
 			last := cmp.Or(hidden, a.unread(definitions), "there is none")
-			return nil, standing.TimedOut(err, a.target.what+" to be configured", string(webhook.Configured)+": "+kube.Plain(last), a.target.hint)
+			return nil, diagnosis.TimedOut(err, a.target.what+" to be configured", string(webhook.Configured)+": "+watch.Plain(last), a.target.hint)
 		}
 	}
 }
@@ -52,7 +53,7 @@ func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]web
 // configured are the webhooks that are meant, as far as they are known.
 func configured(v *view) []webhook.Entry {
 	var mine []webhook.Entry
-	for _, st := range v.Standings() {
+	for _, st := range v.Statuses() {
 		mine = append(mine, st.Entry)
 	}
 	return mine
@@ -63,12 +64,12 @@ func configured(v *view) []webhook.Entry {
 // waiting brings no rights. Errors that may pass are none.
 func (a *Action) readable(ctx context.Context) error {
 	for _, gvr := range []schema.GroupVersionResource{mutating, validating} {
-		if _, denied := a.survey.Hidden(gvr); !denied {
+		if _, denied := a.survey.Unlisted(gvr); !denied {
 			continue
 		}
 		_, err := a.session.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1})
 		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-			return fmt.Errorf("finding %s: %w", a.target.what, kube.Explain(err, kube.Op{Verb: "list", Resource: gvr.GroupResource()}))
+			return fmt.Errorf("finding %s: %w", a.target.what, kubeerr.Explain(err, kubeerr.Op{Verb: "list", Resource: gvr.GroupResource()}))
 		}
 	}
 	return nil
@@ -80,13 +81,13 @@ func (a *Action) unread(gvr schema.GroupVersionResource) string {
 	if gvr == definitions && !a.target.conversions {
 		return "" // another step may want them
 	}
-	why, _ := a.survey.Hidden(gvr)
+	why, _ := a.survey.Unlisted(gvr)
 	return why
 }
 
 // failed is as unread, without what may not be read: waiting does not mend that.
 func (a *Action) failed(gvr schema.GroupVersionResource) string {
-	if _, denied := a.survey.Hidden(gvr); denied {
+	if _, denied := a.survey.Unlisted(gvr); denied {
 		return ""
 	}
 	return a.unread(gvr)

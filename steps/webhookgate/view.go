@@ -10,7 +10,7 @@ import (
 
 // view is what a step follows of the survey, for many goroutines that wait.
 type view struct {
-	*survey.Following
+	*survey.Subscription
 	// wants tells which webhooks are followed.
 	wants func(webhook.Entry) bool
 
@@ -22,7 +22,7 @@ type view struct {
 // follow begins to follow what the step means.
 func (a *Action) follow(wants func(webhook.Entry) bool) *view {
 	v := &view{wants: wants, changes: make(chan struct{})}
-	v.Following = a.survey.Follow(survey.Target{Match: wants, Conversions: a.target.conversions}, v.changed)
+	v.Subscription = a.survey.Subscribe(survey.Target{Match: wants, Conversions: a.target.conversions}, v.changed)
 	return v
 }
 

@@ -12,8 +12,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
-	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/hold"
 	"github.com/kplan-dev/kplan/webhook/probe"
@@ -58,7 +59,7 @@ func (g *gate) wait(ctx context.Context) error {
 			return err
 		}
 		if age := time.Since(g.entry.Created); age < settled {
-			if err := kube.Pause(ctx, time.Until(g.began.Add(settle))); err != nil {
+			if err := watch.Pause(ctx, time.Until(g.began.Add(settle))); err != nil {
 				return err
 			}
 		}
@@ -84,8 +85,8 @@ func (g *gate) wait(ctx context.Context) error {
 	}
 }
 
-func (g *gate) means(ctx context.Context) probe.Means {
-	return probe.Means{
+func (g *gate) means(ctx context.Context) probe.Config {
+	return probe.Config{
 		Mapper: g.known.mapper(ctx), Matcher: g.known.matcher, Known: g.survey.Entries(), Wanted: g.view.wants,
 		Canaries: g.objects.canaries, Objects: slices.Concat(g.objects.files, g.objects.later), Unlabelled: g.known.blind(),
 	}
@@ -97,7 +98,7 @@ func (g *gate) barred(o probe.Outcome) error {
 	if !o.Forbidden || g.entry.FailurePolicy == admissionv1.Ignore {
 		return nil
 	}
-	return runner.WithHint(runner.Permanent(fmt.Errorf("%s cannot be asked: %s", g.entry, kube.Plain(o.Reason))),
+	return runner.WithHint(runner.Permanent(fmt.Errorf("%s cannot be asked: %s", g.entry, watch.Plain(o.Reason))),
 		"a dry run needs the rights to list namespaces and to create what the webhook is called for, by kplan's user; the objects of canaries are asked with first")
 }
 
@@ -113,21 +114,21 @@ func (g *gate) climb(ctx context.Context) error {
 		if st.Ladder.Callable() {
 			return nil
 		}
-		g.report(standing.Of(st))
+		g.report(diagnosis.Of(st))
 		if err := changed(ctx); err != nil {
-			return g.timedOut(err, st, standing.Lacks(st.Ladder), g.owners.Hint(st, webhook.Fault{}))
+			return g.timedOut(err, st, diagnosis.Lacks(st.Ladder), g.owners.Hint(st, webhook.Fault{}))
 		}
 	}
 }
 
 // standing is how the webhook stands now.
-func (g *gate) standing() (survey.Standing, error) {
-	for _, st := range g.view.Standings() {
+func (g *gate) standing() (survey.Status, error) {
+	for _, st := range g.view.Statuses() {
 		if st.Is(g.entry) {
 			return st, nil
 		}
 	}
-	return survey.Standing{}, fmt.Errorf("%s is gone: its configuration was changed or deleted meanwhile", g.entry)
+	return survey.Status{}, fmt.Errorf("%s is gone: its configuration was changed or deleted meanwhile", g.entry)
 }
 
 // first waits for the first answer, or until nothing can show one. With the hold
@@ -167,7 +168,7 @@ func (g *gate) client() dynamic.Interface {
 // the hold, so that a missing one is seen, and over connections of their own.
 func (g *gate) stable(ctx context.Context) (bool, error) {
 	for n := 1; n < g.spec.Stable; n++ {
-		if err := kube.Pause(ctx, steady); err != nil {
+		if err := watch.Pause(ctx, steady); err != nil {
 			return false, g.explain(ctx, err, g.some(n))
 		}
 		o, err := g.probe.Ask(ctx, g.fresh)
@@ -203,31 +204,31 @@ func answers(n int) string {
 
 // tell hands what an answer showed to the survey, for the ladder, and to the
 // reporter. It returns how the webhook stands now.
-func (g *gate) tell(o probe.Outcome) (survey.Standing, error) {
+func (g *gate) tell(o probe.Outcome) (survey.Status, error) {
 	g.last = o
 	switch {
 	case o.State == probe.Proven:
-		g.survey.Answered(g.entry)
-	case g.entry.Met(o.Fault):
-		g.survey.Called(o.Fault, false)
+		g.survey.RecordAnswer(g.entry)
+	case g.entry.Matches(o.Fault):
+		g.survey.RecordCall(o.Fault, false)
 	}
 	st, err := g.standing()
 	if err != nil {
 		return st, err
 	}
-	w := standing.Of(st)
+	w := diagnosis.Of(st)
 	switch {
 	case o.State == probe.Unproven:
-		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Unknown), "unproven: "+kube.Plain(o.Reason)
+		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Unknown), "unproven: "+watch.Plain(o.Reason)
 	case o.State == probe.Missing && st.Ladder.Callable():
-		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Waiting), kube.Plain(o.Reason)
+		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Waiting), watch.Plain(o.Reason)
 	}
 	g.report(w)
 	return st, nil
 }
 
 func (g *gate) report(w *runner.Webhook) {
-	w.Cause = kube.Plain(w.Cause)
+	w.Cause = watch.Plain(w.Cause)
 	g.reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: w})
 }
 
@@ -244,7 +245,7 @@ func (g *gate) explain(ctx context.Context, err error, last probe.Outcome) error
 	case errors.As(err, &refused):
 		return runner.WithHint(runner.Permanent(err), "change the canary")
 	case ctx.Err() == nil:
-		return kube.Explain(err, kube.Op{Verb: "create"})
+		return kubeerr.Explain(err, kubeerr.Op{Verb: "create"})
 	}
 	st, gone := g.standing()
 	if gone != nil {
@@ -255,7 +256,7 @@ func (g *gate) explain(ctx context.Context, err error, last probe.Outcome) error
 
 // timedOut says of a webhook that did not come in time where it stands, whose it
 // is, and what people can do.
-func (g *gate) timedOut(err error, st survey.Standing, last, hint string) error {
+func (g *gate) timedOut(err error, st survey.Status, last, hint string) error {
 	if owner := g.owners.Of(st.Owner); owner != "" {
 		last += "; it belongs to " + owner
 	}
@@ -263,16 +264,16 @@ func (g *gate) timedOut(err error, st survey.Standing, last, hint string) error 
 	if service := g.entry.Service(); service != "" {
 		what += " (Service " + service + ")"
 	}
-	return standing.TimedOut(err, what+" to answer", last, hint)
+	return diagnosis.TimedOut(err, what+" to answer", last, hint)
 }
 
 // admitting says what was shown last of a webhook that does not admit yet.
 func admitting(o probe.Outcome) string {
-	return webhook.Reading{Rung: webhook.Admitting, State: webhook.Waiting, Reason: kube.Plain(o.Reason)}.String()
+	return webhook.Reading{Rung: webhook.Admitting, State: webhook.Waiting, Reason: watch.Plain(o.Reason)}.String()
 }
 
 // hint says what people can do after what was shown last.
-func (g *gate) hint(st survey.Standing, o probe.Outcome) string {
+func (g *gate) hint(st survey.Status, o probe.Outcome) string {
 	switch {
 	case o.State == probe.Proven && st.Ladder.Callable():
 		return "it answers: give the step more time"

@@ -18,7 +18,7 @@ import (
 // pkg/registry/generic/registry/store.go, and k8s.io/kubernetes
 // pkg/kubeapiserver/options/plugins.go. A quota is looked at after webhooks, but
 // nothing certain tells its 403 from the others.
-func (h *holding) proven(resp *http.Response, f webhook.Fault) bool {
+func (h *heldRequest) provesAnswer(resp *http.Response, f webhook.Fault) bool {
 	switch {
 	case f.Class == webhook.Denied && h.fault.Kind == webhook.Server:
 		return true

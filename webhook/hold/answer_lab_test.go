@@ -62,7 +62,7 @@ func TestAnswersOfAnAPIServer(t *testing.T) {
 			name := guard(t, admin, ns)
 			view := survey.New(dynamic.NewForConfigOrDie(lab.Config(t)))
 			t.Cleanup(view.Close)
-			following := view.Follow(survey.Target{Match: func(e webhook.Entry) bool { return e.Name == name }}, func() {})
+			following := view.Subscribe(survey.Target{Match: func(e webhook.Entry) bool { return e.Name == name }}, func() {})
 			gate := NewGate(view)
 			var during sync.Once
 			config.Wrap(func(base http.RoundTripper) http.RoundTripper {
@@ -74,7 +74,7 @@ func TestAnswersOfAnAPIServer(t *testing.T) {
 						if err := n.Err; err != nil {
 							t.Error(err)
 						}
-						if admits(following.Standings()) {
+						if admits(following.Statuses()) {
 							t.Error("the webhook is taken to be admitting")
 						}
 					}

@@ -22,8 +22,8 @@ func failure(code int32, reason metav1.StatusReason, message string) *metav1.Sta
 }
 
 // admits tells whether the survey takes a webhook to be admitting.
-func admits(standings []survey.Standing) bool {
-	return slices.ContainsFunc(standings, func(st survey.Standing) bool {
+func admits(standings []survey.Status) bool {
+	return slices.ContainsFunc(standings, func(st survey.Status) bool {
 		return slices.ContainsFunc(st.Ladder, func(r webhook.Reading) bool { return r.Rung == webhook.Admitting && r.State == webhook.Ready })
 	})
 }
@@ -65,7 +65,7 @@ func TestAnswersThatAreTheWebhooks(t *testing.T) {
 				c := newCluster(t, fmt.Sprintf(configuration, 1, authority(t)), service, fmt.Sprintf(endpoint, 1, true))
 				view := survey.New(c.client)
 				defer view.Close()
-				following := view.Follow(survey.Target{Match: at("ns/w")}, func() {})
+				following := view.Subscribe(survey.Target{Match: at("ns/w")}, func() {})
 				start := time.Now()
 				var once sync.Once
 				server := &apiServer{}
@@ -84,9 +84,9 @@ func TestAnswersThatAreTheWebhooks(t *testing.T) {
 				tr := &Transport{Base: server, Gate: gate, Notify: func(n Notice) {
 					if n.Event == Released && time.Since(start) < 10*time.Second {
 						gate.mu.Lock()
-						letGo = gate.doors["service ns/w"].away
+						letGo = gate.queues["service ns/w"].inFlight
 						gate.mu.Unlock()
-						admitting = admits(following.Standings())
+						admitting = admits(following.Statuses())
 						told = append(told, n)
 					}
 				}}
@@ -106,7 +106,7 @@ func TestAnswersThatAreTheWebhooks(t *testing.T) {
 				require.Len(t, told, 1)
 				require.NoError(t, told[0].Err, "it is answered, whoever did it")
 				if tc.proves {
-					require.Equal(t, batch, letGo)
+					require.Equal(t, releaseBatch, letGo)
 				} else {
 					require.Zero(t, letGo)
 				}

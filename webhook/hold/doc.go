@@ -12,7 +12,7 @@
 // Why that is safe: admission runs before storage (KEP-3488 and
 // k8s.io/apiserver pkg/registry/generic/registry/store.go, Create calls
 // createValidation before Storage.Create), so an error "failed calling webhook"
-// proves that nothing was written. [webhook.Fault.Waitable] has the proof for
+// proves that nothing was written. [webhook.Fault.Retryable] has the proof for
 // each kind of error.
 //
 // It never holds or repeats what a webhook denied, does not change requests,

@@ -18,26 +18,26 @@ import (
 type Gate struct {
 	survey *survey.Survey
 
-	mu    sync.Mutex
-	doors map[string]*door
+	mu     sync.Mutex
+	queues map[string]*waitQueue
 	// services remembers which Service a webhook was called at: an HTTP status
 	// of a webhook comes without an address.
 	services map[string]webhook.Fault
 
-	scouts scouts
+	limiter admissionLimiter
 }
 
 // NewGate makes a gate. With a nil survey it is paced by time alone. The survey
 // must outlive the requests, or be closed: a gate is paced by time then.
 func NewGate(s *survey.Survey) *Gate {
-	return &Gate{survey: s, doors: map[string]*door{}, services: map[string]webhook.Fault{}}
+	return &Gate{survey: s, queues: map[string]*waitQueue{}, services: map[string]webhook.Fault{}}
 }
 
 // holds reports whether a request is held.
-func (g *Gate) holds() bool {
+func (g *Gate) holding() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.doors) > 0
+	return len(g.queues) > 0
 }
 
 // locate adds the Service to a fault that does not name it, if an earlier one
@@ -56,20 +56,20 @@ func (g *Gate) locate(f webhook.Fault) webhook.Fault {
 
 // join puts a request of a transport into the row of those that wait for the fault's
 // webhook.
-func (g *Gate) join(by *Transport, f webhook.Fault) *turn {
+func (g *Gate) join(by *Transport, f webhook.Fault) *waiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	key := f.Key()
-	d := g.doors[key]
+	d := g.queues[key]
 	if d == nil {
-		d = &door{gate: g, key: key, pace: newPace(time.Now()), told: map[teller]int{}}
-		g.doors[key] = d
+		d = &waitQueue{gate: g, key: key, pace: newPace(time.Now()), notified: map[notifier]int{}}
+		g.queues[key] = d
 		if g.survey != nil && f.Kind != webhook.Server {
-			d.following = g.survey.Follow(survey.Target{Fault: &f, Match: at(f.ServiceKey())}, d.changed)
+			d.subscription = g.survey.Subscribe(survey.Target{Fault: &f, Match: at(f.ServiceKey())}, d.changed)
 		}
 	}
-	t := &turn{door: d, teller: teller{by, f.Webhook}, signal: make(chan struct{}, 1)}
-	d.row = append(d.row, t)
+	t := &waiter{queue: d, notifier: notifier{by, f.Webhook}, signal: make(chan struct{}, 1)}
+	d.waiters = append(d.waiters, t)
 	return t
 }
 
@@ -81,6 +81,6 @@ func at(service string) func(webhook.Entry) bool {
 // called tells the survey what a call showed.
 func (g *Gate) called(f webhook.Fault, answered bool) {
 	if g.survey != nil {
-		g.survey.Called(f, answered)
+		g.survey.RecordCall(f, answered)
 	}
 }

@@ -106,10 +106,10 @@ func TestGateFollowsTheLadder(t *testing.T) {
 		server := &apiServer{answer: readyAfter(21*time.Second, refused)}
 		var stands []string
 		tr := &Transport{Base: server, Gate: NewGate(view), Notify: func(n Notice) {
-			if n.Event == Stands {
-				r, _ := n.Standing.Ladder.Missing()
+			if n.Event == StatusChanged {
+				r, _ := n.Status.Ladder.Missing()
 				stands = append(stands, r.String())
-				require.Equal(t, "Helm release ns/op", n.Standing.Owner.String())
+				require.Equal(t, "Helm release ns/op", n.Status.Owner.String())
 			}
 		}}
 		go func() {
@@ -121,7 +121,7 @@ func TestGateFollowsTheLadder(t *testing.T) {
 		_, err := tr.RoundTrip(create(t.Context(), t, "w1"))
 
 		require.NoError(t, err)
-		require.WithinRange(t, time.Now(), ready, ready.Add(2*fast))
+		require.WithinRange(t, time.Now(), ready, ready.Add(2*fastInterval))
 		require.Len(t, stands, 2)
 		require.Contains(t, stands[0], "backed: 0 of 1 endpoints ready")
 		require.Contains(t, stands[1], "serving: dial tcp 10.96.0.9:443: connect: connection refused")
@@ -144,7 +144,7 @@ func TestGateTriesAChangedConfiguration(t *testing.T) {
 		_, err := tr.RoundTrip(create(t.Context(), t, "w1"))
 
 		require.NoError(t, err)
-		require.WithinRange(t, time.Now(), injected, injected.Add(2*fast))
+		require.WithinRange(t, time.Now(), injected, injected.Add(2*fastInterval))
 	})
 }
 
@@ -162,8 +162,8 @@ func TestGivenUpRequestsKnowTheirWebhook(t *testing.T) {
 
 		var held *Error
 		require.ErrorAs(t, err, &held)
-		require.Equal(t, "c", held.Standing.Configuration)
-		missing, _ := held.Standing.Ladder.Missing()
+		require.Equal(t, "c", held.Status.Configuration)
+		missing, _ := held.Status.Ladder.Missing()
 		require.Equal(t, webhook.Backed, missing.Rung)
 		require.Equal(t, held.Fault, webhook.ClassifyError(err))
 
@@ -195,7 +195,7 @@ func TestGateWithoutPermissions(t *testing.T) {
 		_, err := tr.RoundTrip(create(t.Context(), t, "w1"))
 
 		require.NoError(t, err)
-		require.WithinRange(t, time.Now(), ready, ready.Add(30*time.Second/patience+fast), "late by a hundredth")
+		require.WithinRange(t, time.Now(), ready, ready.Add(30*time.Second/waitShare+fastInterval), "late by a hundredth")
 	})
 }
 

@@ -3,57 +3,57 @@ package hold
 import "time"
 
 // prospect tells whether somebody could answer for a webhook.
-type prospect int
+type reachability int
 
 const (
 	// unknown: what stands behind the webhook cannot be read.
-	unknown prospect = iota
+	unknown reachability = iota
 	// hopeless: a rung below an answer is missing, a ready endpoint for example.
-	hopeless
+	unreachable
 	// callable: every rung that can be read was reached.
-	callable
+	reachable
 )
 
 const (
 	// slow is the distance of tries while nobody can answer. Such a try costs
 	// the API server up to the webhook's timeoutSeconds, and is made only in
 	// case that the readings mislead.
-	slow = 2 * time.Second
+	unreachableInterval = 2 * time.Second
 	// fast is the distance of tries just after a change. Between a ready
 	// endpoint and an answer lies little more than kube-proxy's
 	// minSyncPeriod (1 s by default, kubernetes/kubernetes
 	// pkg/proxy/apis/config/v1alpha1/defaults.go); a try costs some 4 ms.
-	fast = 25 * time.Millisecond
+	fastInterval = 25 * time.Millisecond
 	// hurry is how long tries stay fast after a change.
-	hurry = 2 * time.Second
+	fastPeriod = 2 * time.Second
 	// share and patience bound the distance after that: a tenth of the time
 	// goes to tries, and a webhook that took long is met late by at most a
 	// hundredth of that.
-	share    = 10
-	patience = 100
+	costShare = 10
+	waitShare = 100
 	// rare is the longest distance of tries while somebody could answer.
-	rare = time.Second
+	maxInterval = time.Second
 )
 
 // pace decides when a leader is sent again.
 type pace struct {
-	next     time.Time
-	since    time.Time // of the last change
-	prospect prospect
+	next         time.Time
+	since        time.Time // of the last change
+	reachability reachability
 	// cost is that of the cheapest try since the last change, 0 when there was
 	// none. One that hangs says nothing of what the next one takes.
 	cost time.Duration
 }
 
 func newPace(now time.Time) *pace {
-	return &pace{next: now.Add(fast), since: now}
+	return &pace{next: now.Add(fastInterval), since: now}
 }
 
 // changed takes news: the next try is due now, unless nobody could answer it.
 // A configuration that changed can let a request pass all the same.
-func (p *pace) changed(now time.Time, to prospect, configuration bool) {
-	p.prospect, p.since, p.cost = to, now, 0
-	if to != hopeless || configuration {
+func (p *pace) changed(now time.Time, to reachability, configuration bool) {
+	p.reachability, p.since, p.cost = to, now, 0
+	if to != unreachable || configuration {
 		p.next = now
 	}
 }
@@ -61,21 +61,21 @@ func (p *pace) changed(now time.Time, to prospect, configuration bool) {
 // failed sets the time of the next try after one that failed and took cost.
 func (p *pace) failed(now time.Time, cost time.Duration) {
 	waited := now.Sub(p.since)
-	if cost < hangs && (p.cost == 0 || cost < p.cost) {
+	if cost < hangTime && (p.cost == 0 || cost < p.cost) {
 		p.cost = cost
 	}
 	switch {
-	case p.prospect == hopeless:
-		p.next = now.Add(slow)
-	case waited < hurry:
-		p.next = now.Add(fast)
+	case p.reachability == unreachable:
+		p.next = now.Add(unreachableInterval)
+	case waited < fastPeriod:
+		p.next = now.Add(fastInterval)
 	default:
-		p.next = now.Add(min(max(2*fast, share*p.cost, waited/patience), rare))
+		p.next = now.Add(min(max(2*fastInterval, costShare*p.cost, waited/waitShare), maxInterval))
 	}
 }
 
 // answered makes the next leader wait for those that were let go: they tell
 // sooner than a try of its own.
 func (p *pace) answered(now time.Time) {
-	p.since, p.next = now, now.Add(fast)
+	p.since, p.next = now, now.Add(fastInterval)
 }

@@ -63,7 +63,7 @@ func notifyOf(ctx context.Context) func(Notice) {
 
 // describe reads what the request is about from its URL and body. An object has one
 // name, whatever request is about it.
-func (h *holding) describe() Request {
+func (h *heldRequest) describe() Request {
 	at := routeOf(h.req)
 	r := Request{Verb: h.req.Method, Namespace: at.namespace, Name: at.name}
 	if o := h.object(); o.Kind != "DeleteOptions" {
@@ -79,7 +79,7 @@ func (h *holding) describe() Request {
 }
 
 // object is kind and metadata of what the request sends, as far as its body tells.
-func (h *holding) object() metav1.PartialObjectMetadata {
+func (h *heldRequest) object() metav1.PartialObjectMetadata {
 	if h.body == nil {
 		return metav1.PartialObjectMetadata{}
 	}
@@ -172,7 +172,7 @@ func readFault(resp *http.Response, req *http.Request) (*http.Response, webhook.
 	if f.Kind == webhook.Definition { // whether somebody brings that CRD is not known here
 		return resp, webhook.Fault{Class: webhook.None}, nil
 	}
-	if f.Waitable() {
+	if f.Retryable() {
 		rest.Close()
 		return nil, f, nil
 	}

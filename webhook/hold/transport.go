@@ -79,11 +79,11 @@ const (
 	// Released: it was answered, by the webhook that it was held for or by somebody
 	// before that, or it was given up.
 	Released Event = "released"
-	// Refused: a webhook denied it.
-	Refused Event = "refused"
-	// Stands: the webhook that it is held for stands otherwise than before. Each
+	// Denied: a webhook denied it.
+	Denied Event = "refused"
+	// StatusChanged: the webhook that it is held for stands otherwise than before. Each
 	// transport tells it once of each webhook, however many requests wait for that.
-	Stands Event = "stands"
+	StatusChanged Event = "stands"
 )
 
 // Notice is what a Transport tells about one request.
@@ -96,8 +96,8 @@ type Notice struct {
 	// how often it was sent for it.
 	Held  time.Duration
 	Sends int
-	// Standing is how the webhook stands, in Stands; it was read from the cluster.
-	Standing survey.Standing
+	// Status is how the webhook stands, in StatusChanged; it was read from the cluster.
+	Status survey.Status
 	// Err is set when the request was given up.
 	Err error
 }
@@ -114,9 +114,9 @@ type Error struct {
 	Limit time.Duration
 	// Cause is what ended the hold when no bound did: a cancelled context.
 	Cause error
-	// Standing is how the webhook stood at the end, with its owner; its ladder
+	// Status is how the webhook stood at the end, with its owner; its ladder
 	// is empty when nothing could be read.
-	Standing survey.Standing
+	Status survey.Status
 }
 
 func (e *Error) Error() string {
@@ -157,20 +157,20 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &holding{transport: t, req: req, body: body}
-	back, err := t.Gate.scouts.enter(req.Context(), scoutKey(req))
+	h := &heldRequest{transport: t, req: req, body: body}
+	back, err := t.Gate.limiter.acquire(req.Context(), limiterKey(req))
 	if err != nil {
 		return nil, err
 	}
 	resp, fault, err := h.send()
-	back(err == nil && !fault.Waitable())
+	back(err == nil && !fault.Retryable())
 	if err != nil {
 		var away bool
-		if fault, away = h.away(err); !away {
+		if fault, away = h.serverAway(err); !away {
 			return nil, err
 		}
 	}
-	if fault.Waitable() {
+	if fault.Retryable() {
 		return h.run(fault)
 	}
 	h.refused(fault)
@@ -198,7 +198,7 @@ func replayable(req *http.Request) (func() (io.ReadCloser, error), error) {
 }
 
 // holding is one request on its way through a Transport; one goroutine uses it.
-type holding struct {
+type heldRequest struct {
 	transport *Transport
 	req       *http.Request
 	body      func() (io.ReadCloser, error)
@@ -221,7 +221,7 @@ type holding struct {
 
 // send sends the request once. A fault that can be waited for comes back with
 // the response closed; everything else with the response as it came.
-func (h *holding) send() (*http.Response, webhook.Fault, error) {
+func (h *heldRequest) send() (*http.Response, webhook.Fault, error) {
 	var left atomic.Bool
 	out := h.req.Clone(httptrace.WithClientTrace(h.req.Context(), &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { left.Store(true) },
@@ -242,7 +242,7 @@ func (h *holding) send() (*http.Response, webhook.Fault, error) {
 	return readFault(resp, h.req)
 }
 
-func (h *holding) base() http.RoundTripper {
+func (h *heldRequest) base() http.RoundTripper {
 	if h.transport.Base == nil {
 		return http.DefaultTransport
 	}
@@ -250,7 +250,7 @@ func (h *holding) base() http.RoundTripper {
 }
 
 // again sends the request once more, unless it may have been done already.
-func (h *holding) again() (*http.Response, webhook.Fault, error) {
+func (h *heldRequest) again() (*http.Response, webhook.Fault, error) {
 	if h.broken != nil {
 		there, err := h.exists()
 		if h.left = err == nil; err != nil {
@@ -265,12 +265,12 @@ func (h *holding) again() (*http.Response, webhook.Fault, error) {
 }
 
 // run holds the request until it is answered or given up.
-func (h *holding) run(f webhook.Fault) (*http.Response, error) {
+func (h *heldRequest) run(f webhook.Fault) (*http.Response, error) {
 	h.request = h.describe()
 	h.since = time.Now()
 	f = h.transport.Gate.locate(f)
 	turn := h.transport.Gate.join(h.transport, f)
-	h.met(turn.met(f))
+	h.record(turn.record(f))
 	defer func() { turn.leave() }()
 	for {
 		if err := h.wait(turn); err != nil {
@@ -293,15 +293,15 @@ func (h *holding) run(f webhook.Fault) (*http.Response, error) {
 			if !turn.failed(cost) {
 				turn = h.transport.Gate.join(h.transport, h.fault)
 			}
-		case f.Waitable():
+		case f.Retryable():
 			f = h.transport.Gate.locate(f)
 			if f.Key() != h.fault.Key() || !turn.failed(cost) {
 				turn.leave()
 				turn = h.transport.Gate.join(h.transport, f)
 			}
-			h.met(turn.met(f))
+			h.record(turn.record(f))
 		default:
-			if h.proven(resp, f) {
+			if h.provesAnswer(resp, f) {
 				h.transport.Gate.called(h.fault, true)
 				turn.answered()
 			}
@@ -313,7 +313,7 @@ func (h *holding) run(f webhook.Fault) (*http.Response, error) {
 }
 
 // met takes note of an answer, and tells of it when it is news.
-func (h *holding) met(f webhook.Fault) {
+func (h *heldRequest) record(f webhook.Fault) {
 	moved := f.Kind != h.fault.Kind || f.Webhook != h.fault.Webhook
 	news := moved || f.Cause != h.fault.Cause
 	if moved {
@@ -330,20 +330,20 @@ func (h *holding) met(f webhook.Fault) {
 }
 
 // wait blocks until it is this request's turn to be sent again.
-func (h *holding) wait(t *turn) error {
+func (h *heldRequest) wait(t *waiter) error {
 	limit := cmp.Or(max(h.transport.Timeout, 0), DefaultTimeout)
 	grace := cmp.Or(max(h.transport.Grace, 0), DefaultGrace)
-	return t.wait(h.req.Context(), bound{limit, h.since.Add(limit)}, grace, h.fault, func(st survey.Standing) {
-		h.notify(Notice{Event: Stands, Standing: st})
+	return t.wait(h.req.Context(), bound{limit, h.since.Add(limit)}, grace, h.fault, func(st survey.Status) {
+		h.notify(Notice{Event: StatusChanged, Status: st})
 	})
 }
 
 // giveUp makes the error of a request that is no longer held.
-func (h *holding) giveUp(err error, t *turn) error {
-	if f := t.last(); f.Webhook == h.fault.Webhook { // another request may have learnt more since
+func (h *heldRequest) giveUp(err error, t *waiter) error {
+	if f := t.lastFault(); f.Webhook == h.fault.Webhook { // another request may have learnt more since
 		h.fault = f
 	}
-	e := &Error{Request: h.request, Fault: h.fault, Held: time.Since(h.since), Sends: h.sends, Standing: t.standing(h.fault)}
+	e := &Error{Request: h.request, Fault: h.fault, Held: time.Since(h.since), Sends: h.sends, Status: t.status(h.fault)}
 	if b := (*boundError)(nil); errors.As(err, &b) {
 		e.Limit = b.limit
 	} else {
@@ -354,7 +354,7 @@ func (h *holding) giveUp(err error, t *turn) error {
 }
 
 // notify completes a notice and tells it.
-func (h *holding) notify(n Notice) {
+func (h *heldRequest) notify(n Notice) {
 	n.Request, n.Fault, n.Held, n.Sends = h.request, h.fault, time.Since(h.began), h.sends-h.before
 	if h.transport.Notify != nil {
 		h.transport.Notify(n)
@@ -365,8 +365,8 @@ func (h *holding) notify(n Notice) {
 }
 
 // refused tells of a denial.
-func (h *holding) refused(f webhook.Fault) {
+func (h *heldRequest) refused(f webhook.Fault) {
 	if f.Class == webhook.Denied && h.transport.Notify != nil {
-		h.transport.Notify(Notice{Event: Refused, Request: h.describe(), Fault: f, Sends: h.sends})
+		h.transport.Notify(Notice{Event: Denied, Request: h.describe(), Fault: f, Sends: h.sends})
 	}
 }

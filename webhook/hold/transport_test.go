@@ -135,7 +135,7 @@ func returnsADenial(t *testing.T, code int32) {
 		require.NoError(t, err)
 		require.Contains(t, string(body), "denied the request")
 		require.Len(t, notices, 1, "a denial is told, not held")
-		require.Equal(t, Refused, notices[0].Event)
+		require.Equal(t, Denied, notices[0].Event)
 		require.Equal(t, "Widget/demo/w1", notices[0].Request.String())
 	})
 }

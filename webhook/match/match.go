@@ -119,12 +119,12 @@ func (m *Matcher) Filter(ctx context.Context, entries []webhook.Entry, r Request
 		}
 	}
 	slices.SortStableFunc(hits, func(a, b Hit) int {
-		return cmp.Or(cmp.Compare(turn(a.Entry), turn(b.Entry)), strings.Compare(a.Entry.Configuration, b.Entry.Configuration))
+		return cmp.Or(cmp.Compare(callOrder(a.Entry), callOrder(b.Entry)), strings.Compare(a.Entry.Configuration, b.Entry.Configuration))
 	})
 	return hits
 }
 
-func turn(e webhook.Entry) int {
+func callOrder(e webhook.Entry) int {
 	if e.Kind == webhook.Mutating {
 		return 0
 	}

@@ -121,7 +121,7 @@ func selectorOf(s *metav1.LabelSelector) (labels.Selector, error) {
 // neither when it may be one that is not known.
 func (m *Matcher) rule(e webhook.Entry, q *request, d *doubts) (schema.GroupVersionResource, string) {
 	none := schema.GroupVersionResource{}
-	if hit(e, q.attrs) {
+	if anyRule(e, q.attrs) {
 		if q.review() {
 			d.addf("API servers send no %s to webhooks since Kubernetes 1.37", q.Resource.Resource)
 		}
@@ -151,7 +151,7 @@ func (m *Matcher) rule(e webhook.Entry, q *request, d *doubts) (schema.GroupVers
 }
 
 // hit tells whether a rule names what is asked.
-func hit(e webhook.Entry, attrs admission.Attributes) bool {
+func anyRule(e webhook.Entry, attrs admission.Attributes) bool {
 	for _, rule := range e.Rules {
 		if (&rules.Matcher{Rule: rule, Attr: attrs}).Matches() {
 			return true

@@ -69,7 +69,7 @@ func read(ctx context.Context, err error, u *unstructured.Unstructured) (answer,
 			f.Message, f.Cause = "", "its words are left out, for the object is a Secret"
 		}
 		return answer{fault: f}, nil
-	case f.Waitable():
+	case f.Retryable():
 		return answer{fault: f}, nil
 	case f.Webhook != "": // it does not support dry runs
 		return answer{refusal: text}, nil

@@ -17,7 +17,7 @@ import (
 // conversion webhook is called for objects that exist; where there are none, one
 // is made up and created by dry run, which converts it to the stored version.
 func (p *Probe) askConversion(ctx context.Context, client dynamic.Interface) (Outcome, error) {
-	crd, err := client.Resource(definitions).Get(ctx, p.entry.Configuration, metav1.GetOptions{})
+	crd, err := client.Resource(crdsGVR).Get(ctx, p.entry.Configuration, metav1.GetOptions{})
 	switch {
 	case ctx.Err() != nil:
 		return Outcome{}, context.Cause(ctx)
@@ -26,7 +26,7 @@ func (p *Probe) askConversion(ctx context.Context, client dynamic.Interface) (Ou
 	case err != nil:
 		return Outcome{}, err
 	}
-	versions, whole := convertedOf(crd)
+	versions, whole := convertedVersions(crd)
 	last := unproven("its CustomResourceDefinition serves the stored version only, so nothing is converted")
 	proven := false
 	for _, gvr := range versions {
@@ -49,7 +49,7 @@ func (p *Probe) askConversion(ctx context.Context, client dynamic.Interface) (Ou
 
 // convertedOf lists the versions that a CRD serves and does not store, and tells
 // whether every object is stored in another version than those.
-func convertedOf(crd *unstructured.Unstructured) (versions []schema.GroupVersionResource, whole bool) {
+func convertedVersions(crd *unstructured.Unstructured) (versions []schema.GroupVersionResource, whole bool) {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
 	all, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -88,7 +88,7 @@ func (p *Probe) askList(ctx context.Context, client dynamic.Interface, gvr schem
 // askConverted creates a made-up object in a version by dry run.
 func (p *Probe) askConverted(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured, gvr schema.GroupVersionResource) (Outcome, error) {
 	u, _ := Sample(schemaOf(crd, gvr.Version)).(map[string]any)
-	object := made(u, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version, Kind: p.entry.Converts.Kind})
+	object := newObject(u, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version, Kind: p.entry.Converts.Kind})
 	if scope, _, _ := unstructured.NestedString(crd.Object, "spec", "scope"); scope != "Cluster" {
 		object.SetNamespace(metav1.NamespaceDefault)
 	}

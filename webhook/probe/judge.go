@@ -13,7 +13,7 @@ import (
 )
 
 // ignores is why admission says nothing of a webhook that may fail.
-const ignores = "failurePolicy Ignore lets objects pass whether it answers or not; a deny or mutate canary would show it"
+const ignoreReason = "failurePolicy Ignore lets objects pass whether it answers or not; a deny or mutate canary would show it"
 
 // judgeCanary says what the answer to a canary shows of the webhook.
 func (p *Probe) judgeCanary(ctx context.Context, c Canary, d dryRun, a answer) (Outcome, error) {
@@ -21,13 +21,13 @@ func (p *Probe) judgeCanary(ctx context.Context, c Canary, d dryRun, a answer) (
 	case a.fault.Class == webhook.Denied && c.Want == Deny:
 		return p.judgeDenial(ctx, c, d, a.fault), nil
 	case a.fault.Class == webhook.Denied:
-		if p.denier(ctx, d, a.fault) == stranger {
+		if p.deniedBy(ctx, d, a.fault) == deniedByOther {
 			return missing(fmt.Sprintf("webhook %q, which is not meant, denies the %s: %s", a.fault.Webhook, c, a.fault.Cause)), nil
 		}
 		return Outcome{}, &RefusedError{Canary: c, Webhook: a.fault.Webhook, Message: a.fault.Cause}
 	case a.fault.Kind != "":
 		return p.failed(a.fault), nil
-	case a.rights && p.lacks() > ungranted:
+	case a.rights && p.forbiddenFor() > forbiddenGrace:
 		return Outcome{}, &RefusedError{Canary: c, Forbidden: true, Message: a.forbidden}
 	case a.absent != "" || a.forbidden != "":
 		return missing(fmt.Sprintf("%s: %s", c, a.absent+a.forbidden)), nil
@@ -48,21 +48,21 @@ func (p *Probe) judgeCanary(ctx context.Context, c Canary, d dryRun, a answer) (
 }
 
 // lacks is for how long the user is known to lack a right.
-func (p *Probe) lacks() time.Duration {
-	if p.lacking.IsZero() {
-		p.lacking = time.Now()
+func (p *Probe) forbiddenFor() time.Duration {
+	if p.forbiddenSince.IsZero() {
+		p.forbiddenSince = time.Now()
 	}
-	return time.Since(p.lacking)
+	return time.Since(p.forbiddenSince)
 }
 
 // judgeDenial says what it shows that somebody denies a deny canary.
 func (p *Probe) judgeDenial(ctx context.Context, c Canary, d dryRun, f webhook.Fault) Outcome {
-	switch who := p.denier(ctx, d, f); {
-	case who == itself, who != stranger && p.before(ctx, d, f):
+	switch who := p.deniedBy(ctx, d, f); {
+	case who == deniedBySelf, who != deniedByOther && p.askedBefore(ctx, d, f):
 		return Outcome{State: Proven, Reason: f.Cause}
-	case who == namesake:
+	case who == deniedByNamesake:
 		return unproven(fmt.Sprintf("the %s is denied by %q, a name that another webhook has as well", c, f.Webhook))
-	case who == peer:
+	case who == deniedByWanted:
 		return unproven(fmt.Sprintf("the %s is denied by webhook %q, which shows nothing of this one", c, f.Webhook))
 	default:
 		return missing(fmt.Sprintf("the %s is denied by webhook %q, which is not meant: %s", c, f.Webhook, f.Cause))
@@ -83,8 +83,8 @@ func (p *Probe) judgeMutation(ctx context.Context, c Canary, d dryRun, a answer)
 	case p.entry.FailurePolicy != admissionv1.Ignore:
 		return p.admitted(d), nil
 	}
-	for _, e := range p.means.Known {
-		if e.Kind == webhook.Mutating && !e.Is(p.entry) && p.means.Wanted(e) && p.concerns(ctx, e, d) {
+	for _, e := range p.config.Known {
+		if e.Kind == webhook.Mutating && !e.Is(p.entry) && p.config.Wanted(e) && p.concerns(ctx, e, d) {
 			return unproven(fmt.Sprintf("the %s is changed by it or by webhook %q", c, e.Name)), nil
 		}
 	}
@@ -95,7 +95,7 @@ func (p *Probe) judgeMutation(ctx context.Context, c Canary, d dryRun, a answer)
 func (p *Probe) judgeObject(ctx context.Context, d dryRun, a answer) Outcome {
 	switch {
 	case a.fault.Class == webhook.Denied:
-		if p.denier(ctx, d, a.fault) == itself || p.before(ctx, d, a.fault) {
+		if p.deniedBy(ctx, d, a.fault) == deniedBySelf || p.askedBefore(ctx, d, a.fault) {
 			return Outcome{State: Proven, Reason: "it denies: " + a.fault.Cause}
 		}
 		return unproven(fmt.Sprintf("webhook %q denies the object that it was asked with: %s", a.fault.Webhook, a.fault.Cause))
@@ -119,10 +119,10 @@ func (p *Probe) judgeObject(ctx context.Context, d dryRun, a answer) Outcome {
 func (p *Probe) admitted(d dryRun) Outcome {
 	switch {
 	case p.entry.FailurePolicy == admissionv1.Ignore:
-		return unproven(ignores)
+		return unproven(ignoreReason)
 	case d.verdict.Outcome != match.Calls:
 		o := unproven("it may not have been asked: " + d.verdict.Reason)
-		o.Forbidden = p.means.Unlabelled && d.request.Namespace != "" && !selectsAll(p.entry.NamespaceSelector)
+		o.Forbidden = p.config.Unlabelled && d.request.Namespace != "" && !selectsAll(p.entry.NamespaceSelector)
 		return o
 	}
 	return Outcome{State: Proven}
@@ -136,7 +136,7 @@ func selectsAll(s *metav1.LabelSelector) bool {
 // failed says that the call to a webhook failed.
 func (p *Probe) failed(f webhook.Fault) Outcome {
 	o := Outcome{State: Missing, Reason: f.Cause, Fault: f}
-	if !p.entry.Met(f) {
+	if !p.entry.Matches(f) {
 		o.Reason = fmt.Sprintf("webhook %q, which is asked too, gives no answer: %s", f.Webhook, f.Cause)
 	}
 	switch f.Kind {
@@ -148,29 +148,29 @@ func (p *Probe) failed(f webhook.Fault) Outcome {
 }
 
 // denier says who denied an object, seen from the webhook that is asked.
-type denier int
+type denialSource int
 
 const (
-	stranger denier = iota // none of those that are wanted
-	peer                   // another one that is wanted
-	namesake               // it, or another one of its name
-	itself
+	deniedByOther    denialSource = iota // none of those that are wanted
+	deniedByWanted                       // another one that is wanted
+	deniedByNamesake                     // it, or another one of its name
+	deniedBySelf
 )
 
-func (p *Probe) denier(ctx context.Context, d dryRun, f webhook.Fault) denier {
-	who := stranger
+func (p *Probe) deniedBy(ctx context.Context, d dryRun, f webhook.Fault) denialSource {
+	who := deniedByOther
 	if f.Webhook == p.entry.Name {
-		who = itself
+		who = deniedBySelf
 	}
-	for _, e := range p.means.Known {
+	for _, e := range p.config.Known {
 		if e.Name != f.Webhook || e.Is(p.entry) || !p.concerns(ctx, e, d) {
 			continue
 		}
 		switch {
-		case who == itself:
-			who = namesake
-		case who == stranger && p.means.Wanted(e):
-			who = peer
+		case who == deniedBySelf:
+			who = deniedByNamesake
+		case who == deniedByOther && p.config.Wanted(e):
+			who = deniedByWanted
 		}
 	}
 	return who
@@ -179,12 +179,12 @@ func (p *Probe) denier(ctx context.Context, d dryRun, f webhook.Fault) denier {
 // before tells whether the webhook was asked, and let the object pass, before
 // another one denied it: it is mutating, and that is validating; or whether it
 // must have been the one that denied it.
-func (p *Probe) before(ctx context.Context, d dryRun, f webhook.Fault) bool {
+func (p *Probe) askedBefore(ctx context.Context, d dryRun, f webhook.Fault) bool {
 	if p.entry.Kind != webhook.Mutating || p.admitted(d).State != Proven {
 		return false
 	}
 	known := p.entry.Name == f.Webhook
-	for _, e := range p.means.Known {
+	for _, e := range p.config.Known {
 		if e.Name != f.Webhook || e.Is(p.entry) || !p.concerns(ctx, e, d) {
 			continue
 		}
@@ -198,7 +198,7 @@ func (p *Probe) before(ctx context.Context, d dryRun, f webhook.Fault) bool {
 
 // mutable tells whether any webhook may change an object.
 func (p *Probe) mutable(ctx context.Context, d dryRun) bool {
-	for _, e := range p.means.Known {
+	for _, e := range p.config.Known {
 		if e.Kind == webhook.Mutating && p.concerns(ctx, e, d) {
 			return true
 		}
@@ -207,5 +207,5 @@ func (p *Probe) mutable(ctx context.Context, d dryRun) bool {
 }
 
 func (p *Probe) concerns(ctx context.Context, e webhook.Entry, d dryRun) bool {
-	return e.Kind != webhook.Conversion && p.means.Matcher.Match(ctx, e, d.request).Outcome != match.Skips
+	return e.Kind != webhook.Conversion && p.config.Matcher.Match(ctx, e, d.request).Outcome != match.Skips
 }

@@ -112,7 +112,7 @@ func TestJudgeCanary(t *testing.T) {
 		"refused as long as unchanged": {mutating, nil, Mutate, answer{refusal: "bad"}, Missing, "bad", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := New(Means{
+			p := New(Config{
 				Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}, Known: append(tt.others, tt.entry),
 				Wanted: func(e webhook.Entry) bool { return e.Configuration == "x" },
 			}, tt.entry)
@@ -160,7 +160,7 @@ func TestJudgeObject(t *testing.T) {
 		"the mutating webhook gives no answer": {mutating, answer{fault: webhook.Fault{Kind: webhook.Admission, Class: webhook.Race, Webhook: "a", Cause: "EOF"}}, Missing, "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}, Known: []webhook.Entry{tt.entry}}, tt.entry)
+			p := New(Config{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}, Known: []webhook.Entry{tt.entry}}, tt.entry)
 			d, err := p.prepare(t.Context(), configMap(nil))
 			require.NoError(t, err)
 			o := p.judgeObject(t.Context(), d, tt.answer)
@@ -175,7 +175,7 @@ func TestJudgeObject(t *testing.T) {
 func TestDoubtIsNoEvidence(t *testing.T) {
 	e := hook(webhook.Validating, "x", "a", admissionv1.Fail)
 	e.NamespaceSelector = selector("team", "app")
-	p := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}}, e)
+	p := New(Config{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}}, e)
 	d, err := p.prepare(t.Context(), configMap(nil))
 	require.NoError(t, err)
 	o := p.judgeObject(t.Context(), d, answer{admitted: true})

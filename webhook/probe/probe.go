@@ -71,8 +71,8 @@ type Mapper interface {
 	RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error)
 }
 
-// Means are what webhooks are asked with.
-type Means struct {
+// Config is what webhooks are asked with.
+type Config struct {
 	Mapper Mapper
 	// Matcher predicts whom an object concerns. It should know the labels of
 	// namespaces: what it is not sure of is no evidence.
@@ -94,38 +94,38 @@ type Means struct {
 const (
 	// unserved is how long the kinds that a webhook is called for may be unknown to
 	// the API server: an operator may bring them a moment after its webhooks.
-	unserved = 10 * time.Second
+	unservedGrace = 10 * time.Second
 	// ungranted is how long the user may lack the right to create a canary, once that
 	// was seen: the API server learns of new rights by watches.
-	ungranted = 10 * time.Second
+	forbiddenGrace = 10 * time.Second
 )
 
 // Probe asks one webhook. It is not safe for concurrent use.
 type Probe struct {
-	means Means
-	entry webhook.Entry
-	began time.Time
+	config Config
+	entry  webhook.Entry
+	began  time.Time
 	// samples are the objects that were made up; nil before the first time.
 	samples []*unstructured.Unstructured
 	// schemaless says that a CRD may not be read, so that objects of its kind lack
 	// the fields that it requires.
 	schemaless bool
 	// lacking is since when the user is known to lack the right to create a canary.
-	lacking time.Time
+	forbiddenSince time.Time
 	// met are the canaries that concern the webhook, by index.
-	met map[int]bool
+	concerned map[int]bool
 }
 
 // New makes a probe for a webhook.
-func New(m Means, e webhook.Entry) *Probe {
+func New(m Config, e webhook.Entry) *Probe {
 	if m.Wanted == nil {
 		m.Wanted = e.Is
 	}
-	return &Probe{means: m, entry: e, began: time.Now(), met: map[int]bool{}}
+	return &Probe{config: m, entry: e, began: time.Now(), concerned: map[int]bool{}}
 }
 
 // Concerns tells whether the canary of an index was found to concern the webhook.
-func (p *Probe) Concerns(canary int) bool { return p.met[canary] }
+func (p *Probe) Concerns(canary int) bool { return p.concerned[canary] }
 
 // Ask sends dry runs until one shows something. The client may hold requests.
 // An error is a *RefusedError, the context's cause, or what the API server says
@@ -145,7 +145,7 @@ func (p *Probe) Ask(ctx context.Context, client dynamic.Interface) (Outcome, err
 	if p.entry.FailurePolicy == admissionv1.Ignore {
 		return o, nil
 	}
-	for _, u := range p.means.Objects {
+	for _, u := range p.config.Objects {
 		more, err := p.askObject(ctx, client, u)
 		if err != nil || more.State != Unproven {
 			return more, err
@@ -161,9 +161,9 @@ func (p *Probe) Ask(ctx context.Context, client dynamic.Interface) (Outcome, err
 func (p *Probe) askCanaries(ctx context.Context, client dynamic.Interface) (Outcome, error) {
 	whole := unproven("no canary concerns it")
 	if p.entry.FailurePolicy == admissionv1.Ignore {
-		whole.Reason = ignores
+		whole.Reason = ignoreReason
 	}
-	for i, c := range p.means.Canaries {
+	for i, c := range p.config.Canaries {
 		d, err := p.prepare(ctx, c.Object)
 		if err != nil {
 			o := missing(c.String() + ": " + err.Error())
@@ -173,7 +173,7 @@ func (p *Probe) askCanaries(ctx context.Context, client dynamic.Interface) (Outc
 		if d.verdict.Outcome == match.Skips {
 			continue
 		}
-		p.met[i] = true
+		p.concerned[i] = true
 		a, err := send(ctx, client, d)
 		if err != nil {
 			return Outcome{}, fmt.Errorf("%s: %w", c, err)
@@ -211,12 +211,12 @@ func (p *Probe) askObject(ctx context.Context, client dynamic.Interface, u *unst
 }
 
 // mostSamples bounds how many kinds are tried.
-const mostSamples = 4
+const maxSamples = 4
 
 // askSamples sends made-up objects.
 func (p *Probe) askSamples(ctx context.Context, client dynamic.Interface) (Outcome, error) {
 	if p.samples == nil {
-		samples, reason, err := p.makeUp(ctx, client)
+		samples, reason, err := p.sampleObjects(ctx, client)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -248,7 +248,7 @@ type dryRun struct {
 // The error says that the API server does not serve its kind.
 func (p *Probe) prepare(ctx context.Context, u *unstructured.Unstructured) (dryRun, error) {
 	gvk := u.GroupVersionKind()
-	m, err := p.means.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	m, err := p.config.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return dryRun{}, err
 	}
@@ -261,7 +261,7 @@ func (p *Probe) prepare(ctx context.Context, u *unstructured.Unstructured) (dryR
 		Operation: admissionv1.Create, Resource: m.Resource, Kind: gvk, Namespace: d.object.GetNamespace(), Object: d.object,
 		Planned: true, DryRun: true,
 	}
-	d.verdict = p.means.Matcher.Match(ctx, p.entry, d.request)
+	d.verdict = p.config.Matcher.Match(ctx, p.entry, d.request)
 	return d, nil
 }
 

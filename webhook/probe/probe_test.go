@@ -30,7 +30,7 @@ func answers(t *testing.T, errs ...error) *fake.FakeDynamicClient {
 	t.Helper()
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "ns"}}}
 	c := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		namespaces: "NamespaceList", definitions: "CustomResourceDefinitionList",
+		namespacesGVR: "NamespaceList", crdsGVR: "CustomResourceDefinitionList",
 	}, ns)
 	c.PrependReactor("create", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		require.NotEmpty(t, errs, "one request too many")
@@ -48,7 +48,7 @@ func answers(t *testing.T, errs ...error) *fake.FakeDynamicClient {
 func TestAskWithSideEffects(t *testing.T) {
 	e := hook(webhook.Validating, "x", "a", admissionv1.Fail)
 	e.SideEffects = admissionv1.SideEffectClassUnknown
-	o, err := New(Means{}, e).Ask(t.Context(), nil)
+	o, err := New(Config{}, e).Ask(t.Context(), nil)
 	require.NoError(t, err)
 	require.Equal(t, Unproven, o.State)
 	require.Contains(t, o.Reason, "proves its configuration only")
@@ -64,7 +64,7 @@ func TestAskMakesUp(t *testing.T) {
 		Message: `Internal error occurred: failed calling webhook "a": failed to call webhook: Post "https://s.ns.svc:443/?timeout=3s": dial tcp 10.0.0.1:443: connect: connection refused`,
 	}}
 	client := answers(t, refused, nil)
-	p := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}}, e)
+	p := New(Config{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}}, e)
 
 	o, err := p.Ask(t.Context(), client)
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestAskWithWildcards(t *testing.T) {
 	for group, want := range map[string]State{"*": Proven, "apps": Unproven} {
 		e := hook(webhook.Validating, "x", "a", admissionv1.Fail)
 		e.Rules[0].Rule = admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{"*"}}
-		o, err := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}}, e).Ask(t.Context(), answers(t, nil))
+		o, err := New(Config{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}}, e).Ask(t.Context(), answers(t, nil))
 		require.NoError(t, err)
 		require.Equal(t, want, o.State, o.Reason)
 	}
@@ -98,7 +98,7 @@ func TestAskWithoutRights(t *testing.T) {
 	rights := status(`configmaps is forbidden: User "me" cannot create resource "configmaps" in API group "" in the namespace "ns"`)
 	quota := status(`configmaps "c" is forbidden: exceeded quota: q`)
 	for name, tt := range map[string]struct {
-		means     Means
+		means     Config
 		selector  *metav1.LabelSelector
 		list      error
 		creations []error
@@ -109,10 +109,10 @@ func TestAskWithoutRights(t *testing.T) {
 		"nothing may be created":       {creations: []error{rights}, want: true, reason: `User "me" cannot create`},
 		"a quota":                      {creations: []error{quota}, reason: "exceeded quota"},
 		"the first may not be created": {
-			means: Means{Objects: []*unstructured.Unstructured{configMap(nil)}}, creations: []error{rights, quota}, want: true, reason: `User "me" cannot create`,
+			means: Config{Objects: []*unstructured.Unstructured{configMap(nil)}}, creations: []error{rights, quota}, want: true, reason: `User "me" cannot create`,
 		},
 		"labels may not be read": {
-			means:    Means{Objects: []*unstructured.Unstructured{configMap(nil)}, Unlabelled: true},
+			means:    Config{Objects: []*unstructured.Unstructured{configMap(nil)}, Unlabelled: true},
 			selector: selector("guarded", "yes"), list: status("no"), creations: []error{nil}, want: true, reason: "labels of namespace",
 		},
 	} {
@@ -143,7 +143,7 @@ func TestAskWithACanaryThatMayNotBeCreated(t *testing.T) {
 		rights := status(`configmaps is forbidden: User "me" cannot create resource "configmaps" in API group "" in the namespace "ns"`)
 		quota := status(`configmaps "c" is forbidden: exceeded quota: q`)
 		c := Canary{Want: Accept, Object: configMap(nil), Source: "c.yaml"}
-		p := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}, Canaries: []Canary{c}}, hook(webhook.Validating, "x", "a", admissionv1.Fail))
+		p := New(Config{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}, Canaries: []Canary{c}}, hook(webhook.Validating, "x", "a", admissionv1.Fail))
 		client := answers(t, rights, quota, rights)
 
 		o, err := p.Ask(t.Context(), client)
@@ -164,10 +164,10 @@ func TestAskWithACanaryThatMayNotBeCreated(t *testing.T) {
 func TestSamplesWithoutSchema(t *testing.T) {
 	for group, want := range map[string]bool{"example.io": true, "apps": false} {
 		client := answers(t)
-		client.PrependReactor("get", definitions.Resource, func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewForbidden(definitions.GroupResource(), "", nil)
+		client.PrependReactor("get", crdsGVR.Resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(crdsGVR.GroupResource(), "", nil)
 		})
-		p := New(Means{Matcher: &match.Matcher{}}, hook(webhook.Validating, "x", "a", admissionv1.Fail))
+		p := New(Config{Matcher: &match.Matcher{}}, hook(webhook.Validating, "x", "a", admissionv1.Fail))
 		things := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "things"}
 		u, err := p.sampleOf(t.Context(), client, &meta.RESTMapping{Resource: things, GroupVersionKind: things.GroupVersion().WithKind("Thing")})
 		require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestSamplesWithoutSchema(t *testing.T) {
 // A canary is the reason as long as no call failed.
 func TestAskNamesTheCanary(t *testing.T) {
 	c := Canary{Want: Deny, Object: configMap(nil), Source: "c.yaml"}
-	p := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}, Canaries: []Canary{c}}, hook(webhook.Validating, "x", "a", admissionv1.Fail))
+	p := New(Config{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}, Canaries: []Canary{c}}, hook(webhook.Validating, "x", "a", admissionv1.Fail))
 	failed := &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError,
 		Message: `Internal error occurred: failed calling webhook "a": failed to call webhook: Post "https://s.ns.svc:443/?timeout=3s": dial tcp 10.0.0.1:443: connect: connection refused`,
@@ -197,7 +197,7 @@ func TestAskNamesTheCanary(t *testing.T) {
 // What comes from no API server is no answer.
 func TestAskWithoutAnswer(t *testing.T) {
 	away := errors.New("connection refused")
-	_, err := New(Means{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}}, hook(webhook.Validating, "x", "a", admissionv1.Fail)).Ask(t.Context(), answers(t, away))
+	_, err := New(Config{Mapper: onlyConfigMaps{}, Matcher: &match.Matcher{}}, hook(webhook.Validating, "x", "a", admissionv1.Fail)).Ask(t.Context(), answers(t, away))
 	require.ErrorIs(t, err, away)
 }
 

@@ -44,7 +44,7 @@ func creates(e webhook.Entry) bool {
 }
 
 // mostRules is how many rules people are told.
-const mostRules = 3
+const maxRules = 3
 
 // rules says what a webhook is called for: CREATE,UPDATE of widgets.example.io.
 func rules(e webhook.Entry) string {
@@ -70,8 +70,8 @@ func rules(e webhook.Entry) string {
 
 // listed joins the first of some texts, and says how many more there are.
 func listed(texts []string, sep string) string {
-	if more := len(texts) - mostRules; more > 0 {
-		return strings.Join(texts[:mostRules], sep) + fmt.Sprintf("%sand %d more", strings.TrimSuffix(sep, "and "), more)
+	if more := len(texts) - maxRules; more > 0 {
+		return strings.Join(texts[:maxRules], sep) + fmt.Sprintf("%sand %d more", strings.TrimSuffix(sep, "and "), more)
 	}
 	return strings.Join(texts, sep)
 }

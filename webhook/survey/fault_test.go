@@ -37,7 +37,7 @@ func TestWatchForbidden(t *testing.T) {
 			"may not watch services in namespace ns: listing them every 2s",
 			"may not watch validatingwebhookconfigurations: listing them every 2s",
 		}, b.survey.Polled())
-		require.Empty(t, b.survey.Unread())
+		require.Empty(t, b.survey.Unreadable())
 
 		b.create(fmt.Sprintf(endpoint, 1, true))
 		time.Sleep(2 * time.Second)
@@ -78,19 +78,19 @@ func TestHidden(t *testing.T) {
 					}
 					return tt.err
 				})
-				why, denied := b.survey.Hidden(configurations)
+				why, denied := b.survey.Unlisted(configurations)
 				require.Empty(t, why, "nobody wants them")
 				require.False(t, denied)
 				b.follow()
 				synctest.Wait()
-				why, denied = b.survey.Hidden(configurations)
+				why, denied = b.survey.Unlisted(configurations)
 				require.Equal(t, tt.why, why)
 				require.Equal(t, tt.denied, denied)
 
 				readable.Store(true)
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
-				why, denied = b.survey.Hidden(configurations)
+				why, denied = b.survey.Unlisted(configurations)
 				require.Empty(t, why)
 				require.False(t, denied)
 			})
@@ -122,13 +122,13 @@ func TestListForbidden(t *testing.T) {
 				r := b.reading(f, want.rung)
 				require.Equal(t, webhook.Unknown, r.State)
 				require.Equal(t, want.unread, r.Reason)
-				require.Equal(t, []string{want.unread}, b.survey.Unread())
+				require.Equal(t, []string{want.unread}, b.survey.Unreadable())
 
 				allowed.Store(true)
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
 				require.Equal(t, webhook.Ready, b.reading(f, want.rung).State)
-				require.Empty(t, b.survey.Unread())
+				require.Empty(t, b.survey.Unreadable())
 			})
 		})
 	}
@@ -139,7 +139,7 @@ func TestConfigurationsForbidden(t *testing.T) {
 		b := newBench(t, fmt.Sprintf(service, "a"), fmt.Sprintf(endpoint, 1, true))
 		b.on("list", "mutatingwebhookconfigurations", forbidden)
 		fault := webhook.ClassifyText(`Internal error occurred: failed calling webhook "w.example.io": failed to call webhook: Post "https://w.ns.svc:443/?timeout=10s": dial tcp 10.96.0.9:443: connect: connection refused`)
-		f := b.survey.Follow(survey.Target{Fault: &fault}, func() {})
+		f := b.survey.Subscribe(survey.Target{Fault: &fault}, func() {})
 		defer f.Close()
 		synctest.Wait()
 		require.True(t, f.Synced())
@@ -206,14 +206,14 @@ func TestServerAway(t *testing.T) {
 		})
 		f := b.follow()
 		synctest.Wait()
-		require.Equal(t, []string{"cannot list validatingwebhookconfigurations: connection refused"}, b.survey.Unread())
+		require.Equal(t, []string{"cannot list validatingwebhookconfigurations: connection refused"}, b.survey.Unreadable())
 		time.Sleep(time.Minute)
 		require.InDelta(t, 35, b.count("list", "validatingwebhookconfigurations"), 2, "soon at first, then every 2 s")
 		back.Store(true)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		require.Len(t, f.Standings(), 1)
-		require.Empty(t, b.survey.Unread())
+		require.Len(t, f.Statuses(), 1)
+		require.Empty(t, b.survey.Unreadable())
 	})
 }
 
@@ -225,6 +225,6 @@ func TestSecretsForbidden(t *testing.T) {
 		synctest.Wait()
 		require.True(t, f.Synced())
 		require.Equal(t, "it was not called yet; may not get secrets in namespace ns", b.reading(f, webhook.Serving).Reason)
-		require.Equal(t, []string{"may not get secrets in namespace ns"}, b.survey.Unread())
+		require.Equal(t, []string{"may not get secrets in namespace ns"}, b.survey.Unreadable())
 	})
 }

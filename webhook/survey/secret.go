@@ -10,45 +10,46 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/listwatch"
 )
 
 // mounted is what was read of the Secrets that pods mount, or of what is to make pods
 // where there are none.
-type mounted struct {
-	makers       []webhook.Maker
+type secretState struct {
+	workloads    []webhook.Workload
 	certificates []webhook.Certificate
 	// absent are the names of those that do not exist.
-	absent []string
+	missing []string
 	// unread says why they cannot be read.
 	unread string
 }
 
-func (m mounted) equal(o mounted) bool {
-	return m.unread == o.unread && slices.Equal(m.absent, o.absent) && slices.Equal(m.makers, o.makers) &&
+func (m secretState) equal(o secretState) bool {
+	return m.unread == o.unread && slices.Equal(m.missing, o.missing) && slices.Equal(m.workloads, o.workloads) &&
 		slices.EqualFunc(m.certificates, o.certificates, func(a, b webhook.Certificate) bool {
 			return a.Source == b.Source && a.Chain[0].Equal(b.Chain[0])
 		})
 }
 
 // mountedSecrets are the Secrets of a backing as a collection.
-type mountedSecrets struct{ *backing }
+type mountedSecrets struct{ *service }
 
 func (s mountedSecrets) name() string { return "secrets in namespace " + s.namespace }
 
-func (s mountedSecrets) status() status {
+func (s mountedSecrets) status() collectionStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return status{synced: s.looked, unread: s.secrets.unread}
+	return collectionStatus{synced: s.secretsRead, unread: s.secrets.unread}
 }
 
 // readSecrets reads the certificates of mounted Secrets, or what is to make pods,
 // when the pods change and from time to time, until ctx ends.
-func (b *backing) readSecrets(ctx context.Context) {
+func (b *service) readSecrets(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.mounts:
+		case <-b.readMounts:
 		case <-time.After(renew):
 		}
 		pods := b.thePods()
@@ -57,9 +58,9 @@ func (b *backing) readSecrets(ctx context.Context) {
 		}
 		m := b.mounted(ctx, namesOf(pods.values()))
 		if len(pods.values()) == 0 {
-			m.makers = b.makers(ctx)
+			m.workloads = b.workloads(ctx)
 		}
-		if ctx.Err() == nil && b.look(pods, m) {
+		if ctx.Err() == nil && b.setSecrets(pods, m) {
 			b.survey.notify()
 		}
 	}
@@ -67,28 +68,28 @@ func (b *backing) readSecrets(ctx context.Context) {
 
 // look takes down what was read of the Secrets of these pods, and tells whether
 // it is news.
-func (b *backing) look(pods *follower[*corev1.Pod], m mounted) bool {
+func (b *service) setSecrets(pods *follower[*corev1.Pod], m secretState) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pods != pods { // the Service selects others by now
 		return false
 	}
-	news := !b.looked || !m.equal(b.secrets)
-	b.secrets, b.looked = m, true
+	news := !b.secretsRead || !m.equal(b.secrets)
+	b.secrets, b.secretsRead = m, true
 	return news
 }
 
 // mounted takes the certificates out of Secrets, and leaves their keys.
-func (b *backing) mounted(ctx context.Context, names []string) mounted {
-	m := mounted{}
+func (b *service) mounted(ctx context.Context, names []string) secretState {
+	m := secretState{}
 	for _, name := range names {
-		u, err := b.survey.client.Resource(secrets).Namespace(b.namespace).Get(ctx, name, metav1.GetOptions{})
+		u, err := b.survey.client.Resource(secretsGVR).Namespace(b.namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
-		case forbidden(err):
+		case listwatch.Refused(err):
 			m.unread = "may not get secrets in namespace " + b.namespace
 			continue
 		case apierrors.IsNotFound(err):
-			m.absent = append(m.absent, name)
+			m.missing = append(m.missing, name)
 			continue
 		case err != nil:
 			m.unread = "cannot get secrets in namespace " + b.namespace + ": " + err.Error()

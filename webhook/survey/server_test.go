@@ -40,7 +40,7 @@ func TestServer(t *testing.T) {
 			view := survey.New(client)
 			t.Cleanup(view.Close)
 			changed := make(chan struct{}, 1)
-			f := view.Follow(survey.Target{Match: func(e webhook.Entry) bool { return e.Configuration == ns }}, func() {
+			f := view.Subscribe(survey.Target{Match: func(e webhook.Entry) bool { return e.Configuration == ns }}, func() {
 				select {
 				case changed <- struct{}{}:
 				default:
@@ -50,7 +50,7 @@ func TestServer(t *testing.T) {
 			until := func(rung webhook.Rung, state webhook.State) webhook.Reading {
 				late := time.After(time.Minute)
 				for {
-					if standings := f.Standings(); f.Synced() && len(standings) == 1 {
+					if standings := f.Statuses(); f.Synced() && len(standings) == 1 {
 						if r, _ := standings[0].Ladder.At(rung); r.State == state {
 							return r
 						}
@@ -58,7 +58,7 @@ func TestServer(t *testing.T) {
 					select {
 					case <-changed:
 					case <-late:
-						require.Fail(t, "too late", "%s is not %s: %+v, %v", rung, state, f.Standings(), view.Unread())
+						require.Fail(t, "too late", "%s is not %s: %+v, %v", rung, state, f.Statuses(), view.Unreadable())
 					}
 				}
 			}

@@ -3,7 +3,7 @@
 // Where watching is forbidden it lists from time to time, and says so; where
 // reading is forbidden the rung is unknown.
 //
-// It does not call webhooks: what calls showed it is told with Called. It reads
+// It does not call webhooks: what calls showed it is told with RecordCall. It reads
 // the certificates of Secrets that a webhook's pods mount, if it may, and keeps
 // nothing else of them.
 package survey
@@ -23,9 +23,9 @@ import (
 )
 
 var (
-	validating  = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
-	mutating    = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
-	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	validatingGVR = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
+	mutatingGVR   = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
+	crdsGVR       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
 // Survey is the view of one cluster. It watches only while somebody follows.
@@ -35,14 +35,14 @@ type Survey struct {
 	// running counts the goroutines; Close waits for them.
 	running sync.WaitGroup
 
-	mu         sync.Mutex
-	closed     bool
-	followings []*Following
+	mu            sync.Mutex
+	closed        bool
+	subscriptions []*Subscription
 	// configurations are followed while anybody wants them, by resource.
 	configurations map[schema.GroupVersionResource]*configurations
 	// backings are followed while a followed webhook is called at their Service.
-	backings map[string]*backing
-	calls    map[string]called
+	services map[string]*service
+	calls    map[string]recordedCall
 	// since holds the last reading of each rung.
 	since map[rung]webhook.Reading
 }
@@ -54,7 +54,7 @@ type configurations struct {
 }
 
 // called is what calls to a webhook showed.
-type called struct {
+type recordedCall struct {
 	of   func(webhook.Entry) bool // tells the webhook
 	call webhook.Call
 }
@@ -64,7 +64,7 @@ type called struct {
 func New(client dynamic.Interface) *Survey {
 	return &Survey{
 		client: client, configurations: map[schema.GroupVersionResource]*configurations{},
-		backings: map[string]*backing{}, calls: map[string]called{}, since: map[rung]webhook.Reading{},
+		services: map[string]*service{}, calls: map[string]recordedCall{}, since: map[rung]webhook.Reading{},
 	}
 }
 
@@ -72,7 +72,7 @@ func New(client dynamic.Interface) *Survey {
 // of a change. Nobody is told any more then.
 func (s *Survey) Close() {
 	s.mu.Lock()
-	s.closed, s.followings = true, nil
+	s.closed, s.subscriptions = true, nil
 	s.reconcile()
 	s.mu.Unlock()
 	s.running.Wait()
@@ -89,37 +89,37 @@ type Target struct {
 	Conversions bool
 }
 
-// Following is somebody's interest in some webhooks.
-type Following struct {
+// Subscription is somebody's interest in some webhooks.
+type Subscription struct {
 	survey  *Survey
 	target  Target
 	changed func()
 }
 
-// Follow begins to watch what t selects. changed is called once at the start
+// Subscribe begins to watch what t selects. changed is called once at the start
 // and after every change that may concern it, from goroutines of the survey: it
 // must return soon, and may call methods of the following. Close the following
 // when it is not needed any more. Of a survey that was closed nothing is told.
-func (s *Survey) Follow(t Target, changed func()) *Following {
-	f := &Following{s, t, changed}
+func (s *Survey) Subscribe(t Target, changed func()) *Subscription {
+	f := &Subscription{s, t, changed}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return f
 	}
-	s.followings = append(s.followings, f)
+	s.subscriptions = append(s.subscriptions, f)
 	s.reconcile()
 	s.running.Go(changed) // what others follow already does not change for this one
 	return f
 }
 
 // Close ends the interest. A change that is being told may still arrive.
-func (f *Following) Close() {
+func (f *Subscription) Close() {
 	s := f.survey
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(s.followings, f); i >= 0 {
-		s.followings = slices.Delete(s.followings, i, i+1)
+	if i := slices.Index(s.subscriptions, f); i >= 0 {
+		s.subscriptions = slices.Delete(s.subscriptions, i, i+1)
 		s.reconcile()
 	}
 }
@@ -129,7 +129,7 @@ func (t Target) wants(e webhook.Entry) bool {
 	if e.Kind == webhook.Conversion && !t.conversions() {
 		return false
 	}
-	return (t.Match != nil && t.Match(e)) || (t.Fault != nil && e.Met(*t.Fault))
+	return (t.Match != nil && t.Match(e)) || (t.Fault != nil && e.Matches(*t.Fault))
 }
 
 func (t Target) conversions() bool {
@@ -139,15 +139,15 @@ func (t Target) conversions() bool {
 // resources are those that configure what the target selects.
 func (t Target) resources() []schema.GroupVersionResource {
 	if t.conversions() {
-		return []schema.GroupVersionResource{mutating, validating, definitions}
+		return []schema.GroupVersionResource{mutatingGVR, validatingGVR, crdsGVR}
 	}
-	return []schema.GroupVersionResource{mutating, validating}
+	return []schema.GroupVersionResource{mutatingGVR, validatingGVR}
 }
 
 // notify tells everybody who follows.
 func (s *Survey) notify() {
 	s.mu.Lock()
-	followings := slices.Clone(s.followings)
+	followings := slices.Clone(s.subscriptions)
 	s.mu.Unlock()
 	for _, f := range followings {
 		f.changed()
@@ -165,11 +165,11 @@ func (s *Survey) configured() {
 // reconcile follows what is of interest, and that only. The mutex is held.
 func (s *Survey) reconcile() {
 	resources, services := map[schema.GroupVersionResource]bool{}, map[string]bool{}
-	for _, f := range s.followings {
+	for _, f := range s.subscriptions {
 		for _, gvr := range f.target.resources() {
 			resources[gvr] = true
 		}
-		maps.Copy(services, s.services(f.target))
+		maps.Copy(services, s.wantedServices(f.target))
 	}
 	for gvr := range resources {
 		if s.configurations[gvr] == nil {
@@ -183,20 +183,20 @@ func (s *Survey) reconcile() {
 		}
 	}
 	for key := range services {
-		if s.backings[key] == nil {
-			s.backings[key] = s.back(key)
+		if s.services[key] == nil {
+			s.services[key] = s.followService(key)
 		}
 	}
-	for key, b := range s.backings {
+	for key, b := range s.services {
 		if !services[key] {
 			b.stop()
-			delete(s.backings, key)
+			delete(s.services, key)
 		}
 	}
 }
 
 // services are those at which the webhooks are called that t selects.
-func (s *Survey) services(t Target) map[string]bool {
+func (s *Survey) wantedServices(t Target) map[string]bool {
 	services := map[string]bool{}
 	for _, e := range s.entries() {
 		if e.Client.Service != nil && t.wants(e) {
@@ -214,10 +214,10 @@ func (s *Survey) services(t Target) map[string]bool {
 func (s *Survey) configure(gvr schema.GroupVersionResource) *configurations {
 	ctx, stop := cancellable(context.Background())
 	f := &follower[[]webhook.Entry]{
-		api: s.client.Resource(gvr), what: gvr.Resource, relist: relist, read: webhook.EntriesOf, changed: s.configured,
+		api: s.client.Resource(gvr), what: gvr.Resource, read: webhook.EntriesOf, changed: s.configured,
 	}
-	if gvr == definitions {
-		f.relist = relistLarge
+	if gvr == crdsGVR {
+		f.relist = relistCRDs
 	}
 	s.running.Go(func() { f.run(ctx) })
 	return &configurations{f, stop}
@@ -232,7 +232,7 @@ func cancellable(parent context.Context) (context.Context, context.CancelFunc) {
 // configurations' names. The mutex is held.
 func (s *Survey) entries() []webhook.Entry {
 	var entries []webhook.Entry
-	for _, gvr := range []schema.GroupVersionResource{mutating, validating, definitions} {
+	for _, gvr := range []schema.GroupVersionResource{mutatingGVR, validatingGVR, crdsGVR} {
 		if c := s.configurations[gvr]; c != nil {
 			entries = append(entries, slices.Concat(c.values()...)...)
 		}
@@ -241,9 +241,9 @@ func (s *Survey) entries() []webhook.Entry {
 	return entries
 }
 
-// Called tells the survey what a call through the API server showed of the
+// RecordCall tells the survey what a call through the API server showed of the
 // webhook that a fault is about: it answered, or f is why it did not.
-func (s *Survey) Called(f webhook.Fault, answered bool) {
+func (s *Survey) RecordCall(f webhook.Fault, answered bool) {
 	if f.Kind == webhook.Server || f.Kind == "" {
 		return
 	}
@@ -252,16 +252,16 @@ func (s *Survey) Called(f webhook.Fault, answered bool) {
 	if answered {
 		fault = webhook.Fault{}
 	}
-	s.note(key, func(e webhook.Entry) bool { return e.Met(f) }, fault)
+	s.record(key, func(e webhook.Entry) bool { return e.Matches(f) }, fault)
 }
 
-// Answered tells the survey that a call showed that the webhook answers.
-func (s *Survey) Answered(e webhook.Entry) {
-	s.note(strings.Join([]string{string(e.Kind), e.Configuration, e.Name}, "/"), e.Is, webhook.Fault{})
+// RecordAnswer tells the survey that a call showed that the webhook answers.
+func (s *Survey) RecordAnswer(e webhook.Entry) {
+	s.record(strings.Join([]string{string(e.Kind), e.Configuration, e.Name}, "/"), e.Is, webhook.Fault{})
 }
 
 // note takes down what a call to a webhook showed; a fault without Kind is none.
-func (s *Survey) note(key string, of func(webhook.Entry) bool, fault webhook.Fault) {
+func (s *Survey) record(key string, of func(webhook.Entry) bool, fault webhook.Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.calls[key].call
@@ -273,7 +273,7 @@ func (s *Survey) note(key string, of func(webhook.Entry) bool, fault webhook.Fau
 	if fault.Kind != "" {
 		c.Answers = 0
 	}
-	s.calls[key] = called{of, c}
+	s.calls[key] = recordedCall{of, c}
 }
 
 // Entries are all webhooks that are configured, as far as they were read while

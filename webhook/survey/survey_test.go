@@ -110,8 +110,8 @@ func (b *bench) update(text string) {
 }
 
 // follow follows all webhooks until the end of the test.
-func (b *bench) follow() *survey.Following {
-	f := b.survey.Follow(survey.Target{Match: func(webhook.Entry) bool { return true }}, func() { b.changes.Add(1) })
+func (b *bench) follow() *survey.Subscription {
+	f := b.survey.Subscribe(survey.Target{Match: func(webhook.Entry) bool { return true }}, func() { b.changes.Add(1) })
 	b.Cleanup(f.Close)
 	return f
 }
@@ -147,10 +147,10 @@ func (b *bench) count(verb, resource string) int {
 }
 
 // reading is that of one rung of the only webhook.
-func (b *bench) reading(f *survey.Following, rung webhook.Rung) webhook.Reading {
+func (b *bench) reading(f *survey.Subscription, rung webhook.Rung) webhook.Reading {
 	b.Helper()
-	require.Len(b, f.Standings(), 1)
-	r, ok := f.Standings()[0].Ladder.At(rung)
+	require.Len(b, f.Statuses(), 1)
+	r, ok := f.Statuses()[0].Ladder.At(rung)
 	require.True(b, ok)
 	return r
 }
@@ -162,7 +162,7 @@ func TestEventsChangeStandings(t *testing.T) {
 		synctest.Wait()
 		require.True(t, f.Synced())
 		require.Equal(t, "no endpoints; no pod has the labels that the Service selects", b.reading(f, webhook.Backed).Reason)
-		require.Empty(t, b.survey.Unread())
+		require.Empty(t, b.survey.Unreadable())
 
 		before := b.changes.Load()
 		time.Sleep(time.Second)
@@ -200,7 +200,7 @@ func TestFaultOfNoConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, definition)
 		fault := webhook.Fault{Kind: webhook.Admission, Webhook: "gone.example.io"}
-		f := b.survey.Follow(survey.Target{Fault: &fault}, func() {})
+		f := b.survey.Subscribe(survey.Target{Fault: &fault}, func() {})
 		defer f.Close()
 		synctest.Wait()
 		require.Equal(t, webhook.Waiting, b.reading(f, webhook.Configured).State)
@@ -211,10 +211,10 @@ func TestFaultOfNoConfiguration(t *testing.T) {
 func TestConversions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, configuration, definition)
-		f := b.survey.Follow(survey.Target{Match: func(webhook.Entry) bool { return true }, Conversions: true}, func() {})
+		f := b.survey.Subscribe(survey.Target{Match: func(webhook.Entry) bool { return true }, Conversions: true}, func() {})
 		defer f.Close()
 		synctest.Wait()
-		standings := f.Standings()
+		standings := f.Statuses()
 		require.Len(t, standings, 2)
 		require.Equal(t, webhook.Validating, standings[0].Kind)
 		require.Equal(t, webhook.Conversion, standings[1].Kind)
@@ -249,7 +249,7 @@ func TestSecrets(t *testing.T) {
 		b.create(secret(t, "other"))
 		f := b.follow()
 		synctest.Wait()
-		got := f.Standings()[0].Backing
+		got := f.Statuses()[0].Backing
 		require.Len(t, got.Certificates, 1)
 		require.Equal(t, "Secret/ns/a-tls", got.Certificates[0].Source.String())
 		for _, a := range b.client.Actions() {
@@ -274,17 +274,17 @@ func TestCalls(t *testing.T) {
 		fault := webhook.Fault{Kind: webhook.Admission, Class: webhook.Race, Webhook: "w.example.io", Cause: "connection refused"}
 		began := time.Now()
 		for range 2 {
-			b.survey.Called(fault, false)
+			b.survey.RecordCall(fault, false)
 			time.Sleep(time.Second)
 		}
 		r := b.reading(f, webhook.Serving)
 		require.Equal(t, "connection refused", r.Reason)
 		require.Equal(t, began, r.Since, "since the first of the calls that failed")
 
-		b.survey.Called(fault, true)
+		b.survey.RecordCall(fault, true)
 		answered := time.Now()
 		time.Sleep(time.Second)
-		b.survey.Called(fault, true)
+		b.survey.RecordCall(fault, true)
 		r = b.reading(f, webhook.Admitting)
 		require.Equal(t, webhook.Ready, r.State)
 		require.Equal(t, "2 answers in a row", r.Reason)
@@ -312,7 +312,7 @@ func TestFollowAfterClose(t *testing.T) {
 	b.survey.Close()
 	f := b.follow()
 	require.False(t, f.Synced())
-	require.Empty(t, f.Standings())
+	require.Empty(t, f.Statuses())
 	require.Zero(t, b.changes.Load())
 	f.Close()
 	b.survey.Close() // twice is harmless
@@ -328,11 +328,11 @@ func TestConcurrentFollowers(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 50 {
-				f := b.survey.Follow(survey.Target{Fault: &fault}, func() {})
-				f.Standings()
+				f := b.survey.Subscribe(survey.Target{Fault: &fault}, func() {})
+				f.Statuses()
 				f.Synced()
-				b.survey.Called(fault, true)
-				b.survey.Unread()
+				b.survey.RecordCall(fault, true)
+				b.survey.Unreadable()
 				f.Close()
 			}
 		})

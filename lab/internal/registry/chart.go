@@ -27,7 +27,8 @@ type chart struct {
 func (c chart) tag() string { return strings.ReplaceAll(c.version, "+", "_") }
 
 // pack makes a chart's archive. It is the same for the same files, since times
-// and owners are left out. Links and .helmignore are not followed.
+// and owners are left out. Links to files are followed, as Helm does; .helmignore is
+// not heeded.
 func pack(dir string) (chart, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "Chart.yaml"))
 	if err != nil {
@@ -47,7 +48,7 @@ func pack(dir string) (chart, error) {
 	tape := tar.NewWriter(zip)
 	root := os.DirFS(dir)
 	err = fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
+		if err != nil || d.IsDir() {
 			return err
 		}
 		body, err := fs.ReadFile(root, file)

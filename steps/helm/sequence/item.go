@@ -113,7 +113,7 @@ func (s *Sequence) note(it *Item, n hold.Notice) {
 		it.state, it.fault = held, n.Fault
 	case hold.Released:
 		it.state, it.gaveUp = sent, n.Err
-	case hold.Refused, hold.Stands:
+	case hold.Denied, hold.StatusChanged:
 		return
 	}
 	s.tell()

@@ -2,12 +2,13 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -67,23 +68,17 @@ func (p *page) head() {
 		how = "not over after"
 	}
 	fmt.Fprintf(p, "## %s %s: %s\n\n", glyphs[state], span(p.x.Plan(), "plan"), state)
-	about := ""
-	if on := line(p.About()); on != "" {
-		about = " on " + escape(cut(on, markdownCell))
-	}
-	fmt.Fprintf(p, "%s %s%s, started %s.\n", strings.ToUpper(how[:1])+how[1:], ui.Brief(p.elapsed()), about, clock(p.Start()))
-	counts := p.x.Counts()
+	about := words.Prefixed(" on ", quote(p.About(), markdownCell))
+	fmt.Fprintf(p, "%s %s%s, started %s.\n", strings.ToUpper(how[:1])+how[1:], words.Brief(p.elapsed()), about, clock(p.Start()))
 	var parts []string
-	for _, s := range runner.States {
-		if counts[s] > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d %s", glyphs[s], counts[s], s))
-		}
+	for _, c := range p.counts() {
+		parts = append(parts, fmt.Sprintf("%s %d %s", glyphs[c.State], c.N, c.State))
 	}
 	if len(parts) > 0 {
 		fmt.Fprintf(p, "\n%s\n", strings.Join(parts, " · "))
 	}
 	if p.x.Err() != "" {
-		fmt.Fprintf(p, "\n**Stopped:** %s\n", escape(cut(line(p.x.Err()), markdownCause)))
+		fmt.Fprintf(p, "\n**Stopped:** %s\n", quote(p.x.Err(), markdownCause))
 	}
 	if len(p.critical) > 1 {
 		names := make([]string, len(p.critical))
@@ -101,7 +96,7 @@ func (p *page) head() {
 func (p *page) orders() {
 	for _, n := range p.Notices() {
 		if n.Type != runner.TypeCancel {
-			p.add(fmt.Sprintf("\n- %s %s\n", p.offset(n.Time), escape(cut(line(notice(n)), markdownCell))))
+			p.add(fmt.Sprintf("\n- %s %s\n", p.offset(n.Time), quote(notice(n), markdownCell)))
 		}
 	}
 }
@@ -118,7 +113,7 @@ func (p *page) failures() {
 			for _, f := range all[i:] {
 				more += 1 + len(f.same)
 			}
-			fmt.Fprintf(p, "\n… and %s that failed.\n", ui.Count(more, "more step"))
+			fmt.Fprintf(p, "\n… and %s that failed.\n", words.Count(more, "more step"))
 			return
 		}
 	}
@@ -130,44 +125,44 @@ func (p *page) failure(s *failure) string {
 	if s.Attempt > 0 {
 		fmt.Fprintf(&b, "Failed after %s, attempt %s", p.took(s.Step), attempt(s.Step))
 		if at := where(s.Step); at != "" {
-			fmt.Fprintf(&b, ", at %s", escape(cut(line(at), markdownCell)))
+			fmt.Fprintf(&b, ", at %s", quote(at, markdownCell))
 		}
 		b.WriteString(".\n\n")
 	}
 	b.WriteString(fence(cut(clean(s.Error), markdownCause)))
 	if s.Message != "" {
-		fmt.Fprintf(&b, "\nLast told: %s\n", escape(cut(line(s.Message), markdownCause)))
+		fmt.Fprintf(&b, "\nLast told: %s\n", quote(s.Message, markdownCause))
 	}
 	if s.Hint != "" {
-		fmt.Fprintf(&b, "\n**Hint:** %s\n", escape(cut(line(s.Hint), markdownCause)))
+		fmt.Fprintf(&b, "\n**Hint:** %s\n", quote(s.Hint, markdownCause))
 	}
 	for _, w := range s.Webhooks {
 		b.WriteString("\n" + p.ladder(w))
 	}
 	for _, h := range s.Holds {
 		if h.Failed > 0 {
-			fmt.Fprintf(&b, "\n%s held by %s given up, the longest after %s: %s\n", fmt.Sprintf("%d of %s", h.Failed, ui.Count(h.Requests, "request")),
-				escape(line(holder(h))), ui.Brief(h.Longest), escape(cut(line(inWords(h.Cause, h.Explanation)), markdownCause)))
+			fmt.Fprintf(&b, "\n%s held by %s given up, the longest after %s: %s\n", fmt.Sprintf("%d of %s", h.Failed, words.Count(h.Requests, "request")),
+				escape(line(holder(h))), words.Brief(h.Longest), quote(inWords(h.Cause, h.Explanation), markdownCause))
 		}
 	}
 	if blocks := p.blocks[s.Name]; len(blocks) > 0 {
-		fmt.Fprintf(&b, "\nBlocks %s.\n", escape(cut(line(and(blocks, 10)), markdownCause)))
+		fmt.Fprintf(&b, "\nBlocks %s.\n", quote(words.List(blocks, 10), markdownCause))
 	}
 	if len(s.same) > 0 {
 		names := make([]string, len(s.same))
 		for i, other := range s.same {
 			names[i] = other.Name
 		}
-		fmt.Fprintf(&b, "\nThe same cause failed %s.\n", escape(cut(line(and(names, 30)), markdownCause)))
+		fmt.Fprintf(&b, "\nThe same cause failed %s.\n", quote(words.List(names, 30), markdownCause))
 	}
-	if log := lastLines(p.logText(s.Step, markdownLogBytes), markdownLogLines); log != "" {
+	if log := lastLines(p.log(s.Step, markdownLogBytes), markdownLogLines); log != "" {
 		fmt.Fprintf(&b, "\n<details><summary>Log</summary>\n\n%s\n</details>\n", fence(log))
 	}
 	return b.String()
 }
 
 // ladder is how a webhook stood when the step was last told of it.
-func (p *page) ladder(w *runner.Standing) string {
+func (p *page) ladder(w *runner.WebhookStatus) string {
 	var rungs []string
 	cause := ""
 	for _, r := range ladder(w) {
@@ -177,9 +172,9 @@ func (p *page) ladder(w *runner.Standing) string {
 		}
 		rungs = append(rungs, text)
 	}
-	text := fmt.Sprintf("Webhook %s stood at last: %s", escape(cut(line(w.Name), markdownCell)), strings.Join(rungs, " → "))
+	text := fmt.Sprintf("Webhook %s stood at last: %s", quote(w.Name, markdownCell), strings.Join(rungs, " → "))
 	if cause != "" {
-		text += ": " + escape(cut(line(cause), markdownCause))
+		text += ": " + quote(cause, markdownCause)
 	}
 	return text + "\n"
 }
@@ -195,7 +190,7 @@ func (p *page) stepHead() []string {
 func (p *page) stepRows() [][]string {
 	var rows [][]string
 	for _, s := range p.Steps() {
-		row := []string{s.Name, or(glyphs[s.State], "?") + " " + string(stateOf(s))}
+		row := []string{s.Name, cmp.Or(glyphs[s.State], "?") + " " + string(stateOf(s))}
 		if p.many {
 			row = append(row, s.Cluster)
 		}
@@ -211,13 +206,13 @@ func (p *page) stepRows() [][]string {
 func (p *page) webhookRows() [][]string {
 	var rows [][]string
 	for _, l := range p.Webhooks() {
-		held := ui.Count(l.Requests, "request")
+		held := words.Count(l.Requests, "request")
 		if l.Failed > 0 {
 			held += fmt.Sprintf(", %d given up", l.Failed)
 		}
 		stood := ""
 		if now, ok := l.Now(); ok {
-			stood = stands[now.State] + " " + ui.Joined(": ", now.Name, inWords(now.Cause, now.Explanation))
+			stood = stands[now.State] + " " + words.Join(": ", now.Name, inWords(now.Cause, now.Explanation))
 		}
 		rows = append(rows, []string{title(l), l.Service, held, brief(l.LongestAt(p.end)), brief(l.HoldTime(p.end)), stood})
 	}
@@ -235,28 +230,19 @@ func (p *page) table(name string, head []string, rows [][]string, noun string) {
 	for i, row := range rows {
 		cells := make([]string, len(row))
 		for j, cell := range row {
-			cells[j] = escape(cut(line(cell), markdownCell))
+			cells[j] = quote(cell, markdownCell)
 		}
 		if !p.add("| " + strings.Join(cells, " | ") + " |\n") {
-			fmt.Fprintf(p, "\n… and %s that have no room here.\n", ui.Count(len(rows)-i, "more "+noun))
+			fmt.Fprintf(p, "\n… and %s that have no room here.\n", words.Count(len(rows)-i, "more "+noun))
 			return
 		}
 	}
 }
 
 func (p *page) foot() {
-	var parts []string
-	if p.meta.Version != "" {
-		parts = append(parts, "kplan "+escape(cut(line(p.meta.Version), markdownCell)))
-	}
-	if p.meta.PlanFile != "" {
-		parts = append(parts, escape(cut(line(p.meta.PlanFile), markdownCell)))
-	}
-	if p.meta.Record != "" {
-		parts = append(parts, "from "+escape(cut(line(p.meta.Record), markdownCell)))
-	}
-	if len(parts) > 0 {
-		fmt.Fprintf(p, "\n<sub>%s</sub>\n", strings.Join(parts, " · "))
+	from := func(prefix, text string) string { return words.Prefixed(prefix, quote(text, markdownCell)) }
+	if about := words.Join(" · ", from("kplan ", p.meta.Version), from("", p.meta.PlanFile), from("from ", p.meta.Record)); about != "" {
+		fmt.Fprintf(p, "\n<sub>%s</sub>\n", about)
 	}
 }
 
@@ -265,11 +251,19 @@ func brief(d time.Duration) string {
 	if d <= 0 {
 		return ""
 	}
-	return ui.Brief(d)
+	return words.Brief(d)
 }
 
-// clock writes a time whose reader may be anywhere.
-func clock(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
+// clock writes a time whose reader may be anywhere; "" for none.
+func clock(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// quote writes the start of a text on one line, as Markdown shows it.
+func quote(s string, limit int) string { return escape(cut(line(s), limit)) }
 
 // escape makes a line of text that Markdown shows as it is, also in a table.
 func escape(s string) string {
@@ -321,5 +315,5 @@ func lastLines(s string, n int) string {
 	if len(lines) <= n {
 		return strings.Join(lines, "\n")
 	}
-	return fmt.Sprintf("… %s before\n", ui.Count(len(lines)-n, "line")) + strings.Join(lines[len(lines)-n:], "\n")
+	return fmt.Sprintf("… %s before\n", words.Count(len(lines)-n, "line")) + strings.Join(lines[len(lines)-n:], "\n")
 }

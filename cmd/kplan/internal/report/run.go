@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,7 +10,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -40,7 +41,7 @@ func newRun(t *timeline.Timeline, m Meta) *run {
 			met(h.Step)
 		}
 		for _, s := range t.Steps() {
-			if s.Cluster == l.Cluster && slices.ContainsFunc(s.Webhooks, func(w *runner.Standing) bool {
+			if s.Cluster == l.Cluster && slices.ContainsFunc(s.Webhooks, func(w *runner.WebhookStatus) bool {
 				return w.Name == l.Name && w.Configuration == l.Configuration && w.Kind == l.Kind
 			}) {
 				met(s.Name)
@@ -69,7 +70,33 @@ func stateOf(s *timeline.Step) runner.State {
 	if slices.Contains(runner.States, s.State) {
 		return s.State
 	}
-	return runner.State(or(line(string(s.State)), "?"))
+	return runner.State(cmp.Or(line(string(s.State)), "?"))
+}
+
+// stateCount is how many steps are in a state.
+type stateCount struct {
+	State runner.State
+	N     int
+}
+
+// counts are the states that steps are in.
+func (r *run) counts() []stateCount {
+	var all []stateCount
+	n := r.x.Counts()
+	for _, s := range runner.States {
+		if n[s] > 0 {
+			all = append(all, stateCount{s, n[s]})
+		}
+	}
+	return all
+}
+
+// until is a time, or the end of the run if that is open.
+func (r *run) until(t time.Time) time.Time {
+	if t.IsZero() {
+		return r.end
+	}
+	return t
 }
 
 // elapsed is how long the run took.
@@ -80,7 +107,7 @@ func (r *run) took(s *timeline.Step) string {
 	if s.Started.IsZero() {
 		return ""
 	}
-	return ui.Brief(s.Elapsed(r.end))
+	return words.Brief(s.Elapsed(r.end))
 }
 
 // held is how long requests of a step were held; "" when none was.
@@ -88,7 +115,7 @@ func (r *run) held(s *timeline.Step) string {
 	if len(s.Holds) == 0 {
 		return ""
 	}
-	return ui.Brief(s.HoldTime(r.end))
+	return words.Brief(s.HoldTime(r.end))
 }
 
 // attempt is which attempt of how many was made last; "" before the first.
@@ -113,7 +140,7 @@ func inWords(cause, explanation string) string {
 	if explanation == "" {
 		return cause
 	}
-	return ui.Joined(" ", cause, "(in words: "+explanation+")")
+	return words.Join(" ", cause, "(in words: "+explanation+")")
 }
 
 // notice says what was told of the run as a whole.
@@ -122,13 +149,13 @@ func notice(n timeline.Notice) string {
 	case runner.TypePaused:
 		return "nothing is left to do but what failed: the run waits for orders"
 	case runner.TypeOrder:
-		text := "somebody ordered: " + ui.Joined(" ", n.Text, n.Step)
+		text := "somebody ordered: " + words.Join(" ", n.Text, n.Step)
 		if n.Error != "" {
 			text += " (refused: " + n.Error + ")"
 		}
 		return text
 	default:
-		return ui.Joined(": ", n.Error, n.Text)
+		return words.Join(": ", n.Error, n.Text)
 	}
 }
 
@@ -173,7 +200,7 @@ func (r *run) note(s *timeline.Step) string {
 }
 
 // offset is a time as people compare it to others: how long after the start.
-func (r *run) offset(at time.Time) string { return "+" + ui.Brief(at.Sub(r.Start())) }
+func (r *run) offset(at time.Time) string { return "+" + words.Brief(at.Sub(r.Start())) }
 
 // title is what a webhook is called.
 func title(l *timeline.Lane) string {
@@ -194,7 +221,7 @@ func holder(h *runner.Hold) string { return title(&timeline.Lane{Name: h.Webhook
 
 // ladder is how a webhook stood when the step was last told of it: all rungs
 // below the one it was told to stand at were reached.
-func ladder(w *runner.Standing) []timeline.Rung {
+func ladder(w *runner.WebhookStatus) []timeline.Rung {
 	at := slices.Index(timeline.Ladder, w.Rung)
 	if at < 0 {
 		return []timeline.Rung{{Name: w.Rung, State: w.State, Cause: w.Cause, Explanation: w.Explanation}}

@@ -36,9 +36,9 @@ type Config struct {
 	Options
 	// In and Out are the terminal.
 	In, Out *os.File
-	// Aside writes the summary when the display is closed, and goes on in lines when
+	// Standby writes the summary when the display is closed, and goes on in lines when
 	// that is before the end.
-	Aside *ui.Aside
+	Standby *ui.Standby
 	// Stop stops the run as a signal does: the second call aborts it. It returns at
 	// once.
 	Stop func()
@@ -117,12 +117,12 @@ func (d *Display) draw() {
 	if d.screen.crash == nil && d.screen.m.stops < 2 && !d.screen.m.Ended() {
 		fmt.Fprintln(d.Out, "the display is closed and the run goes on; ^C stops it")
 	}
-	d.Aside.Speak()
+	d.Standby.Speak()
 }
 
 // Observe implements runner.Observer.
 func (d *Display) Observe(e runner.Event) {
-	d.Aside.Observe(e)
+	d.Standby.Observe(e)
 	select {
 	case <-d.gone: // nobody takes it any more
 		return
@@ -162,7 +162,7 @@ func (d *Display) Close() error {
 	if !d.quit() {
 		return nil // the summary would hang as well
 	}
-	return d.Aside.Close()
+	return d.Standby.Close()
 }
 
 // quit ends the program, and tells whether it has ended. After an abort it waits a
@@ -270,7 +270,7 @@ func Play(c Config, events []runner.Event) error {
 		}
 	}
 	for _, e := range events[:d.screen.player.next] {
-		d.Aside.Observe(e)
+		d.Standby.Observe(e)
 	}
-	return d.Aside.Close()
+	return d.Standby.Close()
 }

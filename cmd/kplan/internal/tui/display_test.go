@@ -27,7 +27,7 @@ func pair(t *testing.T) (c Config, keys, drawn *os.File) {
 			_ = f.Close()
 		}
 	})
-	return Config{In: in, Out: out, Aside: ui.NewAside(out, ui.Options{})}, keys, drawn
+	return Config{In: in, Out: out, Standby: ui.NewStandby(out, ui.Options{})}, keys, drawn
 }
 
 // reader collects what is drawn.

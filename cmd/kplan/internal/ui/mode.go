@@ -12,7 +12,7 @@ type Mode string
 
 // The modes.
 const (
-	// Auto is the best mode for where the output goes; see Surroundings.
+	// Auto is the best mode for where the output goes; see Environment.
 	Auto Mode = "auto"
 	// TTY draws on a terminal, and takes keys. This package does not draw it.
 	TTY Mode = "tty"
@@ -50,8 +50,8 @@ func ParseMode(s string) (Mode, error) {
 // Reports tells whether a renderer of this mode shows by itself why a run failed.
 func (m Mode) Reports() bool { return m != Quiet }
 
-// Surroundings are what a mode is chosen by.
-type Surroundings struct {
+// Environment is what a mode is chosen by.
+type Environment struct {
 	// Stdin and Stderr say whether these are terminals. Drawing takes both: keys
 	// come from the one, and the other is drawn on.
 	Stdin, Stderr bool
@@ -66,7 +66,7 @@ var ErrNoTerminal = errors.New("there is no terminal on stdin and stderr that ca
 // Choose gives the mode that is meant by m: Auto becomes GitHub in a workflow of
 // GitHub Actions, TTY on a terminal that can be drawn on and is nobody's CI, and
 // else Plain. Any other mode stays; TTY where it cannot be drawn is ErrNoTerminal.
-func (s Surroundings) Choose(m Mode) (Mode, error) {
+func (s Environment) Choose(m Mode) (Mode, error) {
 	switch {
 	case m == TTY && !s.drawable():
 		return m, ErrNoTerminal
@@ -80,7 +80,7 @@ func (s Surroundings) Choose(m Mode) (Mode, error) {
 	return Plain, nil
 }
 
-func (s Surroundings) drawable() bool { return s.Stdin && s.Stderr && s.Term != "dumb" }
+func (s Environment) drawable() bool { return s.Stdin && s.Stderr && s.Term != "dumb" }
 
 // isSet tells whether an environment variable says yes.
 func isSet(v string) bool {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -42,8 +43,8 @@ type log struct {
 // logLine is a line of an object's log; the object is "" for kplan's own.
 type logLine struct{ object, text string }
 
-// like is what the line has in common with others that say the same.
-func (l logLine) like() logLine { return logLine{like(l.object), like(l.text)} }
+// signature is what the line has in common with others that say the same.
+func (l logLine) signature() logLine { return logLine{signature(l.object), signature(l.text)} }
 
 // log takes lines of a step's log. Those of pods are written as Options.Logs says.
 func (p *plain) log(e runner.Event, s *runner.Step) {
@@ -158,7 +159,7 @@ func (p *plain) unfoldTrouble(now time.Time, s *runner.Step) {
 	}
 }
 
-func repeated(n int) string { return fmt.Sprintf("(repeated %s)", Count(n, "time")) }
+func repeated(n int) string { return fmt.Sprintf("(repeated %s)", words.Count(n, "time")) }
 
 // counted is a line, and how often lines like it came before.
 type counted struct {
@@ -171,7 +172,7 @@ func distinct(lines []logLine, most int) []counted {
 	var all []counted
 	at := map[logLine]int{}
 	for _, l := range slices.Backward(lines) {
-		k := l.like()
+		k := l.signature()
 		if i, known := at[k]; known {
 			all[i].before++
 		} else if len(all) < most {
@@ -227,7 +228,7 @@ func (p *plain) trouble(now time.Time, s *runner.Step) {
 		}
 		title := ""
 		if !l.named[of] && of != "" {
-			title = fmt.Sprintf("%s has not moved for %s; ", p.Clean(of), Brief(StallAfter))
+			title = fmt.Sprintf("%s has not moved for %s; ", p.Clean(of), words.Brief(StallAfter))
 		}
 		l.named[of] = true
 		p.tellTrouble(now, s, title, distinct(l.kept[of], heldLines))
@@ -265,7 +266,7 @@ func (p *plain) tellTrouble(now time.Time, s *runner.Step, title string, lines [
 	l := &p.said[s.Name].log
 	var fresh []counted
 	for _, line := range lines {
-		if k := line.like(); l.written[k] {
+		if k := line.signature(); l.written[k] {
 			l.again += line.before + 1
 		} else if len(l.written) < troubleLines {
 			l.written[k] = true

@@ -245,7 +245,7 @@ steps:
 
 // stepsOf reads the steps of a plan's file.
 func stepsOf(text string) []plan.Step {
-	p, err := plan.Parse("deploy/plan.yaml", []byte(text), plan.Inputs{})
+	p, err := plan.Parse("deploy/plan.yaml", []byte(text), plan.Options{})
 	if err != nil {
 		panic(err)
 	}

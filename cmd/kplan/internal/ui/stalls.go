@@ -90,7 +90,7 @@ func (s *Stalls) Observe(e runner.Event) (object string, moved bool) {
 // see notes how an object is, and tells whether it was never so before.
 func (s *Stalls) see(e runner.Event, object, text string) bool {
 	o := s.of(e.Step, object, e.Time)
-	if text = like(text); o.seen[text] {
+	if text = signature(text); o.seen[text] {
 		return false
 	}
 	o.seen[text], o.since = true, e.Time

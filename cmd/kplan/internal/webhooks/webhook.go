@@ -61,7 +61,7 @@ type match struct {
 }
 
 // Of makes the forms of standings, the lowest-standing ones first.
-func Of(standings []survey.Standing) []Webhook {
+func Of(standings []survey.Status) []Webhook {
 	all := make([]Webhook, 0, len(standings))
 	for _, s := range standings {
 		all = append(all, of(s))
@@ -72,7 +72,7 @@ func Of(standings []survey.Standing) []Webhook {
 	return all
 }
 
-func of(s survey.Standing) Webhook {
+func of(s survey.Status) Webhook {
 	w := Webhook{
 		Configuration: s.Configuration, Name: s.Name, Kind: s.Kind, Labels: s.Labels, Owner: s.Owner,
 		Guards: guards(s.Entry), Policy: string(s.FailurePolicy), SideEffects: string(s.SideEffects),

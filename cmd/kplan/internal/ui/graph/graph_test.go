@@ -28,7 +28,7 @@ func TestGolden(t *testing.T) {
 			a, err := txtar.ParseFile(file)
 			require.NoError(t, err)
 			require.Equal(t, "plan.yaml", a.Files[0].Name)
-			p, err := plan.Parse("plan.yaml", a.Files[0].Data, plan.Inputs{})
+			p, err := plan.Parse("plan.yaml", a.Files[0].Data, plan.Options{})
 			require.NoError(t, err)
 			got := &txtar.Archive{Comment: a.Comment, Files: a.Files[:1:1]}
 			for _, f := range graph.Formats {

@@ -1,0 +1,96 @@
+package hold
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kplan-dev/kplan/webhook"
+)
+
+// A held request whose connection breaks after it left may have been done. What
+// may be done twice is sent again. A create is not: whether its object exists
+// decides, and until somebody has read that the request is in doubt.
+
+// survives tells whether a request goes on whose connection broke with err.
+func (h *heldRequest) survives(err error) bool {
+	if h.req.Context().Err() != nil {
+		return false
+	}
+	if idempotent(h.req) {
+		return true
+	}
+	if h.req.Method != http.MethodPost || h.objectName() == "" {
+		return false
+	}
+	h.broken = err
+	return true
+}
+
+// away returns the fault of a write whose first try met no API server, or lost its
+// connection, while other requests are held: it would have been with them a moment
+// before.
+func (h *heldRequest) serverAway(err error) (webhook.Fault, bool) {
+	if h.req.Context().Err() != nil || limiterKey(h.req) == "" || unauthorized(err) || !h.transport.Gate.holding() {
+		return webhook.Fault{}, false
+	}
+	if h.left && !h.survives(err) {
+		return webhook.Fault{}, false
+	}
+	return webhook.Fault{Kind: webhook.Server, Class: webhook.Race, Cause: err.Error(), Message: err.Error()}, true
+}
+
+// objectName is the name of the object that the request creates; "" when the
+// API server makes it up, or the body does not tell.
+func (h *heldRequest) objectName() string { return h.object().Name }
+
+// exists reads whether the object of a create is there. An error says that
+// nobody can tell yet.
+func (h *heldRequest) exists() (bool, error) {
+	url := h.req.URL.JoinPath(h.objectName())
+	url.RawQuery = ""
+	req := h.req.Clone(h.req.Context())
+	req.Method, req.URL, req.Body, req.GetBody, req.ContentLength = http.MethodGet, url, nil, nil, 0
+	req.Header.Del("Content-Type")
+	resp, err := h.base().RoundTrip(req)
+	if unauthorized(err) {
+		return false, &outcomeUnknownError{h.request, h.broken, err}
+	}
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusForbidden: // who may not read must take the worst for granted
+		return true, nil
+	case http.StatusNotFound:
+		return false, nil
+	case http.StatusUnauthorized:
+		return false, &outcomeUnknownError{h.request, h.broken, apierrors.NewUnauthorized("the API server refuses the credentials")}
+	}
+	return false, fmt.Errorf("reading %s: %s", h.request, resp.Status)
+}
+
+// unauthorized tells whether an error says that the credentials were refused.
+func unauthorized(err error) bool {
+	var e interface{ Unauthorized() bool }
+	return errors.As(err, &e) && e.Unauthorized()
+}
+
+// doubtError says that a create may have been done, and that the credentials are
+// refused with which that was to be found out.
+type outcomeUnknownError struct {
+	request         Request
+	broken, refusal error
+}
+
+func (e *outcomeUnknownError) Error() string {
+	return fmt.Sprintf("the connection of the create of %s broke (%v), and whether it was done cannot be read: %v", e.request, e.broken, e.refusal)
+}
+
+func (e *outcomeUnknownError) Unwrap() []error { return []error{e.broken, e.refusal} }
+
+// Unauthorized says that the credentials were refused.
+func (e *outcomeUnknownError) Unauthorized() bool { return true }
