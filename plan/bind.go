@@ -34,7 +34,7 @@ func (c *checker) bind(s Step, e *stepDecl, it *instance, o inherited, known Inp
 	b.finish(&full, e, it, o)
 	full.Needs, full.Last, full.Skip = s.Needs, s.Last, s.Skip
 	b.checkWhole(full, e, now)
-	if err := b.err(); err != nil {
+	if err := b.Err(); err != nil {
 		return Step{}, err
 	}
 	return full, nil
@@ -48,7 +48,7 @@ func skipped(s Step) Step {
 // again is a checker for a second look at the file.
 func (c *checker) again() *checker {
 	b := *c
-	b.faults = &faults{secrets: c.secrets}
+	b.Faults = &Faults{Secrets: c.Secrets}
 	b.shared = &shared{cost: expr.NewBudget(), onDisk: c.onDisk}
 	b.budget = nearestBudget
 	return &b
@@ -60,10 +60,10 @@ func (w when) holds(known Inputs) (bool, error) {
 	defer w.c.text.mu.Unlock()
 	b := w.c.again()
 	x := expander{checker: b, scope: b.deferredScope(w.e, w.it, known)}
-	at := w.e.at.key("when")
+	at := w.e.at.Key("when")
 	v := x.expand(w.e.raw["when"], at)
 	b.checkWhen(v, at)
-	return v == true, b.err()
+	return v == true, b.Err()
 }
 
 // deferredScope is what the expressions of a deferred step see once its inputs are known.

@@ -27,7 +27,7 @@ const (
 // Diagnostics with every fault; files that cannot be read are left to Load and to
 // the run.
 func (p *Plan) CheckFiles() error {
-	c := contents{plan: p, faults: &faults{secrets: p.secrets}, seen: map[string]bool{}}
+	c := contents{plan: p, Faults: &Faults{Secrets: p.secrets}, seen: map[string]bool{}}
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		there := p.In(*s)
@@ -47,7 +47,7 @@ func (p *Plan) CheckFiles() error {
 			c.look(file, c.manifests)
 		}
 	}
-	err := c.err()
+	err := c.Err()
 	if ds, ok := errors.AsType[Diagnostics](err); ok {
 		for i := range ds {
 			if secretLine.MatchString(ds[i].Excerpt) {
@@ -64,7 +64,7 @@ var secretLine = regexp.MustCompile(`(?i)pass|pwd|secret|token|credential|cookie
 // contents looks into files.
 type contents struct {
 	plan *Plan
-	*faults
+	*Faults
 	// seen are the files, and the lists of files, that were looked into.
 	seen  map[string]bool
 	bytes int64
@@ -81,7 +81,7 @@ func (c *contents) knows(dir string, files []string) bool {
 }
 
 // look reads a file, unless that was done.
-func (c *contents) look(file string, check func(*source)) {
+func (c *contents) look(file string, check func(*ZSource)) {
 	if c.seen[file] {
 		return
 	}
@@ -96,10 +96,7 @@ func (c *contents) look(file string, check func(*source)) {
 		return
 	}
 	c.files++
-	s := &source{file: c.plan.shown(file), order: c.files, src: bytes.TrimPrefix(src, []byte("\ufeff")), secrets: c.secrets}
-	s.private = aSecret.Match(src)
-	s.index()
-	check(s)
+	check(NewSource(c.plan.shown(file), src, ZOptions{Order: c.files, Private: aSecret.Match(src)}, c.Faults))
 }
 
 // aSecret is a file with a Secret: none of its lines is shown.
@@ -115,20 +112,20 @@ func (p *Plan) shown(file string) string {
 }
 
 // values looks into a file of values, of which Helm reads the first document.
-func (c *contents) values(s *source) {
+func (c *contents) values(s *ZSource) {
 	var doc yamlv3.Node
-	switch err := yamlv3.NewDecoder(bytes.NewReader(s.src)).Decode(&doc); {
+	switch err := yamlv3.NewDecoder(bytes.NewReader(s.Bytes())).Decode(&doc); {
 	case errors.Is(err, io.EOF):
 	case err != nil:
 		c.syntax(s, err)
 	case !isNull(doc.Content[0]) && behind(doc.Content[0]).Kind != yamlv3.MappingNode:
-		c.as(CodeWrongType).add(s, s.pos(doc.Content[0]), "", "write one name: value on each line", "expected a mapping of values, got %s", nodeKind(doc.Content[0]))
+		c.Add(s, s.Pos(doc.Content[0]), Fault{Code: CodeWrongType, Hint: "write one name: value on each line"}, "expected a mapping of values, got %s", nodeKind(doc.Content[0]))
 	}
 }
 
 // manifests looks into a file of objects.
-func (c *contents) manifests(s *source) {
-	d := yamlv3.NewDecoder(bytes.NewReader(s.src))
+func (c *contents) manifests(s *ZSource) {
+	d := yamlv3.NewDecoder(bytes.NewReader(s.Bytes()))
 	for {
 		var doc yamlv3.Node
 		switch err := d.Decode(&doc); {
@@ -148,24 +145,24 @@ var separator = regexp.MustCompile(`(?m)^(---([ \t].*)?|\.\.\.)\r?$`)
 
 // syntax reports what the parser says, unless the one that reads the file in a run
 // has nothing against it.
-func (c *contents) syntax(s *source, err error) {
-	for _, doc := range separator.Split(string(s.src), -1) {
+func (c *contents) syntax(s *ZSource, err error) {
+	for _, doc := range separator.Split(string(s.Bytes()), -1) {
 		if _, e := yaml.YAMLToJSON([]byte(doc)); e != nil {
-			s.syntaxFault(c.faults, err)
+			s.ReportSyntax(c.Faults, err)
 			return
 		}
 	}
 }
 
 // duplicates reports keys that are given twice.
-func (c *contents) duplicates(s *source, n *yamlv3.Node) {
+func (c *contents) duplicates(s *ZSource, n *yamlv3.Node) {
 	if n.Kind == yamlv3.MappingNode {
 		first := make(map[string]int, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k := n.Content[i]
 			name, ok := simpleKey(k)
 			if line, twice := first[name]; ok && twice {
-				c.as(CodeDuplicate).add(s, s.pos(k), "", fmt.Sprintf("the first one is on line %d", line), "the key %q is given twice", cut(name, 80))
+				c.Add(s, s.Pos(k), Fault{Code: CodeDuplicate, Hint: fmt.Sprintf("the first one is on line %d", line)}, "the key %q is given twice", Cut(name, 80))
 			} else if ok {
 				first[name] = k.Line
 			}
@@ -177,10 +174,10 @@ func (c *contents) duplicates(s *source, n *yamlv3.Node) {
 }
 
 // object reports what an object lacks.
-func (c *contents) object(s *source, n *yamlv3.Node) {
+func (c *contents) object(s *ZSource, n *yamlv3.Node) {
 	object := behind(n)
 	if object.Kind != yamlv3.MappingNode {
-		c.as(CodeWrongType).add(s, s.pos(n), "", "", "expected an object with apiVersion and kind, got %s", nodeKind(n))
+		c.Add(s, s.Pos(n), Fault{Code: CodeWrongType}, "expected an object with apiVersion and kind, got %s", nodeKind(n))
 		return
 	}
 	version, kind, metadata := fieldOf(object, "apiVersion"), fieldOf(object, "kind"), fieldOf(object, "metadata")
@@ -191,7 +188,7 @@ func (c *contents) object(s *source, n *yamlv3.Node) {
 		return
 	}
 	lacks := func(at *yamlv3.Node, hint, format string, args ...any) {
-		c.as(CodeMissingField).add(s, s.pos(at), "", hint, format, args...)
+		c.Add(s, s.Pos(at), Fault{Code: CodeMissingField, Hint: hint}, format, args...)
 	}
 	name := fieldOf(metadata, "name")
 	switch {
@@ -200,17 +197,17 @@ func (c *contents) object(s *source, n *yamlv3.Node) {
 	case isEmptyNode(version) && isEmptyNode(kind):
 		lacks(n, "is it an object of Kubernetes?", "the object has neither apiVersion nor kind")
 	case isEmptyNode(version):
-		lacks(n, "", "the %s has no apiVersion", cut(kind.Value, 80))
+		lacks(n, "", "the %s has no apiVersion", Cut(kind.Value, 80))
 	case isEmptyNode(kind):
 		lacks(n, "", "the object has no kind")
 	case metadata != nil && !isNull(metadata) && metadata.Kind != yamlv3.MappingNode:
-		c.as(CodeWrongType).add(s, s.pos(metadata), "", "", "metadata is %s, not a mapping", nodeKind(metadata))
+		c.Add(s, s.Pos(metadata), Fault{Code: CodeWrongType}, "metadata is %s, not a mapping", nodeKind(metadata))
 	case isEmptyNode(name) && !isEmptyNode(fieldOf(metadata, "generateName")):
-		lacks(n, "server-side apply needs a name: it decides whether the object is already there", "the %s has generateName, but no name", cut(kind.Value, 80))
+		lacks(n, "server-side apply needs a name: it decides whether the object is already there", "the %s has generateName, but no name", Cut(kind.Value, 80))
 	case isEmptyNode(name):
-		lacks(n, "", "the %s has no metadata.name", cut(kind.Value, 80))
-	case !isText(name):
-		c.as(CodeWrongType).add(s, s.pos(name), "", "quote it", "metadata.name is not a text")
+		lacks(n, "", "the %s has no metadata.name", Cut(kind.Value, 80))
+	case !IsText(name):
+		c.Add(s, s.Pos(name), Fault{Code: CodeWrongType, Hint: "quote it"}, "metadata.name is not a text")
 	}
 }
 
@@ -248,12 +245,6 @@ func isNull(n *yamlv3.Node) bool { return n.Kind == yamlv3.ScalarNode && n.Short
 
 func isEmptyNode(n *yamlv3.Node) bool {
 	return n == nil || n.Kind == yamlv3.ScalarNode && (n.Value == "" || isNull(n))
-}
-
-// isText tells whether YAML 1.1 reads a node as text.
-func isText(n *yamlv3.Node) bool {
-	_, isBool := yaml11Bool[n.Value]
-	return n.Kind == yamlv3.ScalarNode && n.ShortTag() == "!!str" && (n.Style != 0 || !isBool)
 }
 
 func nodeKind(n *yamlv3.Node) string {

@@ -85,7 +85,7 @@ func (x *expander) explainWord(e *expr.Error) string {
 	if near := x.nearest(e.Word, e.Words); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
-	return "it is " + orList(e.Words)
+	return "it is " + OrList(e.Words)
 }
 
 // nearHint offers the name that is most like the one that is missing.

@@ -34,7 +34,7 @@ type file struct {
 	// step and stepAt are the step that is being checked, with its expressions
 	// resolved, and where it stands.
 	step   map[string]any
-	stepAt path
+	stepAt Path
 }
 
 // shared is what the checkers of a plan and of those that it includes share.
@@ -76,19 +76,19 @@ func (c *checker) load(src []byte, in Options, included map[string]given) {
 func (c *checker) expandHead(root map[string]any) {
 	metadata := expander{checker: c, scope: c.newScope("vars"), static: "metadata"}
 	if v, has := root["metadata"]; has {
-		root["metadata"] = metadata.expand(v, path{"metadata"})
+		root["metadata"] = metadata.expand(v, Path{"metadata"})
 	}
 	known, _ := root["metadata"].(map[string]any)
 	c.values["plan"] = map[string]any{"name": textField(known, "name"), "description": textField(known, "description")}
 	if v, has := root["clusters"]; has {
 		clusters := expander{checker: c, scope: c.newScope("vars", "plan"), static: "clusters"}
-		root["clusters"] = clusters.expand(v, path{"clusters"})
+		root["clusters"] = clusters.expand(v, Path{"clusters"})
 	}
 	c.values["clusters"] = c.clusterValues()
 	for _, k := range sortedKeys(root) {
 		if !slices.Contains([]string{"metadata", "vars", "clusters", "steps", "finally"}, k) {
 			x := expander{checker: c, scope: c.newScope("vars", "plan", "clusters"), static: k}
-			root[k] = x.expand(root[k], path{k})
+			root[k] = x.expand(root[k], Path{k})
 		}
 	}
 }

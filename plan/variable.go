@@ -98,8 +98,8 @@ type given struct {
 	text   string
 	isText bool
 	// src and at are where it stands in a file; src is nil for --set.
-	src *source
-	at  path
+	src *ZSource
+	at  Path
 	// secret says that it is made of a sensitive value.
 	secret bool
 }
@@ -123,7 +123,7 @@ func (d *declaration) variable() Variable {
 	}
 	switch d.from.source {
 	case SourceDefault, SourceVarFile, SourceInclude:
-		v.Pos = d.from.src.valuePos(d.from.at)
+		v.Pos = d.from.src.ValuePos(d.from.at)
 	case SourceEnv:
 		v.Env = d.env
 	case SourceSecret, SourceConfigMap:
