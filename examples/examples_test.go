@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
 	"github.com/kplan-dev/kplan/steps"
 )
@@ -62,7 +63,7 @@ func TestPlansLint(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, in.Unread)
 			for _, f := range lint.Run(in) {
-				require.NotEqual(t, lint.Error, f.Severity, "%v", f)
+				require.NotEqual(t, finding.Error, f.Severity, "%v", f)
 			}
 		})
 	}

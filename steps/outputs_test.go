@@ -133,15 +133,15 @@ steps:
 	found, err := steps.Check(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
 
 	require.NoError(t, err)
-	rules := map[string]check.Rule{}
+	rules := map[string]string{}
 	for _, f := range found {
-		rules[f.Step.Name] = f.Rule
+		rules[f.Step] = f.Rule
 	}
-	require.Equal(t, map[string]check.Rule{
+	require.Equal(t, map[string]string{
 		"early": check.Unchecked, "version": check.Kind, "operated": check.Unchecked, "watches": check.Unchecked, "nowhere": check.Namespace, "refused": check.Refused, "waits": check.Kind, "there": check.Unchecked,
 	}, rules, "%v", found)
 	for _, f := range found {
-		switch f.Step.Name {
+		switch f.Step {
 		case "early":
 			require.Equal(t, `the step "definitions" brings it: add it to needs`, f.Hint)
 		case "version":

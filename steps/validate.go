@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/apply"
 	"github.com/kplan-dev/kplan/steps/check"
@@ -24,7 +25,7 @@ import (
 // Check asks the clusters of a plan what they have to say of it before it runs;
 // see package check. It writes nothing to them. The error joins which clusters
 // cannot be asked; one whose kubeconfig is not there yet is none of them.
-func Check(ctx context.Context, c Config) ([]check.Finding, error) {
+func Check(ctx context.Context, c Config) ([]finding.Finding, error) {
 	all, err := newLinks(c)
 	if err != nil {
 		return nil, err
@@ -73,11 +74,11 @@ type validation struct {
 	plan     *plan.Plan
 	graph    *plan.Graph
 	links    map[string]*link
-	findings []check.Finding
+	findings []finding.Finding
 }
 
-func (v *validation) find(rule check.Rule, s plan.Step, hint, message string, fields ...any) {
-	v.findings = append(v.findings, check.Finding{Rule: rule, Step: s, Fields: fields, Message: message, Hint: hint})
+func (v *validation) find(rule string, s plan.Step, hint, message string, fields ...any) {
+	v.findings = append(v.findings, check.Find(rule, s, hint, message, fields...))
 }
 
 // unknown says of the steps on a cluster that they cannot be checked.

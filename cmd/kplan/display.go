@@ -36,19 +36,19 @@ func (a *app) terminal(hint string) tui.Config {
 		Options: tui.Options{Colour: a.colour(out), Unicode: unicodeLocale(), Version: readBuild().Version, Logs: a.logs},
 		In:      in, Out: out,
 		Standby:  ui.NewStandby(out, a.options(out)),
-		Returned: guard(in, out, hint),
+		Returned: watchTerminal(in, out, hint),
 	}
 }
 
-// guard lets a process of its own give the terminal back, should this one die before
-// the function that guard gives is called. Where there can be none the display goes
-// without.
-func guard(in, out *os.File, hint string) func() {
-	g, err := rescue.Watch(in, out, hint)
+// watchTerminal lets a process of its own give the terminal back, should this one die
+// before the function that it returns is called. Where there can be none the display
+// goes without.
+func watchTerminal(in, out *os.File, hint string) func() {
+	w, err := rescue.Watch(in, out, hint)
 	if err != nil {
 		return nil
 	}
-	return sync.OnceFunc(func() { _ = g.Close() }) // the process dies with this one at the latest
+	return sync.OnceFunc(func() { _ = w.Close() }) // the process dies with this one at the latest
 }
 
 // display opens the display of a run, and lets its keys give orders to r.

@@ -45,6 +45,14 @@ type shownError struct{ err error }
 func (e *shownError) Error() string { return e.err.Error() }
 func (e *shownError) Unwrap() error { return e.err }
 
+// shown marks an error as shown. It is nil for none.
+func shown(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &shownError{err}
+}
+
 // exit shows err, unless that was done, and gives the exit code.
 func (a *app) exit(err error) int {
 	for _, err := range split(err) {

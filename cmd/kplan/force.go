@@ -22,9 +22,7 @@ func addForce(cmd *cobra.Command, in *plan.Options) *[]string {
 		"may be repeated, all helm steps without =step")
 	cmd.Flags().Lookup(forceUpgrade).NoOptDefVal = everyStep
 	helm := func(p *plan.Plan) []string { return p.StepNamesOf(plan.KindHelm) }
-	if err := cmd.RegisterFlagCompletionFunc(forceUpgrade, fromPlan(in, helm)); err != nil {
-		panic(err) // the flag does not exist: a fault of this program
-	}
+	completeBy(cmd, forceUpgrade, fromPlan(in, helm))
 	return names
 }
 

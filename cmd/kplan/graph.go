@@ -2,15 +2,11 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -21,7 +17,7 @@ func newGraph(a *app) *cobra.Command {
 	var (
 		in       *plan.Options
 		picked   *plan.Selection
-		output   string
+		output   = graph.Text
 		webhooks bool
 	)
 	cmd := &cobra.Command{
@@ -41,10 +37,6 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f := graph.Format(output)
-			if !slices.Contains(graph.Formats, f) {
-				return usagef("there is no output format %q, only text, dot, mermaid and json", output)
-			}
 			path, err := a.choosePlan(args, false)
 			if err != nil {
 				return err
@@ -58,22 +50,16 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 			}
 			var guards []runner.Guard
 			if webhooks {
-				if guards, err = steps.Guards(cmd.Context(), p); err != nil {
-					a.warnHidden(err)
-				}
+				guards, err = steps.Guards(cmd.Context(), p)
+				a.warn("not all webhooks are shown", err)
 			}
-			return a.draw(f, p, guards)
+			return a.draw(output, p, guards)
 		},
 	}
 	in = addInputs(cmd)
 	picked = addSelection(cmd, in)
 	cmd.Flags().BoolVar(&webhooks, "webhooks", true, "show which steps' objects the plan's own webhooks intercept")
-	cmd.Flags().StringVarP(&output, "output", "o", string(graph.Text), "how to write it: text, dot, mermaid or json")
-	names := make([]string, len(graph.Formats))
-	for i, f := range graph.Formats {
-		names[i] = string(f)
-	}
-	complete(cmd, "output", names...)
+	addFormat(cmd, &output, "how to write it: text, dot, mermaid or json", graph.Formats...)
 	return cmd
 }
 
@@ -90,18 +76,4 @@ func (a *app) draw(f graph.Format, p *plan.Plan, guards []runner.Guard) error {
 		return fmt.Errorf("writing the graph: %w", err)
 	}
 	return nil
-}
-
-// warnHidden tells why webhooks are not shown, a line for each of the errors that
-// err joins.
-func (a *app) warnHidden(err error) {
-	problems := []error{err}
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		problems = joined.Unwrap()
-	}
-	for _, p := range problems {
-		line := strings.Join(strings.Fields(ui.Clean(a.secrets().Text(p.Error()))), " ")
-		fmt.Fprintf(a.stderr, "warning: not all webhooks are shown: %s\n", line)
-	}
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/child"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -54,7 +54,7 @@ func (c *heldCommand) run() error {
 func waits(command string, pids []int) string {
 	which := fmt.Sprintf("process %d", pids[0])
 	if len(pids) > 1 {
-		which = fmt.Sprintf("%s, such as %d", ui.Count(len(pids), "process"), pids[0])
+		which = fmt.Sprintf("%s, such as %d", words.Count(len(pids), "process"), pids[0])
 	}
 	return fmt.Sprintf("%s was interrupted; waiting for what it started: %s\nhint: ^C again ends that", filepath.Base(command), which)
 }

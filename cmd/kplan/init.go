@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/scaffold"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/schema"
 	"github.com/kplan-dev/kplan/steps"
@@ -103,7 +103,7 @@ func (o *initOptions) run(ctx context.Context, file string) error {
 		return err
 	}
 	for _, line := range told {
-		fmt.Fprintln(o.stderr, ui.Clean(line))
+		fmt.Fprintln(o.stderr, words.Clean(line))
 	}
 	o.todo(file, text)
 	return nil
@@ -135,7 +135,7 @@ func (o *initOptions) releases(ctx context.Context, file, reference string) (tex
 		return nil, nil, err
 	}
 	if n := len(secrets); n > 0 {
-		told = append(told, "not copied, as they look like secrets: "+ui.Count(n, "value")+"; look through the others before you commit the plan")
+		told = append(told, "not copied, as they look like secrets: "+words.Count(n, "value")+"; look through the others before you commit the plan")
 	}
 	return text, told, nil
 }
@@ -153,13 +153,13 @@ func (o *initOptions) write(file string, text []byte) error {
 			wrote += " and " + beside
 		case errors.Is(err, fs.ErrExist):
 			if was, e := os.ReadFile(beside); e == nil && !bytes.Equal(was, schema.Plan) {
-				fmt.Fprintf(o.stderr, "%s is of another version of kplan: refresh it by kplan schema > %s\n", ui.Clean(beside), ui.Clean(beside))
+				fmt.Fprintf(o.stderr, "%s is of another version of kplan: refresh it by kplan schema > %s\n", words.Clean(beside), words.Clean(beside))
 			}
 		default:
 			return err
 		}
 	}
-	fmt.Fprintf(o.stderr, "wrote %s\n", ui.Clean(wrote))
+	fmt.Fprintf(o.stderr, "wrote %s\n", words.Clean(wrote))
 	return nil
 }
 
@@ -192,8 +192,8 @@ func (o *initOptions) todo(file string, text []byte) {
 	if !ok {
 		return
 	}
-	fmt.Fprintf(o.stderr, "%s to fill in:\n", ui.Count(len(faults), "place"))
+	fmt.Fprintf(o.stderr, "%s to fill in:\n", words.Count(len(faults), "place"))
 	for _, d := range faults {
-		fmt.Fprintf(o.stderr, "  %s: %s\n", ui.Clean(d.Pos.String()), d.Message)
+		fmt.Fprintf(o.stderr, "  %s: %s\n", words.Clean(d.Pos.String()), d.Message)
 	}
 }

@@ -16,9 +16,7 @@ func addInputs(cmd *cobra.Command) *plan.Options {
 		"The value is read as the variable's type, else as that of its default; without one,\ntrue, false, null and whole numbers are what they look like, [a, b] is YAML, all else is text")
 	flags.StringArrayVar(&in.VarFiles, "var-file", nil, "read variables from a YAML `file` of name: value; may be repeated, later ones win")
 	for flag, f := range map[string]cobra.CompletionFunc{"set": varNames, "var-file": varFiles} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-			panic(err) // the flag does not exist: a fault of this program
-		}
+		completeBy(cmd, flag, f)
 	}
 	return &in
 }

@@ -1,32 +1,33 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
 	"github.com/kplan-dev/kplan/steps"
 )
 
 // lintText is the format for people.
-const lintText = "text"
+const lintText findings.Format = "text"
 
 // lintRun is one call of kplan lint.
 type lintRun struct {
 	*app
 	path    string
 	in      plan.Options
-	output  string
+	output  findings.Format
 	disable []string
 	explain string
 	fix     string
@@ -37,7 +38,7 @@ type lintRun struct {
 }
 
 func newLint(a *app) *cobra.Command {
-	l := &lintRun{app: a}
+	l := &lintRun{app: a, output: lintText}
 	var in *plan.Options
 	cmd := &cobra.Command{
 		Use:   "lint [PLAN]",
@@ -94,7 +95,7 @@ Exit codes: 0 nothing found but warnings and notes, 2 errors, or warnings with -
 
 func (l *lintRun) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVarP(&l.output, "output", "o", lintText, "how to write what was found: text, json, yaml, github or sarif")
+	addFormat(cmd, &l.output, "how to write what was found: text, json, yaml, github or sarif", append([]findings.Format{lintText}, findings.Formats...)...)
 	flags.StringSliceVar(&l.disable, "disable", nil, "leave out the `rules` with these ids")
 	flags.StringVar(&l.explain, "explain", "", "say what the `rule` with this id is about, and do nothing else")
 	flags.BoolVar(&l.list, "list", false, "list all rules, and do nothing else")
@@ -103,11 +104,6 @@ func (l *lintRun) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&l.diff, "diff", false, "show what --fix changes, and write nothing")
 	flags.BoolVar(&l.offline, "offline", false, "fetch no charts; what is in those that are not local is not looked at")
 	flags.BoolVar(&l.strict, "strict", false, "exit with 2 for warnings too")
-	formats := []string{lintText}
-	for _, f := range findings.Formats {
-		formats = append(formats, string(f))
-	}
-	complete(cmd, "output", formats...)
 	var rules []string
 	for _, r := range lint.Rules() {
 		rules = append(rules, cobra.CompletionWithDesc(r.ID, r.Summary))
@@ -119,9 +115,6 @@ func (l *lintRun) addFlags(cmd *cobra.Command) {
 
 // check looks at the flags.
 func (l *lintRun) check() error {
-	if l.output != lintText && !slices.Contains(findings.Formats, findings.Format(l.output)) {
-		return usagef("there is no output format %q, only text, json, yaml, github and sarif", l.output)
-	}
 	if l.diff && l.fix == "" {
 		l.fix = string(lint.WaitStep)
 	}
@@ -196,7 +189,7 @@ func (l *lintRun) run(ctx context.Context) error {
 }
 
 // look reads the plan and what its steps bring, and applies the rules.
-func (l *lintRun) look(ctx context.Context) (*plan.Plan, lint.Input, []lint.Finding, error) {
+func (l *lintRun) look(ctx context.Context) (*plan.Plan, lint.Input, []finding.Finding, error) {
 	p, err := l.read(l.path, l.in)
 	if err != nil {
 		return nil, lint.Input{}, nil, err
@@ -206,10 +199,7 @@ func (l *lintRun) look(ctx context.Context) (*plan.Plan, lint.Input, []lint.Find
 		return nil, lint.Input{}, nil, context.Cause(ctx)
 	}
 	l.partial = err != nil || len(input.Unread) > 0
-	for _, problem := range split(err) {
-		line := strings.Join(strings.Fields(ui.Clean(l.secrets().Text(problem.Error()))), " ")
-		fmt.Fprintf(l.stderr, "warning: not all is looked at: %s\n", line)
-	}
+	l.warn("not all is looked at", err)
 	return p, input, lint.Run(input, l.disable...), nil
 }
 
@@ -219,67 +209,51 @@ func (l *lintRun) faults(err error) error {
 	if l.output == lintText || !ok {
 		return err
 	}
-	r := l.newReport()
-	r.Findings = findings.Faults(faults)
-	if e := r.Write(l.stdout, findings.Format(l.output)); e != nil {
-		return e
-	}
-	return &shownError{err}
+	return cmp.Or(l.writeFindings(l.output, l.path, nil, finding.Of(faults), allRules()), shown(err))
 }
 
-func (l *lintRun) newReport() findings.Report {
-	r := findings.Report{File: l.path, Rules: findings.FaultRules(), Root: os.Getenv("GITHUB_WORKSPACE"), Version: readBuild().Version}
-	for _, rule := range lint.Rules() {
-		r.Rules = append(r.Rules, findings.Rule{ID: rule.ID, About: rule.Summary, Help: rule.Explanation, Severity: findings.Severity(rule.Severity)})
-	}
-	return r
-}
+// allRules are those of reading and of linting a plan.
+func allRules() []finding.Rule { return append(finding.Codes(), lint.Rules()...) }
 
 // report writes what was found.
-func (l *lintRun) report(p *plan.Plan, found []lint.Finding) error {
-	count := map[lint.Severity]int{}
-	r := l.newReport()
-	r.Plan, r.Steps = p.Metadata.Name, len(p.Steps)
-	for _, f := range found {
+func (l *lintRun) report(p *plan.Plan, found []finding.Finding) error {
+	count := map[finding.Severity]int{}
+	mask := l.secrets().Text
+	for i := range found {
+		f := &found[i]
 		count[f.Severity]++
-		shown := l.secrets().Text
-		r.Findings = append(r.Findings, findings.Finding{
-			Pos: f.Pos, Severity: findings.Severity(f.Severity), Rule: f.Rule, Path: shown(f.Path),
-			Message: shown(f.Message), Hint: shown(f.Hint), Excerpt: shown(f.Excerpt),
-		})
+		f.Path, f.Message, f.Hint, f.Excerpt = mask(f.Path), mask(f.Message), mask(f.Hint), mask(f.Excerpt)
 	}
-	r.Valid = count[lint.Error] == 0
-	if l.output != lintText {
-		if err := r.Write(l.stdout, findings.Format(l.output)); err != nil {
-			return err
-		}
-	} else if err := l.writeText(r, count); err != nil {
-		return err
+	var err error
+	if l.output == lintText {
+		err = l.writeText(found, count)
+	} else {
+		err = l.writeFindings(l.output, l.path, p, found, allRules())
 	}
-	if count[lint.Error] > 0 || l.strict && count[lint.Warning] > 0 {
-		return &shownError{usagef("the plan breaks rules")}
+	if err == nil && (count[finding.Error] > 0 || l.strict && count[finding.Warning] > 0) {
+		err = shown(usagef("the plan breaks rules"))
 	}
-	return nil
+	return err
 }
 
-func (l *lintRun) writeText(r findings.Report, count map[lint.Severity]int) error {
+func (l *lintRun) writeText(found []finding.Finding, count map[finding.Severity]int) error {
 	var b strings.Builder
-	for _, f := range r.Findings {
+	for _, f := range found {
 		b.WriteString(f.String() + "\n")
 	}
 	b.WriteString(l.path + ": ")
 	switch {
-	case len(r.Findings) == 0 && l.partial:
+	case len(found) == 0 && l.partial:
 		b.WriteString("nothing found in what was looked at\n")
-	case len(r.Findings) == 0:
+	case len(found) == 0:
 		b.WriteString("nothing found\n")
 	default:
-		fmt.Fprintf(&b, "%s, %s", ui.Count(count[lint.Error], "error"), ui.Count(count[lint.Warning], "warning"))
-		if n := count[lint.Note]; n > 0 {
-			fmt.Fprintf(&b, ", %s", ui.Count(n, "note"))
+		fmt.Fprintf(&b, "%s, %s", words.Count(count[finding.Error], "error"), words.Count(count[finding.Warning], "warning"))
+		if n := count[finding.Note]; n > 0 {
+			fmt.Fprintf(&b, ", %s", words.Count(n, "note"))
 		}
 		b.WriteByte('\n')
 	}
-	_, err := io.WriteString(l.stdout, ui.Clean(b.String()))
+	_, err := io.WriteString(l.stdout, words.Clean(b.String()))
 	return err
 }

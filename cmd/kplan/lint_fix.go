@@ -12,8 +12,9 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
 )
 
@@ -25,10 +26,10 @@ type mended struct {
 
 // mend makes the edits of the remedy: it shows them as a diff, and writes the
 // files unless only the diff is wanted. It tells whether files changed.
-func (l *lintRun) mend(input lint.Input, found []lint.Finding) (bool, error) {
+func (l *lintRun) mend(input lint.Input, found []finding.Finding) (bool, error) {
 	edits, refusals := lint.Fix(input, found, lint.Remedy(l.fix))
 	for _, r := range refusals {
-		fmt.Fprintf(l.stderr, "%s: not mended: %s\n", ui.Clean(r.Pos.String()), r.Why) // no reason quotes the plan
+		fmt.Fprintf(l.stderr, "%s: not mended: %s\n", words.Clean(r.Pos.String()), r.Why) // no reason quotes the plan
 	}
 	var files []mended
 	for _, e := range edits {
@@ -50,7 +51,7 @@ func (l *lintRun) mend(input lint.Input, found []lint.Finding) (bool, error) {
 		out = l.stderr
 	}
 	for _, m := range files {
-		if _, err := io.WriteString(out, ui.Clean(l.secrets().Text(string(diff.Diff(m.file, m.old, m.file+" (mended)", m.new))))); err != nil {
+		if _, err := io.WriteString(out, words.Clean(l.secrets().Text(string(diff.Diff(m.file, m.old, m.file+" (mended)", m.new))))); err != nil {
 			return false, err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan/redact"
 )
 
@@ -44,7 +44,7 @@ type cleaner struct {
 }
 
 func (c cleaner) Write(b []byte) (int, error) {
-	if _, err := io.WriteString(c.out, ui.Clean(c.secrets().Text(string(b)))); err != nil {
+	if _, err := io.WriteString(c.out, words.Clean(c.secrets().Text(string(b)))); err != nil {
 		return 0, err
 	}
 	return len(b), nil

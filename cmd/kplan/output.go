@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 )
 
 // format is how a result is written to stdout.
@@ -22,25 +25,47 @@ const (
 	formatYAML format = "yaml"
 )
 
-// addFormat registers -o.
-func addFormat(cmd *cobra.Command, f *format, usage string) {
-	cmd.Flags().StringVarP((*string)(f), "output", "o", "", usage)
-	complete(cmd, "output", string(formatJSON), string(formatYAML))
+// addFormat registers -o, whose default is the value of f. The command does not
+// begin with a format that is none of formats.
+func addFormat[F ~string](cmd *cobra.Command, f *F, usage string, formats ...F) {
+	given := cmd.Flags().StringP("output", "o", string(*f), usage)
+	names := make([]string, len(formats))
+	for i, f := range formats {
+		names[i] = string(f)
+	}
+	complete(cmd, "output", names...)
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if last := len(names) - 1; F(*given) != *f && !slices.Contains(names, *given) {
+			return usagef("there is no output format %q, only %s and %s", *given, strings.Join(names[:last], ", "), names[last])
+		}
+		*f = F(*given)
+		return nil
+	}
 }
 
 // complete offers values for a flag.
 func complete(cmd *cobra.Command, flag string, values ...string) {
-	fixed := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
-	if err := cmd.RegisterFlagCompletionFunc(flag, fixed); err != nil {
+	completeBy(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// completeBy offers what f finds for a flag.
+func completeBy(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err) // the flag does not exist: a fault of this program
 	}
 }
 
-func (f format) check() error {
-	if f != formatNone && f != formatJSON && f != formatYAML {
-		return usagef("there is no output format %q, only json and yaml", string(f))
+// oneLine returns a text from a cluster or chart on one line, without what must not be shown.
+func (a *app) oneLine(text string) string {
+	return words.Line(a.secrets().Text(text))
+}
+
+// warn tells on stderr what is missing, with a line for each of the errors that err
+// joins.
+func (a *app) warn(missing string, err error) {
+	for _, problem := range split(err) {
+		fmt.Fprintf(a.stderr, "warning: %s: %s\n", missing, a.oneLine(problem.Error()))
 	}
-	return nil
 }
 
 // print writes v to stdout, without what is sensitive.

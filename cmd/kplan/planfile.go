@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 )
 
 // defaultPlan is the plan of commands that name none.
@@ -39,7 +39,7 @@ func (a *app) choosePlan(args []string, quiet bool) (string, error) {
 		}
 	}
 	if !quiet {
-		fmt.Fprintf(a.stderr, "note: no PLAN is named: it is %s\n", ui.Clean(path))
+		fmt.Fprintf(a.stderr, "note: no PLAN is named: it is %s\n", words.Clean(path))
 	}
 	return defaultPlan, nil
 }

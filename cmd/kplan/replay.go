@@ -16,6 +16,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -88,7 +89,7 @@ func (o *replayOptions) replay(ctx context.Context, path string) error {
 		return &usageError{err: err, hint: "kplan run --record FILE writes such a file"}
 	}
 	if events[len(events)-1].Type != runner.TypeDone && mode != ui.JSON { // whose readers miss that event
-		defer fmt.Fprintf(o.stderr, "warning: %s ends before its run did: kplan was killed, or is still at work\n", ui.Clean(path))
+		defer fmt.Fprintf(o.stderr, "warning: %s ends before its run did: kplan was killed, or is still at work\n", words.Clean(path))
 	}
 	if len(reports) > 0 {
 		r := &reporter{files: reports, meta: report.Meta{Version: readBuild().Version, Record: path}}

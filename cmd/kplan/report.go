@@ -30,9 +30,7 @@ func (r reportFile) String() string { return fmt.Sprintf("--report %s=%s", r.kin
 func addReports(cmd *cobra.Command) *[]string {
 	var flags []string
 	cmd.Flags().StringArrayVar(&flags, "report", nil, "write a report of the run when it is over, as `kind=file`: html, junit, markdown or json; may be repeated")
-	if err := cmd.RegisterFlagCompletionFunc("report", reportKinds); err != nil {
-		panic(err) // the flag does not exist: a fault of this program
-	}
+	completeBy(cmd, "report", reportKinds)
 	return &flags
 }
 

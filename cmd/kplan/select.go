@@ -26,9 +26,7 @@ func addSelection(cmd *cobra.Command, in *plan.Options) *plan.Selection {
 	names := fromPlan(in, (*plan.Plan).StepNames)
 	tags := lastOf(fromPlan(in, (*plan.Plan).TagNames))
 	for flag, f := range map[string]cobra.CompletionFunc{"tags": tags, "skip-tags": tags, "only": names, "from": names, "until": names} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-			panic(err) // the flag does not exist: a fault of this program
-		}
+		completeBy(cmd, flag, f)
 	}
 	return &s
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -42,7 +43,7 @@ func (s *summarized) Close() error {
 	}
 	if e := s.write(); e != nil {
 		warning := actions.Annotation{
-			Level: actions.Warning, Title: "kplan: no summary", Message: ui.Clean(e.Error()),
+			Level: actions.Warning, Title: "kplan: no summary", Message: words.Clean(e.Error()),
 		}
 		fmt.Fprintln(s.out, warning) // who cannot be told that either cannot be helped
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,14 +11,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
+	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/check"
 )
 
 func newValidate(a *app) *cobra.Command {
 	var (
 		in      *plan.Options
-		output  string
+		output  findings.Format
 		cluster bool
 	)
 	cmd := &cobra.Command{
@@ -43,96 +48,70 @@ Exit codes: 0 the plan is good, 2 it is not, 1 a cluster cannot be asked.`,
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f := findings.Format(output)
-			if f != "" && !slices.Contains(findings.Formats, f) {
-				return usagef("there is no output format %q, only json, yaml, github and sarif", output)
-			}
 			path, err := a.choosePlan(args, false)
 			if err != nil {
 				return err
 			}
 			if cluster {
-				return a.validate(path, *in, f, func(p *plan.Plan) ([]findings.Finding, error) { return a.askClusters(cmd.Context(), p) })
+				return a.validate(path, *in, output, func(p *plan.Plan) ([]finding.Finding, error) { return a.askClusters(cmd.Context(), p) })
 			}
-			return a.validate(path, *in, f, nil)
+			return a.validate(path, *in, output, nil)
 		},
 	}
 	in = addInputs(cmd)
 	cmd.Flags().BoolVar(&cluster, "cluster", false, "ask the plan's clusters too; they are only read")
-	addFindingsFormat(cmd, &output)
+	addFormat(cmd, &output, "write the verdict to stdout, as json, yaml, github or sarif", findings.Formats...)
 	return cmd
 }
 
-// addFindingsFormat registers the -o of commands that write findings.
-func addFindingsFormat(cmd *cobra.Command, output *string) {
-	cmd.Flags().StringVarP(output, "output", "o", "", "write the verdict to stdout, as json, yaml, github or sarif")
-	names := make([]string, len(findings.Formats))
-	for i, f := range findings.Formats {
-		names[i] = string(f)
-	}
-	complete(cmd, "output", names...)
-}
-
-// validate reads a plan and tells what is wrong with it; ask, unless nil, finds
+// validate reads a plan and tells what is wrong with it. Unless it is nil, ask finds
 // more in one that can be read.
-func (a *app) validate(path string, in plan.Options, output findings.Format, ask func(*plan.Plan) ([]findings.Finding, error)) error {
+func (a *app) validate(path string, in plan.Options, output findings.Format, ask func(*plan.Plan) ([]finding.Finding, error)) error {
 	p, err := a.read(path, in)
-	var found []findings.Finding
-	if err == nil && ask != nil {
+	rules := finding.Codes()
+	var found []finding.Finding
+	if faults, ok := errors.AsType[plan.Diagnostics](err); ok {
+		found = finding.Of(faults)
+	} else if err != nil {
+		return err
+	}
+	if p != nil && ask != nil {
 		if found, err = ask(p); err != nil {
 			return err
 		}
-		err = faultsOf(found)
+		rules, err = append(rules, check.Rules...), finding.Diagnostics(found)
 	}
-	if output == "" {
-		for _, f := range found {
-			if f.Severity != findings.Error {
-				fmt.Fprintln(a.stderr, f)
-			}
+	if output != "" {
+		return cmp.Or(a.writeFindings(output, path, p, found, rules), shown(err))
+	}
+	for _, f := range found {
+		if f.Severity != finding.Error {
+			fmt.Fprintln(a.stderr, f)
 		}
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(a.stdout, "%s: valid, %s\n", ui.Clean(path), ui.Count(len(p.Steps), "step"))
-		return err
-	}
-	r := findings.Report{
-		File: path, Valid: err == nil, Rules: findings.FaultRules(), Findings: found,
-		Root: os.Getenv("GITHUB_WORKSPACE"), Version: readBuild().Version,
-	}
-	if ask != nil {
-		r.Rules = append(r.Rules, clusterRules()...)
-	}
-	if p != nil {
-		r.Plan, r.Steps = a.secrets().Text(p.Metadata.Name), len(p.Steps)
-	} else {
-		faults, ok := errors.AsType[plan.Diagnostics](err)
-		if !ok {
-			return err
-		}
-		r.Findings = findings.Faults(faults)
-	}
-	if e := r.Write(a.stdout, output); e != nil {
-		return e
 	}
 	if err != nil {
-		return &shownError{err}
+		return err
 	}
-	return nil
+	_, err = fmt.Fprintf(a.stdout, "%s: valid, %s\n", words.Clean(path), words.Count(len(p.Steps), "step"))
+	return err
 }
 
-// faultsOf are the findings that make a plan a bad one, as an error.
-func faultsOf(found []findings.Finding) error {
-	var ds plan.Diagnostics
-	for _, f := range found {
-		if f.Severity == findings.Error {
-			ds = append(ds, plan.Diagnostic{
-				Pos: f.Pos, Code: plan.Code(f.Rule), Path: f.Path, Message: f.Message, Hint: f.Hint, Excerpt: f.Excerpt,
-			})
-		}
+// writeFindings writes to stdout what was found in a plan. The plan is nil when it
+// cannot be read.
+func (a *app) writeFindings(output findings.Format, path string, p *plan.Plan, found []finding.Finding, rules []finding.Rule) error {
+	r := findings.Report{File: path, Findings: found, Rules: rules, Root: os.Getenv("GITHUB_WORKSPACE"), Version: readBuild().Version}
+	r.Valid = !slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Error })
+	if p != nil {
+		r.Plan, r.Steps = a.secrets().Text(p.Metadata.Name), len(p.Steps)
 	}
-	if len(ds) == 0 {
-		return nil
+	return r.Write(a.stdout, output)
+}
+
+// askClusters finds what a plan's clusters have to say of it.
+func (a *app) askClusters(ctx context.Context, p *plan.Plan) ([]finding.Finding, error) {
+	found, err := steps.Check(ctx, steps.Config{Flags: a.flags, Plan: p, UserAgent: userAgent()})
+	for i := range found {
+		found[i].Message, found[i].Hint = a.oneLine(found[i].Message), a.oneLine(found[i].Hint)
 	}
-	return ds
+	return found, err
 }

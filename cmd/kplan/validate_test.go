@@ -115,7 +115,7 @@ func TestValidateCluster(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &v))
 	require.False(t, v.Valid)
 	require.Len(t, v.Findings, 1)
-	require.Equal(t, string(check.Kind), v.Findings[0].Rule)
+	require.Equal(t, check.Kind, v.Findings[0].Rule)
 
 	t.Setenv("KUBECONFIG", "nothing")
 	code, _, stderr = kplan(t, map[string]string{"plan.yaml": head + good}, "validate", "plan.yaml", "--cluster")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 )
 
@@ -38,9 +38,6 @@ Exit codes: 0 every variable has a value that it takes, 2 one has not, or the fi
 		Args:              onePlan,
 		ValidArgsFunction: planFiles,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			path, err := a.choosePlan(args, false)
 			if err != nil {
 				return err
@@ -49,7 +46,7 @@ Exit codes: 0 every variable has a value that it takes, 2 one has not, or the fi
 		},
 	}
 	in = addInputs(cmd)
-	addFormat(cmd, &output, "write the variables to stdout, as json or yaml")
+	addFormat(cmd, &output, "write the variables to stdout, as json or yaml", formatJSON, formatYAML)
 	return cmd
 }
 
@@ -164,7 +161,7 @@ func (a *app) varTable(all []variable) error {
 	widths := make([]int, len(rows[0]))
 	for i, row := range rows {
 		for j, text := range row {
-			text = strings.Join(strings.Fields(ui.Clean(a.secrets().Text(text))), " ")
+			text = strings.Join(strings.Fields(words.Clean(a.secrets().Text(text))), " ")
 			most := widestText
 			if j == 1 {
 				most = widestValue

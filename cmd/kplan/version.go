@@ -30,9 +30,6 @@ func newVersion(a *app) *cobra.Command {
   kplan version -o json | jq -r .version`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			b := readBuild()
 			if output != formatNone {
 				return a.print(output, b)
@@ -41,7 +38,7 @@ func newVersion(a *app) *cobra.Command {
 			return err
 		},
 	}
-	addFormat(cmd, &output, "write it as json or yaml")
+	addFormat(cmd, &output, "write it as json or yaml", formatJSON, formatYAML)
 	return cmd
 }
 

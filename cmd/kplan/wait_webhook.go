@@ -72,7 +72,7 @@ Exit codes: 0 they answer, 1 a canary is answered otherwise than expected, right
 	flags.IntVar(&o.spec.Stable, "stable", 1, "how many answers in a row are wanted, each over a connection of its own")
 	flags.DurationVar(&o.limit, "timeout", 5*time.Minute, "how long to wait")
 	addProgress(cmd, &o.progress)
-	addFormat(cmd, &o.output, "write a summary to stdout, as json or yaml")
+	addFormat(cmd, &o.output, "write a summary to stdout, as json or yaml", formatJSON, formatYAML)
 	return cmd
 }
 

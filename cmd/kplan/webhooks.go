@@ -14,8 +14,8 @@ import (
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/webhooks"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 	"github.com/kplan-dev/kplan/webhook"
@@ -40,7 +40,7 @@ type webhooksOptions struct {
 }
 
 func newWebhooks(a *app) *cobra.Command {
-	o := &webhooksOptions{app: a}
+	o := &webhooksOptions{app: a, output: formatTable}
 	cmd := &cobra.Command{
 		Use:     "webhooks [NAME…]",
 		Aliases: []string{"webhook", "wh"},
@@ -76,15 +76,12 @@ at one Service and stand alike share a row, which says how many they are; with -
 	flags.StringVarP(&o.selector, "selector", "l", "", "show only webhooks whose configuration has these labels, as for kubectl")
 	flags.StringVar(&o.release, "release", "", "show only webhooks of this Helm release, as `[NAMESPACE/]NAME`")
 	flags.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long the first reading may take; what was not read by then is unknown")
-	flags.StringVarP((*string)(&o.output), "output", "o", string(formatTable), "how to write them: table, wide, json or yaml")
-	complete(cmd, "output", string(formatTable), string(formatWide), string(formatJSON), string(formatYAML))
+	addFormat(cmd, &o.output, "how to write them: table, wide, json or yaml", formatTable, formatWide, formatJSON, formatYAML)
 	return cmd
 }
 
 func (o *webhooksOptions) check() error {
 	switch {
-	case !slices.Contains([]format{formatTable, formatWide, formatJSON, formatYAML}, o.output):
-		return usagef("there is no output format %q, only table, wide, json and yaml", string(o.output))
 	case o.watch && o.output == formatYAML:
 		return usagef("--watch cannot write yaml, only table, wide and json")
 	case o.timeout <= 0:
@@ -185,7 +182,7 @@ func (l *listing) note(texts ...string) {
 	for _, text := range texts {
 		if !l.noted[text] {
 			l.noted[text] = true
-			fmt.Fprintf(l.stderr, "note: %s\n", ui.Clean(text))
+			fmt.Fprintf(l.stderr, "note: %s\n", words.Clean(text))
 		}
 	}
 }
@@ -238,7 +235,7 @@ func (l *listing) missing() []string {
 // style is how to draw on stdout.
 func (l *listing) style() webhooks.Style {
 	out := unwrap(l.stdout)
-	s := webhooks.Style{Clean: ui.Clean, Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Failing: l.failing, Now: time.Now()}
+	s := webhooks.Style{Clean: words.Clean, Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Failing: l.failing, Now: time.Now()}
 	s.Fold = !l.every && len(l.names) == 0
 	s.Width, _, _ = size(out)
 	return s

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/webhooks"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 )
 
 const (
@@ -66,7 +67,7 @@ func (l *listing) draw(out io.Writer) error {
 		table.WriteString("no webhooks found\n")
 	}
 	for _, text := range slices.Concat(l.view.Unreadable(), l.view.Polled()) {
-		fmt.Fprintf(&table, "note: %s\n", ui.Clean(text))
+		fmt.Fprintf(&table, "note: %s\n", words.Clean(text))
 	}
 	lines := strings.Split(strings.TrimRight(table.String(), "\n"), "\n")
 	if _, height, ok := size(out); ok && len(lines) > height-1 {

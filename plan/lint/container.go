@@ -23,7 +23,7 @@ var (
 // volume becomes optional, for otherwise the kubelet would not start the init
 // container before the Secret is there; it shows the files in the running pod once
 // they are. So the container needs no right to ask the API server.
-func (m *fixer) addContainer(w *missingWait) error {
+func (m *fixer) addContainer(w missingWait) error {
 	switch {
 	case w.object.Text == nil:
 		return errChart

@@ -10,6 +10,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 )
 
 // Remedy is a way to mend findings of secret-before-certificate.
@@ -28,31 +29,37 @@ var Remedies = []Remedy{WaitStep, InitContainer}
 
 // Refusal is a finding that a remedy does not mend.
 type Refusal struct {
-	Finding
+	finding.Finding
 	// Why says what is in the way.
 	Why error
 }
 
-// Fix gives the edits that mend the findings which a remedy is for, and the
+// Fix returns the edits that mend the findings which a remedy is for, and the
 // findings that it cannot mend. Findings of other rules are for people.
-func Fix(in Input, findings []Finding, how Remedy) ([]Edit, []Refusal) {
+func Fix(in Input, findings []finding.Finding, how Remedy) ([]Edit, []Refusal) {
 	m := &fixer{linter: newLinter(in), names: map[string]map[string]bool{}, waits: map[waitKey]string{}, needs: map[string]*needs{}, made: map[string][]*plan.Step{}}
+	rule, _ := Find("secret-before-certificate")
+	checkSecrets(&pass{m.linter, rule})
 	place := make(map[string]int, len(in.Plan.Steps))
 	for i := range in.Plan.Steps {
 		s := &in.Plan.Steps[i]
 		place[s.Name] = i
 		m.made[written(s)] = append(m.made[written(s)], s)
 	}
-	findings = slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.wait == nil })
+	findings = slices.Clone(findings)
 	// In the plan's order, so that a wait stands before the first step that needs it.
-	slices.SortStableFunc(findings, func(a, b Finding) int { return cmp.Compare(place[a.Step], place[b.Step]) })
+	slices.SortStableFunc(findings, func(a, b finding.Finding) int { return cmp.Compare(place[a.Step], place[b.Step]) })
 	var refused []Refusal
 	for _, f := range findings {
+		missing, mendable := m.missing[f]
+		if !mendable {
+			continue
+		}
 		mend := m.addWait
 		if how == InitContainer {
 			mend = m.addContainer
 		}
-		if err := mend(f.wait); err != nil {
+		if err := mend(missing); err != nil {
 			refused = append(refused, Refusal{f, err})
 		}
 	}
@@ -108,7 +115,7 @@ func written(s *plan.Step) string {
 }
 
 // addWait adds a step that waits for a Certificate, and the need of it.
-func (m *fixer) addWait(w *missingWait) error {
+func (m *fixer) addWait(w missingWait) error {
 	text, at := w.step.Origin()
 	certText, certAt := w.certificate.step.Origin()
 	switch {

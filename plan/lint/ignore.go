@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 )
 
 // ignoring is a comment that silences rules: # kplan:ignore ID[,ID…] reason.
@@ -35,8 +36,8 @@ func silences(line, rule string) bool {
 }
 
 // checkIgnores looks for comments that silence nothing because they name no rule.
-func checkIgnores(l *linter) {
-	for _, t := range l.texts() {
+func checkIgnores(p *pass) {
+	for _, t := range p.texts() {
 		if !strings.Contains(string(t.Bytes()), "kplan:ignore") {
 			continue
 		}
@@ -57,7 +58,7 @@ func checkIgnores(l *linter) {
 					if id == "" {
 						message = "the comment names no rule to ignore"
 					}
-					l.add(Warning, nil, location{Place: t.PlaceAt(n, len([]rune(line[:at]))+1), text: t}, "kplan lint --list shows the rules",
+					p.add(finding.Warning, nil, location{Place: t.PlaceAt(n, len([]rune(line[:at]))+1), text: t}, "kplan lint --list shows the rules",
 						"%s", message)
 				}
 			}

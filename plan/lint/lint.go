@@ -13,41 +13,8 @@ import (
 	"slices"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 )
-
-// Severity says how bad a finding is.
-type Severity string
-
-// The severities.
-const (
-	// Error is for what fails, or cannot be meant.
-	Error Severity = "error"
-	// Warning is for what may fail, or is worse than it has to be.
-	Warning Severity = "warning"
-	// Note is for what is good to know, and needs nothing done.
-	Note Severity = "note"
-)
-
-// Finding is a place where a plan breaks a rule.
-type Finding struct {
-	// Rule is the rule's ID.
-	Rule     string
-	Severity Severity
-	// Step is the step that it concerns; "" when that is none.
-	Step string
-	// Diagnostic says what and where; it has no code.
-	plan.Diagnostic
-
-	// wait is what mends a secret-before-certificate.
-	wait *missingWait
-}
-
-// String renders the finding as a Diagnostic is, with its severity and rule.
-func (f Finding) String() string {
-	d := f.Diagnostic
-	d.Message = fmt.Sprintf("%s: %s [%s]", f.Severity, d.Message, f.Rule)
-	return d.String()
-}
 
 // Input is what is looked at.
 type Input struct {
@@ -88,22 +55,20 @@ type Guard struct {
 
 // Run looks at the input by all rules but those that are disabled, by ID. The
 // findings are in the order of the files and their lines.
-func Run(in Input, disabled ...string) []Finding {
+func Run(in Input, disabled ...string) []finding.Finding {
 	l := newLinter(in)
-	for i := range rules {
-		if l.rule = &rules[i]; !slices.Contains(disabled, l.rule.ID) {
-			l.rule.check(l)
+	for _, r := range rules {
+		if !slices.Contains(disabled, r.ID) {
+			r.check(&pass{l, r.Rule})
 		}
 	}
 	files := map[string]int{}
 	for i, t := range l.Plan.Texts() {
 		files[t.File()] = i - len(l.Plan.Texts())
 	}
-	slices.SortStableFunc(l.findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(files[a.File], files[b.File]), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
-	})
+	finding.Sort(l.findings, files)
 	// Steps that for_each made of one have the same findings.
-	return slices.CompactFunc(l.findings, func(a, b Finding) bool {
+	return slices.CompactFunc(l.findings, func(a, b finding.Finding) bool {
 		return a.Rule == b.Rule && a.Pos == b.Pos && a.Message == b.Message
 	})
 }
@@ -111,8 +76,9 @@ func Run(in Input, disabled ...string) []Finding {
 // linter collects the findings of one plan.
 type linter struct {
 	Input
-	rule     *Rule
-	findings []Finding
+	findings []finding.Finding
+	// missing are what mends findings of secret-before-certificate.
+	missing map[finding.Finding]missingWait
 	// steps are those that may run, by name.
 	steps map[string]*plan.Step
 	order order
@@ -121,7 +87,7 @@ type linter struct {
 }
 
 func newLinter(in Input) *linter {
-	l := &linter{Input: in, steps: make(map[string]*plan.Step, len(in.Plan.Steps))}
+	l := &linter{Input: in, missing: map[finding.Finding]missingWait{}, steps: make(map[string]*plan.Step, len(in.Plan.Steps))}
 	l.order.graph = in.Plan.Graph()
 	for i := range in.Plan.Steps {
 		if s := &in.Plan.Steps[i]; s.Skip == "" && s.When != false {
@@ -129,6 +95,12 @@ func newLinter(in Input) *linter {
 		}
 	}
 	return l
+}
+
+// pass is the application of one rule to a plan.
+type pass struct {
+	*linter
+	rule finding.Rule
 }
 
 // each calls f for every step that may run, in plan order.
@@ -163,21 +135,23 @@ func (o Object) location(s *plan.Step, fields ...any) location {
 	return location{Place: o.Text.Place(append(append([]any{}, o.At...), fields...)...), text: o.Text}
 }
 
-// add notes a finding, unless a comment at its place says that it is known.
-func (l *linter) add(severity Severity, s *plan.Step, at location, hint, format string, args ...any) *Finding {
-	if at.text != nil && ignored(at.text, at.Line, l.rule.ID) {
-		return nil
+// add notes a finding and returns it, unless a comment at its place says that it
+// is known.
+func (p *pass) add(severity finding.Severity, s *plan.Step, at location, hint, format string, args ...any) (noted finding.Finding, ok bool) {
+	if at.text != nil && ignored(at.text, at.Line, p.rule.ID) {
+		return finding.Finding{}, false
 	}
-	f := Finding{Rule: l.rule.ID, Severity: severity}
+	f := finding.Finding{
+		Pos: at.Pos, Severity: severity, Rule: p.rule.ID, Path: at.Path, Message: plan.Clean(fmt.Sprintf(format, args...)), Hint: plan.Clean(hint),
+	}
 	if s != nil {
 		f.Step = s.Name
 	}
-	f.Diagnostic = plan.Diagnostic{Pos: at.Pos, Path: at.Path, Message: plan.Clean(fmt.Sprintf(format, args...)), Hint: plan.Clean(hint)}
 	if !at.secret {
 		f.Excerpt = at.Excerpt
 	}
-	l.findings = append(l.findings, f)
-	return &l.findings[len(l.findings)-1]
+	p.findings = append(p.findings, f)
+	return f, true
 }
 
 // cluster names the one that a step works on; "" is that of the command line.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 )
 
 // identity is what one object is known by: what group it is of, but not in which
@@ -30,22 +31,22 @@ var clusterScoped = map[string]bool{
 	"APIService": true,
 }
 
-func checkOwners(l *linter) {
+func checkOwners(p *pass) {
 	releases, objects := map[identity][]sent{}, map[identity][]sent{}
 	var order []identity // as the plan has them
-	l.each(func(s *plan.Step) {
+	p.each(func(s *plan.Step) {
 		if s.Helm != nil && !hasExpression(s, "helm", "release") {
-			id := identity{cluster: l.cluster(s), kind: "release", namespace: l.namespace(s, s.Helm.Namespace), name: s.ReleaseName()}
+			id := identity{cluster: p.cluster(s), kind: "release", namespace: p.namespace(s, s.Helm.Namespace), name: s.ReleaseName()}
 			releases[id] = append(releases[id], sent{step: s})
 			if len(releases[id]) == 2 {
 				order = append(order, id)
 			}
 		}
-		for _, o := range l.Objects[s.Name] {
+		for _, o := range p.Objects[s.Name] {
 			if o.name() == "" {
 				continue
 			}
-			id := l.identity(s, o)
+			id := p.identity(s, o)
 			objects[id] = append(objects[id], sent{s, o})
 			if len(objects[id]) == 2 {
 				order = append(order, id)
@@ -54,9 +55,9 @@ func checkOwners(l *linter) {
 	})
 	for _, id := range order {
 		if id.kind == "release" && id.group == "" {
-			l.checkRelease(releases[id], id)
+			p.checkRelease(releases[id], id)
 		} else {
-			l.checkTwice(objects[id], id)
+			p.checkTwice(objects[id], id)
 		}
 	}
 }
@@ -86,7 +87,7 @@ func (l *linter) apart(a, b *plan.Step) bool {
 	return l.order.isAfter(b.Name, a.Name) || l.order.isAfter(a.Name, b.Name) || a.Group != "" && a.Group == b.Group && a.Parallel == 1
 }
 
-func (l *linter) checkRelease(all []sent, id identity) {
+func (p *pass) checkRelease(all []sent, id identity) {
 	first := all[0].step
 	var others []*plan.Step
 	for _, x := range all[1:] {
@@ -94,40 +95,40 @@ func (l *linter) checkRelease(all []sent, id identity) {
 			others = append(others, x.step)
 		}
 	}
-	l.eachLocation(others, func(s *plan.Step) location {
+	p.eachLocation(others, func(s *plan.Step) location {
 		if s.Helm.Release != "" {
 			return locationOf(s, "helm", "release")
 		}
 		return locationOf(s, "name")
 	}, func(at location, steps []*plan.Step) {
-		l.add(Error, steps[0], at, "give each step another release or namespace, or make one step of them",
+		p.add(finding.Error, steps[0], at, "give each step another release or namespace, or make one step of them",
 			"%s install the release %q in the namespace %s", together(first, steps), id.name, id.namespace)
 	})
 }
 
-func (l *linter) checkTwice(all []sent, id identity) {
+func (p *pass) checkTwice(all []sent, id identity) {
 	first := all[0]
-	steps, objects := map[Severity][]*plan.Step{}, map[*plan.Step]Object{}
+	steps, objects := map[finding.Severity][]*plan.Step{}, map[*plan.Step]Object{}
 	for _, x := range all[1:] {
 		a, b := first.step, x.step
-		if exclusive(a, b) || sameRelease(l, a, b) {
+		if exclusive(a, b) || sameRelease(p, a, b) {
 			continue // a step's own duplicates are its own matter
 		}
-		severity := Error
+		severity := finding.Error
 		switch {
 		case isHook(first.object) || isHook(x.object):
-			if l.apart(a, b) {
+			if p.apart(a, b) {
 				continue
 			}
-			severity = Warning
+			severity = finding.Warning
 		case a.Apply != nil && b.Apply != nil && reflect.DeepEqual(first.object.Fields, x.object.Fields):
-			severity = Warning
+			severity = finding.Warning
 		}
 		steps[severity], objects[b] = append(steps[severity], b), x.object
 	}
-	for _, severity := range []Severity{Error, Warning} {
-		l.eachLocation(steps[severity], func(s *plan.Step) location { return objects[s].location(s, "metadata", "name") }, func(at location, steps []*plan.Step) {
-			l.add(severity, steps[0], at, "leave it to one of the steps", "%s send the %s%s", together(first.step, steps), objects[steps[0]].is(), inNamespace(id))
+	for _, severity := range []finding.Severity{finding.Error, finding.Warning} {
+		p.eachLocation(steps[severity], func(s *plan.Step) location { return objects[s].location(s, "metadata", "name") }, func(at location, steps []*plan.Step) {
+			p.add(severity, steps[0], at, "leave it to one of the steps", "%s send the %s%s", together(first.step, steps), objects[steps[0]].is(), inNamespace(id))
 		})
 	}
 }
@@ -166,8 +167,8 @@ func together(first *plan.Step, others []*plan.Step) string {
 	return fmt.Sprintf("the steps %s and %s all", strings.Join(names[:last], ", "), names[last])
 }
 
-func sameRelease(l *linter, a, b *plan.Step) bool {
-	return a.Helm != nil && b.Helm != nil && a.ReleaseName() == b.ReleaseName() && l.namespace(a, a.Helm.Namespace) == l.namespace(b, b.Helm.Namespace)
+func sameRelease(p *pass, a, b *plan.Step) bool {
+	return a.Helm != nil && b.Helm != nil && a.ReleaseName() == b.ReleaseName() && p.namespace(a, a.Helm.Namespace) == p.namespace(b, b.Helm.Namespace)
 }
 
 func isHook(o Object) bool {
@@ -185,15 +186,15 @@ func inNamespace(id identity) string {
 // kind is a kind of custom resources in one cluster.
 type kind struct{ cluster, group, kind string }
 
-func checkCRDs(l *linter) {
+func checkCRDs(p *pass) {
 	brought := map[kind][]*plan.Step{}
 	var kinds []kind // in the order of the plan
-	l.each(func(s *plan.Step) {
-		for _, o := range l.Objects[s.Name] {
+	p.each(func(s *plan.Step) {
+		for _, o := range p.Objects[s.Name] {
 			if o.kind() != "CustomResourceDefinition" || o.group() != "apiextensions.k8s.io" {
 				continue
 			}
-			k := kind{l.cluster(s), text(o.Fields, "spec", "group"), text(o.Fields, "spec", "names", "kind")}
+			k := kind{p.cluster(s), text(o.Fields, "spec", "group"), text(o.Fields, "spec", "names", "kind")}
 			if brought[k] == nil {
 				kinds = append(kinds, k)
 			}
@@ -204,27 +205,27 @@ func checkCRDs(l *linter) {
 		return
 	}
 	users := map[kind][]sent{}
-	l.each(func(s *plan.Step) {
-		for _, o := range l.Objects[s.Name] {
-			k := kind{l.cluster(s), o.group(), o.kind()}
+	p.each(func(s *plan.Step) {
+		for _, o := range p.Objects[s.Name] {
+			k := kind{p.cluster(s), o.group(), o.kind()}
 			if before := users[k]; brought[k] != nil && (len(before) == 0 || before[len(before)-1].step != s) {
 				users[k] = append(users[k], sent{s, o}) // the first one of the step will do
 			}
 		}
 	})
 	for _, k := range kinds {
-		l.checkCRD(brought[k], users[k])
+		p.checkCRD(brought[k], users[k])
 	}
 }
 
 // checkCRD looks for steps with objects of a kind that come after none of those
 // that bring it.
-func (l *linter) checkCRD(by []*plan.Step, users []sent) {
+func (p *pass) checkCRD(by []*plan.Step, users []sent) {
 	ready := map[*plan.Step]bool{}
 	for _, crd := range by {
 		ready[crd] = true
 		for _, u := range users {
-			if l.order.isAfter(u.step.Name, crd.Name) {
+			if p.order.isAfter(u.step.Name, crd.Name) {
 				ready[u.step] = true
 			}
 		}
@@ -235,9 +236,9 @@ func (l *linter) checkCRD(by []*plan.Step, users []sent) {
 			continue
 		}
 		how, hint := "runs side by side with this one", "add "+crd.Name+" to the needs of "+u.step.Name
-		if l.order.isAfter(crd.Name, u.step.Name) {
+		if p.order.isAfter(crd.Name, u.step.Name) {
 			how, hint = "comes after this one", "turn their order around"
 		}
-		l.add(Error, u.step, u.object.location(u.step), hint, "%s is of a kind whose CRD the step %q brings, which %s", u.object.is(), crd.Name, how)
+		p.add(finding.Error, u.step, u.object.location(u.step), hint, "%s is of a kind whose CRD the step %q brings, which %s", u.object.is(), crd.Name, how)
 	}
 }

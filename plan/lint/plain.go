@@ -8,6 +8,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint/secret"
 )
 
@@ -20,16 +21,16 @@ var expressed = regexp.MustCompile(`\$\{\{(.*?)\}\}`)
 const plainHint = "take it from a variable with sensitive: true and env: or secret:, or let the chart use a Secret that exists"
 
 // checkPlainSecrets looks for secrets in values, and in objects that are no Secrets.
-func checkPlainSecrets(l *linter) {
-	for _, r := range l.values() {
+func checkPlainSecrets(p *pass) {
+	for _, r := range p.values() {
 		if r.object && isSecret(r.node) {
 			continue // see below
 		}
-		l.plainSecrets(r, nil)
+		p.plainSecrets(r, nil)
 	}
 	seen := map[*yamlv3.Node]bool{}
-	l.each(func(s *plan.Step) {
-		for _, o := range l.Objects[s.Name] {
+	p.each(func(s *plan.Step) {
+		for _, o := range p.Objects[s.Name] {
 			if o.Text == nil {
 				continue
 			}
@@ -41,9 +42,9 @@ func checkPlainSecrets(l *linter) {
 			t, _ := s.Origin()
 			switch {
 			case isSecret(n):
-				l.checkSecretObject(s, o, n)
+				p.checkSecretObject(s, o, n)
 			case o.Text != t: // those of the plan itself are among the values
-				l.plainSecrets(root{text: o.Text, node: n, at: o.At, object: true}, s)
+				p.plainSecrets(root{text: o.Text, node: n, at: o.At, object: true}, s)
 			}
 		}
 	})
@@ -55,25 +56,25 @@ func isSecret(object *yamlv3.Node) bool {
 }
 
 // checkSecretObject warns of a Secret whose data are in a file.
-func (l *linter) checkSecretObject(s *plan.Step, o Object, n *yamlv3.Node) {
+func (p *pass) checkSecretObject(s *plan.Step, o Object, n *yamlv3.Node) {
 	for _, data := range []string{"data", "stringData"} {
 		plain := false
 		pairs(get(n, data), func(_, v *yamlv3.Node) {
-			plain = plain || v.Kind == yamlv3.ScalarNode && v.Value != "" && !l.isSensitive(v.Value)
+			plain = plain || v.Kind == yamlv3.ScalarNode && v.Value != "" && !p.isSensitive(v.Value)
 		})
 		if plain {
 			at := o.location(s, data)
 			at.secret = true
-			l.add(Warning, s, at, "keep the data elsewhere, such as in External Secrets or in a sensitive variable", "%s has its data in a file", o.is())
+			p.add(finding.Warning, s, at, "keep the data elsewhere, such as in External Secrets or in a sensitive variable", "%s has its data in a file", o.is())
 			return
 		}
 	}
 }
 
 // plainSecrets looks for secrets below one root.
-func (l *linter) plainSecrets(r root, s *plan.Step) {
+func (p *pass) plainSecrets(r root, s *plan.Step) {
 	found := func(n *yamlv3.Node, at []any, format string, args ...any) {
-		l.add(Error, s, location{Place: r.text.PlaceOf(n, at...), text: r.text, secret: true}, plainHint, format, args...)
+		p.add(finding.Error, s, location{Place: r.text.PlaceOf(n, at...), text: r.text, secret: true}, plainHint, format, args...)
 	}
 	visit(r.node, r.name, r.at, func(n *yamlv3.Node, name string, at []any, isKey bool) {
 		switch {
@@ -82,8 +83,8 @@ func (l *linter) plainSecrets(r root, s *plan.Step) {
 			found(n, at, "%s is written down here", holds(n.Value))
 		case !secret.Named(name) || r.object && slices.Contains(objectNames, name):
 		case strings.Contains(n.Value, "${{"):
-			if !l.isSensitive(n.Value) {
-				l.add(Warning, s, location{Place: r.text.PlaceOf(n, at...), text: r.text}, "declare the variable with sensitive: true",
+			if !p.isSensitive(n.Value) {
+				p.add(finding.Warning, s, location{Place: r.text.PlaceOf(n, at...), text: r.text}, "declare the variable with sensitive: true",
 					"%s comes from a variable that is not sensitive, so it is shown", name)
 			}
 		case isPlain(n):

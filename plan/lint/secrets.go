@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 )
 
 // name is that of an object of a kind that is known, in one cluster.
@@ -38,20 +39,20 @@ type waiters struct {
 }
 
 // checkSecrets looks for pods that use the Secret of a Certificate before it is there.
-func checkSecrets(l *linter) {
+func checkSecrets(p *pass) {
 	filled := map[name]sent{} // the Certificate that fills a Secret
 	var order []name
 	brought := map[name][]string{} // the steps that bring a Secret itself
-	l.each(func(s *plan.Step) {
-		for _, o := range l.Objects[s.Name] {
+	p.each(func(s *plan.Step) {
+		for _, o := range p.Objects[s.Name] {
 			switch {
 			case o.kind() == "Certificate" && o.group() == "cert-manager.io":
-				n := name{l.cluster(s), l.namespace(s, o.namespace()), text(o.Fields, "spec", "secretName")}
+				n := name{p.cluster(s), p.namespace(s, o.namespace()), text(o.Fields, "spec", "secretName")}
 				if _, known := filled[n]; !known && n.name != "" {
 					filled[n], order = sent{s, o}, append(order, n)
 				}
 			case o.kind() == "Secret" && o.group() == "":
-				n := name{l.cluster(s), l.namespace(s, o.namespace()), o.name()}
+				n := name{p.cluster(s), p.namespace(s, o.namespace()), o.name()}
 				brought[n] = append(brought[n], s.Name)
 			}
 		}
@@ -60,34 +61,34 @@ func checkSecrets(l *linter) {
 		return
 	}
 	usages := map[name][]usage{}
-	l.each(func(s *plan.Step) {
-		for _, o := range l.Objects[s.Name] {
+	p.each(func(s *plan.Step) {
+		for _, o := range p.Objects[s.Name] {
 			for _, u := range usagesOf(sent{s, o}) {
-				n := name{l.cluster(s), l.namespace(s, o.namespace()), u.secret}
+				n := name{p.cluster(s), p.namespace(s, o.namespace()), u.secret}
 				if _, ok := filled[n]; ok {
 					usages[n] = append(usages[n], u)
 				}
 			}
 		}
 	})
-	w := l.waiters()
+	w := p.waiters()
 	for _, n := range order {
-		l.checkUsages(n, filled[n], usages[n], append(w.of(l, n, filled[n]), brought[n]...))
+		p.checkUsages(n, filled[n], usages[n], append(w.of(p.linter, n, filled[n]), brought[n]...))
 	}
 }
 
 // checkUsages looks for those that come after none of the steps that show that
 // the Secret is there.
-func (l *linter) checkUsages(n name, certificate sent, all []usage, shown []string) {
+func (p *pass) checkUsages(n name, certificate sent, all []usage, shown []string) {
 	safe := make([]bool, len(all))
 	for _, by := range shown {
 		for i, u := range all {
-			safe[i] = safe[i] || u.step.Name == by || l.order.isAfter(u.step.Name, by)
+			safe[i] = safe[i] || u.step.Name == by || p.order.isAfter(u.step.Name, by)
 		}
 	}
 	later := make([]bool, len(all)) // the Certificate is
 	for i, u := range all {
-		later[i] = !safe[i] && l.order.isAfter(certificate.step.Name, u.step.Name)
+		later[i] = !safe[i] && p.order.isAfter(certificate.step.Name, u.step.Name)
 	}
 	for i, u := range all {
 		if safe[i] || conditional(u.step) || conditional(certificate.step) {
@@ -104,10 +105,10 @@ func (l *linter) checkUsages(n name, certificate sent, all []usage, shown []stri
 			}
 			idle = fmt.Sprintf(" (the init container %q cannot: volumes are mounted before it starts)", c)
 		}
-		f := l.add(Warning, u.step, u.object.location(u.step, u.at...), w.hint(l, later[i]), "%s %s the Secret %q, which the Certificate %q of %s fills, and nothing waits for it%s",
+		f, ok := p.add(finding.Warning, u.step, u.object.location(u.step, u.at...), w.hint(p.linter, later[i]), "%s %s the Secret %q, which the Certificate %q of %s fills, and nothing waits for it%s",
 			u.object.is(), does, n.name, certificate.object.name(), whose(u.step, certificate.step), idle)
-		if f != nil {
-			f.wait = &w
+		if ok {
+			p.missing[f] = w
 		}
 	}
 }

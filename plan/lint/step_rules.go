@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 )
 
 // exact is a version that means one chart only; a leading v is of older charts.
 var exact = regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
-func checkPins(l *linter) {
-	l.each(func(s *plan.Step) {
+func checkPins(p *pass) {
+	p.each(func(s *plan.Step) {
 		// A chart or version that is not known yet stands in the file all the same.
 		if s.Helm == nil || s.Helm.Chart == "" || s.Helm.IsLocal() || strings.Contains(s.Helm.Chart, "@sha256:") {
 			return
@@ -25,23 +26,23 @@ func checkPins(l *linter) {
 		case version == "" && !given && exact.MatchString(strings.ReplaceAll(tag, "_", "+")):
 		case exact.MatchString(version), version == "" && given:
 		case version == "" && tag != "":
-			l.add(Warning, s, locationOf(s, "helm", "chart"), hint, "the tag %q is no exact version: each run installs what it means then", tag)
+			p.add(finding.Warning, s, locationOf(s, "helm", "chart"), hint, "the tag %q is no exact version: each run installs what it means then", tag)
 		case version == "":
-			l.add(Warning, s, locationOf(s, "helm", "chart"), hint, "the chart has no version: each run installs the newest one")
+			p.add(finding.Warning, s, locationOf(s, "helm", "chart"), hint, "the chart has no version: each run installs the newest one")
 		default:
-			l.add(Warning, s, locationOf(s, "helm", "version"), hint, "the version %q is no exact one: each run installs the newest that it allows", version)
+			p.add(finding.Warning, s, locationOf(s, "helm", "version"), hint, "the version %q is no exact one: each run installs the newest that it allows", version)
 		}
 	})
 }
 
-func checkUnread(l *linter) {
-	l.each(func(s *plan.Step) {
-		if why := l.Unread[s.Name]; why != nil {
+func checkUnread(p *pass) {
+	p.each(func(s *plan.Step) {
+		if why := p.Unread[s.Name]; why != nil {
 			what, at := "the chart", locationOf(s, "helm", "chart")
 			if s.Helm == nil {
 				what, at = "what the step sends", locationOf(s, string(s.Kind()))
 			}
-			l.add(Warning, s, at, "", "%s cannot be looked at: %s", what, strings.Join(strings.Fields(why.Error()), " "))
+			p.add(finding.Warning, s, at, "", "%s cannot be looked at: %s", what, strings.Join(strings.Fields(why.Error()), " "))
 		}
 	})
 }
@@ -57,12 +58,12 @@ func hasExpression(s *plan.Step, fields ...any) bool {
 	return n != nil && strings.Contains(n.Value, "${{")
 }
 
-func checkRetryUninstalls(l *linter) {
-	l.each(func(s *plan.Step) {
+func checkRetryUninstalls(p *pass) {
+	p.each(func(s *plan.Step) {
 		if s.Helm == nil {
 			return
 		}
-		attempts := l.Plan.StepRetry(*s).InstallRetries
+		attempts := p.Plan.StepRetry(*s).InstallRetries
 		if attempts <= 1 {
 			return
 		}
@@ -70,62 +71,62 @@ func checkRetryUninstalls(l *linter) {
 		at := locationOf(s, "helm", "on_failure")
 		switch s.Helm.OnFailure {
 		case plan.UninstallRelease:
-			l.add(Warning, s, at, hint, "of %d attempts each one uninstalls what it made before the next one begins", attempts)
+			p.add(finding.Warning, s, at, hint, "of %d attempts each one uninstalls what it made before the next one begins", attempts)
 		case plan.RollbackRelease:
-			l.add(Warning, s, at, hint, "of %d attempts each one of an upgrade is rolled back before the next one begins, and those of a first install are not", attempts)
+			p.add(finding.Warning, s, at, hint, "of %d attempts each one of an upgrade is rolled back before the next one begins, and those of a first install are not", attempts)
 		case plan.KeepRelease, "":
 		}
 	})
 }
 
-func checkUnguarded(l *linter) {
+func checkUnguarded(p *pass) {
 	var gates []*plan.Step
-	l.each(func(s *plan.Step) {
+	p.each(func(s *plan.Step) {
 		if s.Webhook != nil {
 			gates = append(gates, s)
 		}
 	})
-	for _, g := range l.Guards {
-		s, by := l.steps[g.Step], l.steps[g.By]
-		if g.Step == g.By || s == nil || by == nil || l.cluster(s) != l.cluster(by) || l.Plan.StepWebhooks(*s).Hold {
+	for _, g := range p.Guards {
+		s, by := p.steps[g.Step], p.steps[g.By]
+		if g.Step == g.By || s == nil || by == nil || p.cluster(s) != p.cluster(by) || p.Plan.StepWebhooks(*s).Hold {
 			continue
 		}
-		names := l.closed(g)
-		if len(names) == 0 || l.gated(s, by, gates) {
+		names := p.closed(g)
+		if len(names) == 0 || p.gated(s, by, gates) {
 			continue
 		}
-		severity, will := Error, "will"
+		severity, will := finding.Error, "will"
 		if g.Maybe {
-			severity, will = Warning, "may"
+			severity, will = finding.Warning, "may"
 		}
 		at := locationOf(s, "name")
 		if s.Webhooks != nil && s.Webhooks.Hold != nil {
 			at = locationOf(s, "webhooks", "hold")
 		}
-		l.add(severity, s, at, fmt.Sprintf("remove hold: false, or put a step {webhook: {release: %s}} in between", cmp.Or(by.ReleaseName(), "NAME")),
+		p.add(severity, s, at, fmt.Sprintf("remove hold: false, or put a step {webhook: {release: %s}} in between", cmp.Or(by.ReleaseName(), "NAME")),
 			"%s that this step sends %s be judged by the %s of the step %q, and nothing waits until %s",
 			count(g.Objects, "object"), will, webhooks(names), by.Name, either(names, "it answers", "they answer"))
 	}
 }
 
-func checkOwnChart(l *linter) {
-	for _, g := range l.Guards {
-		s := l.steps[g.Step]
+func checkOwnChart(p *pass) {
+	for _, g := range p.Guards {
+		s := p.steps[g.Step]
 		if g.Step != g.By || s == nil || s.Helm == nil {
 			continue
 		}
-		names := l.closed(g)
+		names := p.closed(g)
 		if len(names) == 0 {
 			continue
 		}
-		severity, held, when := Note, "nothing needs doing: kplan holds their requests; other tools fail", "on a first install"
-		if !l.Plan.StepWebhooks(*s).Hold {
-			severity, held = Error, "nothing holds their requests: remove hold: false"
+		severity, held, when := finding.Note, "nothing needs doing: kplan holds their requests; other tools fail", "on a first install"
+		if !p.Plan.StepWebhooks(*s).Hold {
+			severity, held = finding.Error, "nothing holds their requests: remove hold: false"
 		}
 		if g.Maybe {
 			when = "on the run after a failed one"
 		}
-		l.add(severity, s, locationOf(s, "helm", "chart"), held, "the chart brings the %s, which %s closed, and %s that %s %s",
+		p.add(severity, s, locationOf(s, "helm", "chart"), held, "the chart brings the %s, which %s closed, and %s that %s %s",
 			webhooks(names), either(names, "fails", "fail"), count(g.Objects, "object"), either(names, "it judges", "they judge"), when)
 	}
 }

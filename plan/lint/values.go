@@ -8,6 +8,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 )
 
 // root is where values begin that are not a plan's own fields: the default of a
@@ -79,13 +80,13 @@ func (l *linter) filed(f func(r root, n *yamlv3.Node, at []any)) {
 	}
 }
 
-func checkFiled(l *linter) {
-	l.filed(func(r root, n *yamlv3.Node, at []any) {
+func checkFiled(p *pass) {
+	p.filed(func(r root, n *yamlv3.Node, at []any) {
 		hint := "put the object under apply.objects of the plan, where expressions are evaluated"
 		if !r.object {
 			hint = "put the value under values of the step, where expressions are evaluated"
 		}
-		l.add(Error, nil, location{Place: r.text.PlaceOf(n, at...), text: r.text}, hint, "files are sent as they are: the expression is not evaluated")
+		p.add(finding.Error, nil, location{Place: r.text.PlaceOf(n, at...), text: r.text}, hint, "files are sent as they are: the expression is not evaluated")
 	})
 }
 
@@ -174,10 +175,10 @@ func visit(n *yamlv3.Node, name string, at []any, f func(n *yamlv3.Node, name st
 	}
 }
 
-func checkUnusedVars(l *linter) {
+func checkUnusedVars(p *pass) {
 	// literal are variables that files would read, if expressions were evaluated there.
 	literal := map[string]plan.Pos{}
-	l.filed(func(r root, n *yamlv3.Node, at []any) {
+	p.filed(func(r root, n *yamlv3.Node, at []any) {
 		used := map[string]bool{}
 		reads(n.Value, used)
 		for name := range used {
@@ -186,7 +187,7 @@ func checkUnusedVars(l *linter) {
 			}
 		}
 	})
-	for _, t := range l.Plan.Texts() {
+	for _, t := range p.Plan.Texts() {
 		declared := get(t.Root(), "vars")
 		if declared == nil {
 			continue
@@ -201,7 +202,7 @@ func checkUnusedVars(l *linter) {
 				if pos, ok := literal[key.Value]; ok {
 					hint = "the expression at " + pos.String() + " is not evaluated: files are sent as they are"
 				}
-				l.add(Warning, nil, location{Place: t.PlaceOf(key, "vars", key.Value), text: t}, hint,
+				p.add(finding.Warning, nil, location{Place: t.PlaceOf(key, "vars", key.Value), text: t}, hint,
 					"nothing reads the variable %q", key.Value)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 )
 
 // conditions are those that a kind can have.
@@ -95,8 +96,8 @@ func kindOf(resource string) *conditions {
 // statuses are those of a condition of Kubernetes.
 var statuses = []string{"True", "False", "Unknown"}
 
-func checkWaits(l *linter) {
-	l.each(func(s *plan.Step) {
+func checkWaits(p *pass) {
+	p.each(func(s *plan.Step) {
 		if s.Wait == nil {
 			return
 		}
@@ -107,16 +108,16 @@ func checkWaits(l *linter) {
 		}
 		if kind.has(cond.Name) {
 			if !slices.ContainsFunc(statuses, func(s string) bool { return strings.EqualFold(s, cond.Value) }) {
-				l.add(Error, s, locationOf(s, "wait", "for"), "write condition="+cond.Name+", or =False", "a condition is True, False or Unknown, never %q, so the step waits until its time is over", cond.Value)
+				p.add(finding.Error, s, locationOf(s, "wait", "for"), "write condition="+cond.Name+", or =False", "a condition is True, False or Unknown, never %q, so the step waits until its time is over", cond.Value)
 			}
 			return
 		}
 		// Resources of another group may have the same short name.
-		severity := Error
+		severity := finding.Error
 		if strings.Contains(kind.group, ".io") && !strings.HasSuffix(kind.group, "k8s.io") && !strings.Contains(s.Wait.Resource, ".") {
-			severity = Warning
+			severity = finding.Warning
 		}
-		l.add(severity, s, locationOf(s, "wait", "for"), kind.hint(), "%s never has the condition %q, so the step waits until its time is over",
+		p.add(severity, s, locationOf(s, "wait", "for"), kind.hint(), "%s never has the condition %q, so the step waits until its time is over",
 			article(kind.names[0]), cond.Name)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint/secret"
 )
 
@@ -30,11 +31,11 @@ var (
 )
 
 // checkYAML looks for plain scalars that mean something else than they seem to.
-func checkYAML(l *linter) {
+func checkYAML(p *pass) {
 	seen := map[*yamlv3.Node]bool{}
-	for _, r := range append(slices.Clip(l.values()), l.manifests()...) {
+	for _, r := range append(slices.Clip(p.values()), p.manifests()...) {
 		if r.object {
-			l.checkTexts(r, seen)
+			p.checkTexts(r, seen)
 		}
 		visit(r.node, r.name, r.at, func(n *yamlv3.Node, name string, at []any, isKey bool) {
 			if seen[n] || n.Kind != yamlv3.ScalarNode || n.Style != 0 || n.Value == "" || len(n.Value) > 40 {
@@ -51,21 +52,21 @@ func checkYAML(l *linter) {
 			place := location{Place: r.text.PlaceOf(n, at...), text: r.text}
 			if !isKey && secret.Named(name) {
 				place.secret = true
-				l.add(Warning, nil, place, "quote it", "the %s is %s", what, kindOfMeaning(means))
+				p.add(finding.Warning, nil, place, "quote it", "the %s is %s", what, kindOfMeaning(means))
 				return
 			}
 			hint := fmt.Sprintf("quote it to mean the text: %q", n.Value)
 			if oddBool.MatchString(n.Value) {
 				hint += "; or write " + means
 			}
-			l.add(Warning, nil, place, hint, "the %s %s is %s", what, n.Value, means)
+			p.add(finding.Warning, nil, place, hint, "the %s %s is %s", what, n.Value, means)
 		})
 	}
 }
 
 // checkTexts looks for values that are not text in fields that take text only, and
 // notes them.
-func (l *linter) checkTexts(r root, seen map[*yamlv3.Node]bool) {
+func (p *pass) checkTexts(r root, seen map[*yamlv3.Node]bool) {
 	check := func(what string, n *yamlv3.Node, name string, at []any) {
 		if n.Kind != yamlv3.ScalarNode || n.Style != 0 || n.Value == "" || len(n.Value) > 40 || seen[n] || n.ShortTag() == "!!null" {
 			return
@@ -78,10 +79,10 @@ func (l *linter) checkTexts(r root, seen map[*yamlv3.Node]bool) {
 		place := location{Place: r.text.PlaceOf(n, at...), text: r.text}
 		if secret.Named(name) {
 			place.secret = true
-			l.add(Error, nil, place, "quote it", "%s takes text, and this is %s", what, strings.TrimSuffix(kindOfMeaning(means), ", not text"))
+			p.add(finding.Error, nil, place, "quote it", "%s takes text, and this is %s", what, strings.TrimSuffix(kindOfMeaning(means), ", not text"))
 			return
 		}
-		l.add(Error, nil, place, fmt.Sprintf("quote it to mean the text: %q", n.Value), "%s takes text, and %s is %s", what, n.Value, means)
+		p.add(finding.Error, nil, place, fmt.Sprintf("quote it to mean the text: %q", n.Value), "%s takes text, and %s is %s", what, n.Value, means)
 	}
 	kind := get(r.node, "kind")
 	if kind != nil && kind.Value == "ConfigMap" {

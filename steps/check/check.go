@@ -23,21 +23,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kube"
 	"github.com/kplan-dev/kplan/steps/internal/origin"
 	"github.com/kplan-dev/kplan/webhook"
 )
-
-// Finding is one thing that the cluster has to say of a step. One of the rule
-// Unchecked is no fault.
-type Finding struct {
-	Rule Rule
-	Step plan.Step
-	// Fields lead to what it is about in the step, for plan.Step.Locate.
-	Fields        []any
-	Message, Hint string
-}
 
 // Step is a step with what it sends.
 type Step struct {
@@ -74,7 +65,7 @@ type Cluster struct {
 	origins map[string]*origin.Step
 
 	mu       sync.Mutex
-	findings []Finding
+	findings []finding.Finding
 	exists   map[string]bool // namespaces
 }
 
@@ -83,7 +74,7 @@ const inFlight = 16
 
 // Run checks all steps. The findings are in no order. The error says that the
 // cluster could not be asked.
-func (c *Cluster) Run(ctx context.Context) ([]Finding, error) {
+func (c *Cluster) Run(ctx context.Context) ([]finding.Finding, error) {
 	c.brings = map[string]*brings{}
 	c.origins = map[string]*origin.Step{}
 	c.exists = map[string]bool{}
@@ -120,7 +111,7 @@ func (c *Cluster) Run(ctx context.Context) ([]Finding, error) {
 	return c.findings, nil
 }
 
-func (c *Cluster) find(f Finding) {
+func (c *Cluster) find(f finding.Finding) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.findings = append(c.findings, f)
@@ -151,16 +142,14 @@ func (c *Cluster) types(ctx context.Context, s Step) error {
 		case !meta.IsNoMatchError(err):
 			return fmt.Errorf("looking for the type %q: %w", n.typ, err)
 		case !c.earlier(s, brings):
-			f := Finding{
-				Rule: Kind, Step: s.Step, Fields: n.fields, Hint: c.bringer(s, brings),
-				Message: fmt.Sprintf("the cluster does not know the type %q, and no step before brings it", n.typ),
-			}
+			rule, hint := Kind, c.bringer(s, brings)
+			message := fmt.Sprintf("the cluster does not know the type %q, and no step before brings it", n.typ)
 			if p := c.neighbours(s).Run(); p.Comes {
-				f.Rule, f.Message, f.Hint = Unchecked, fmt.Sprintf("the cluster does not know the type %q yet: %s", n.typ, p.Why), ""
+				rule, hint, message = Unchecked, "", fmt.Sprintf("the cluster does not know the type %q yet: %s", n.typ, p.Why)
 			} else if c.beside(s, brings) {
-				f.Rule = Unchecked
+				rule = Unchecked
 			}
-			c.find(f)
+			c.find(Find(rule, s.Step, hint, message, n.fields...))
 		}
 	}
 	return nil
@@ -203,7 +192,7 @@ type sendable struct {
 func (c *Cluster) known(ctx context.Context, s Step) ([]sendable, error) {
 	var out []sendable
 	told := map[string]bool{}
-	once := func(key string, f Finding) {
+	once := func(key string, f finding.Finding) {
 		if !told[key] {
 			told[key] = true
 			c.find(f)
@@ -245,10 +234,8 @@ func (c *Cluster) known(ctx context.Context, s Step) ([]sendable, error) {
 			if s.Helm != nil {
 				hint += ", or with create_namespace: true"
 			}
-			once("namespace "+o.GetNamespace(), Finding{
-				Rule: Namespace, Step: s.Step, Fields: o.Fields, Hint: hint,
-				Message: o.from() + fmt.Sprintf("the namespace %q does not exist, and no step before makes it", o.GetNamespace()),
-			})
+			message := o.from() + fmt.Sprintf("the namespace %q does not exist, and no step before makes it", o.GetNamespace())
+			once("namespace "+o.GetNamespace(), Find(Namespace, s.Step, hint, message, o.Fields...))
 		}
 	}
 	return out, nil
@@ -256,7 +243,7 @@ func (c *Cluster) known(ctx context.Context, s Step) ([]sendable, error) {
 
 // unserved says what is to be said of an object whose kind the cluster does not
 // serve; nothing when a step before brings it.
-func (c *Cluster) unserved(ctx context.Context, s Step, o Object) (Finding, bool) {
+func (c *Cluster) unserved(ctx context.Context, s Step, o Object) (finding.Finding, bool) {
 	gvk := o.GroupVersionKind()
 	defines := func(b *brings) bool { return b.defines(gvk.GroupKind()) }
 	p := c.neighbours(s).Find(gvk)
@@ -264,25 +251,21 @@ func (c *Cluster) unserved(ctx context.Context, s Step, o Object) (Finding, bool
 	case p.Comes && p.Definition != "" && !p.Beside,
 		defines(c.brings[s.Name]), // by itself
 		c.earlier(s, func(b *brings) bool { return b.waitsFor(gvk.GroupKind()) }):
-		return Finding{}, false
+		return finding.Finding{}, false
 	case p.Comes:
-		f := Finding{
-			Rule: Unchecked, Step: s.Step, Fields: o.Fields,
-			Message: o.from() + fmt.Sprintf("the cluster does not know the kind %s of %s yet: %s", gvk.Kind, gvk.GroupVersion(), p.Why),
-		}
+		hint := ""
 		if p.Beside {
-			f.Hint = c.bringer(s, defines)
+			hint = c.bringer(s, defines)
 		}
-		return f, true
+		message := fmt.Sprintf("the cluster does not know the kind %s of %s yet: %s", gvk.Kind, gvk.GroupVersion(), p.Why)
+		return Find(Unchecked, s.Step, hint, o.from()+message, o.Fields...), true
 	}
 	why, hint := "no step before brings it", c.bringer(s, defines)
 	if p.Why != "" {
 		why, hint = p.Why, "let the object and the definition agree on a version"
 	}
-	return Finding{
-		Rule: Kind, Step: s.Step, Fields: o.Fields, Hint: hint,
-		Message: o.from() + fmt.Sprintf("the cluster does not know the kind %s of %s%s, and %s", gvk.Kind, gvk.GroupVersion(), c.otherVersion(ctx, gvk), why),
-	}, true
+	message := fmt.Sprintf("the cluster does not know the kind %s of %s%s, and %s", gvk.Kind, gvk.GroupVersion(), c.otherVersion(ctx, gvk), why)
+	return Find(Kind, s.Step, hint, o.from()+message, o.Fields...), true
 }
 
 // neighbours are the steps around one, as far as kinds go.
@@ -343,13 +326,12 @@ func (c *Cluster) send(ctx context.Context, s Step, o sendable) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	f := Finding{Rule: Refused, Step: s.Step, Fields: o.Fields}
+	rule := Refused
 	if cannotTell(err) {
-		f.Rule = Unchecked
+		rule = Unchecked
 	}
 	err = kube.Explain(kube.Redact(err, o.Unstructured), kube.Op{Verb: "patch", Resource: o.mapping.Resource.GroupResource(), Namespace: o.GetNamespace()})
-	f.Message, f.Hint = o.from()+o.id()+": "+err.Error(), runner.HintOf(err)
-	c.find(f)
+	c.find(Find(rule, s.Step, runner.HintOf(err), o.from()+o.id()+": "+err.Error(), o.Fields...))
 }
 
 // cannotTell says of an error that it is no judgement of the object: a webhook

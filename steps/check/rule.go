@@ -1,38 +1,39 @@
 package check
 
-// Rule is what a finding is about. Rules do not change from one version to the next.
-type Rule string
+import (
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
+)
 
-// The rules; About says what each of them is.
+// The rules of findings. They do not change from one version to the next.
 const (
-	Kind      Rule = "cluster-kind"
-	Namespace Rule = "cluster-namespace"
-	Refused   Rule = "cluster-refused"
-	Release   Rule = "cluster-release"
-	Owner     Rule = "cluster-owner"
-	Chart     Rule = "cluster-chart"
-	Unchecked Rule = "cluster-unchecked"
+	Kind      = "cluster-kind"
+	Namespace = "cluster-namespace"
+	Refused   = "cluster-refused"
+	Release   = "cluster-release"
+	Owner     = "cluster-owner"
+	Chart     = "cluster-chart"
+	// Unchecked is of what the cluster cannot tell yet. It is no fault.
+	Unchecked = "cluster-unchecked"
 )
 
 // Rules are all rules.
-var Rules = []Rule{Kind, Namespace, Refused, Release, Owner, Chart, Unchecked}
+var Rules = []finding.Rule{
+	{ID: Kind, Severity: finding.Error, Summary: "The cluster does not know a kind, and no step before brings it."},
+	{ID: Namespace, Severity: finding.Error, Summary: "A namespace does not exist, and no step before makes it."},
+	{ID: Refused, Severity: finding.Error, Summary: "The API server refuses an object."},
+	{ID: Release, Severity: finding.Error, Summary: "A release of this name is of another chart."},
+	{ID: Owner, Severity: finding.Error, Summary: "An object of a chart exists, and is not the release's."},
+	{ID: Chart, Severity: finding.Error, Summary: "A chart cannot be had, or not be rendered for the cluster."},
+	{ID: Unchecked, Severity: finding.Note, Summary: "The cluster cannot tell yet."},
+}
 
-// About says in one sentence what findings of the rule are.
-func (r Rule) About() string {
-	switch r {
-	case Kind:
-		return "The cluster does not know a kind, and no step before brings it."
-	case Namespace:
-		return "A namespace does not exist, and no step before makes it."
-	case Refused:
-		return "The API server refuses an object."
-	case Release:
-		return "A release of this name is of another chart."
-	case Owner:
-		return "An object of a chart exists, and is not the release's."
-	case Chart:
-		return "A chart cannot be had, or not be rendered for the cluster."
-	default:
-		return "The cluster cannot tell yet."
+// Find returns what breaks a rule at a field of a step.
+func Find(rule string, s plan.Step, hint, message string, fields ...any) finding.Finding {
+	at := s.Locate(fields...)
+	f := finding.Finding{Pos: at.Pos, Path: at.Path, Excerpt: at.Excerpt, Rule: rule, Severity: finding.Error, Message: message, Hint: hint, Step: s.Name}
+	if rule == Unchecked {
+		f.Severity = finding.Note
 	}
+	return f
 }

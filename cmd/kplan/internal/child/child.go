@@ -3,7 +3,7 @@
 // files that nobody has any more when it is over.
 //
 // That holds also when this process is killed (kill -9): a second process of the same
-// program waits for that, as in package rescue. It knows nothing of what the command
+// program waits for that, see package watchdog. It knows nothing of what the command
 // does.
 package child
 

@@ -9,6 +9,3 @@ func bindToThread(*exec.Cmd) (release func()) { return func() {} }
 
 // having finds nothing: environments of other processes cannot be read.
 func having(string) []int { return nil }
-
-// rename does nothing: the process has its name from its arguments.
-func rename() {}

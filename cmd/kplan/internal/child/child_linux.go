@@ -8,9 +8,6 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // bindToThread makes the kernel end the command when this process dies, should the
@@ -37,12 +34,4 @@ func having(folder string) []int {
 		}
 	}
 	return all
-}
-
-// rename gives the process its name where pkill and killall look: Linux takes that of
-// the program's file else.
-func rename() {
-	if b, err := unix.BytePtrFromString(guardName); err == nil {
-		_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(b)), 0, 0, 0)
-	}
 }

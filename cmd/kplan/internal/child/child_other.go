@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"syscall"
 )
 
 // guarded says that no guard can do its work on this system: whoever kills kplan
@@ -15,8 +14,6 @@ const guarded = false
 
 func exitOf(exit *exec.ExitError) *ExitError  { return &ExitError{Code: exit.ExitCode()} }
 func bindToThread(*exec.Cmd) (release func()) { return func() {} }
-func apart() *syscall.SysProcAttr             { return nil }
-func heedless()                               {}
 func endAll(int, string)                      {}
 
 // caught is ^C, which the console sends to the command too.

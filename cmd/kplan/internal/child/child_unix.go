@@ -104,13 +104,3 @@ func inForeground() bool {
 	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
 }
-
-// apart keeps ^C and the like, which go to all processes in the foreground, away.
-func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
-// heedless ignores what asks the whole session to end: the guard ends when its parent
-// does.
-func heedless() {
-	rename()
-	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
-}

@@ -1,4 +1,4 @@
-// Package findings writes what a check of a plan found: as text, as data, as
+// Package findings writes what a check of a plan found: as data, as
 // annotations of a GitHub workflow and as SARIF.
 //
 // It finds nothing itself, and it gives no exit codes.
@@ -8,82 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 )
-
-// Severity says how bad a finding is.
-type Severity string
-
-// The severities, from the worst on.
-const (
-	Error   Severity = "error"
-	Warning Severity = "warning"
-	Note    Severity = "note"
-)
-
-// Finding is one thing that a check has to say about a place in a file. Its
-// texts are safe to show.
-type Finding struct {
-	plan.Pos
-	Severity Severity `json:"severity"`
-	// Rule is the id of what was checked: the code of a diagnostic, or the id of a
-	// lint rule.
-	Rule string `json:"code"`
-	// Path is where it is, as a path of fields: steps[0].helm.chart.
-	Path    string `json:"path,omitempty"`
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
-	// Excerpt is the line of the file, and a second one with a caret.
-	Excerpt string `json:"excerpt,omitempty"`
-}
-
-// Faults are the findings that a plan's diagnostics are.
-func Faults(ds plan.Diagnostics) []Finding {
-	all := make([]Finding, len(ds))
-	for i, d := range ds {
-		all[i] = Finding{
-			Pos: d.Pos, Severity: Error, Rule: string(d.Code), Path: d.Path,
-			Message: d.Message, Hint: d.Hint, Excerpt: d.Excerpt,
-		}
-	}
-	return all
-}
-
-// String renders the finding as plan.Diagnostic does, with its severity and rule.
-func (f Finding) String() string {
-	return plan.Diagnostic{
-		Pos: f.Pos, Message: fmt.Sprintf("%s: %s [%s]", f.Severity, f.Message, f.Rule), Hint: f.Hint, Excerpt: f.Excerpt,
-	}.String()
-}
-
-// inFile tells whether the finding is of a file, and not of an argument of the
-// command line such as --set.
-func (f Finding) inFile() bool { return f.File != "" && !strings.HasPrefix(f.File, "--") }
-
-// Rule is what findings can be of.
-type Rule struct {
-	ID string
-	// About says in one sentence what is wrong with what breaks the rule.
-	About string
-	// Help says why, and what to do about it; "" for no more than About.
-	Help string
-	// Severity is that of its findings.
-	Severity Severity
-}
-
-// FaultRules are the rules that a plan's diagnostics are of.
-func FaultRules() []Rule {
-	var rules []Rule
-	for _, c := range plan.Codes() {
-		rules = append(rules, Rule{ID: string(c), About: c.About(), Severity: Error})
-	}
-	return rules
-}
 
 // Report is what the check of a plan found.
 type Report struct {
@@ -96,10 +26,10 @@ type Report struct {
 	Plan  string `json:"plan,omitempty"`
 	Steps int    `json:"steps"`
 	// Findings are in the order of the files and their lines.
-	Findings []Finding `json:"diagnostics"`
+	Findings []finding.Finding `json:"diagnostics"`
 
 	// Rules are all that the check looks for, for SARIF.
-	Rules []Rule `json:"-"`
+	Rules []finding.Rule `json:"-"`
 	// Root is the folder that paths are relative to in GitHub and SARIF; ""
 	// leaves paths as they are.
 	Root string `json:"-"`
@@ -131,7 +61,7 @@ func (r Report) Write(w io.Writer, f Format) error {
 		err = writeData(w, r.log(), JSON)
 	case JSON, YAML:
 		if r.Findings == nil {
-			r.Findings = []Finding{} // a list, for programs
+			r.Findings = []finding.Finding{} // a list, for programs
 		}
 		err = writeData(w, r, f)
 	default:

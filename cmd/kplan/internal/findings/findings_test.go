@@ -12,20 +12,21 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 )
 
 // report has findings of all kinds, with characters that formats must escape.
 var report = findings.Report{
 	File: "a b/plan.yaml",
-	Findings: []findings.Finding{
+	Findings: []finding.Finding{
 		{
-			Pos: plan.Pos{File: "a b/plan.yaml", Line: 3, Col: 5}, Severity: findings.Error, Rule: "unknown-field", Path: "steps[0].need",
+			Pos: plan.Pos{File: "a b/plan.yaml", Line: 3, Col: 5}, Severity: finding.Error, Rule: "unknown-field", Path: "steps[0].need",
 			Message: `unknown field "need": 100%`, Hint: "did you mean \"needs\"?", Excerpt: "need: [a]\n^",
 		},
-		{Pos: plan.Pos{File: "va,rs:1.yaml"}, Severity: findings.Warning, Rule: "syntax", Message: "the file is empty"},
-		{Pos: plan.Pos{File: "--set x"}, Severity: findings.Note, Rule: "of-nobody", Message: "two\nlines"},
+		{Pos: plan.Pos{File: "va,rs:1.yaml"}, Severity: finding.Warning, Rule: "syntax", Message: "the file is empty"},
+		{Pos: plan.Pos{File: "--set x"}, Severity: finding.Note, Rule: "of-nobody", Message: "two\nlines"},
 	},
-	Rules:   append(findings.FaultRules(), findings.Rule{ID: "lint-rule", About: "It is odd.", Help: "Mend it.", Severity: findings.Warning}),
+	Rules:   append(finding.Codes(), finding.Rule{ID: "lint-rule", Summary: "It is odd.", Explanation: "Mend it.", Severity: finding.Warning}),
 	Version: "v1.2.3",
 }
 
@@ -62,9 +63,9 @@ func TestRoot(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "deploy"), 0o755))
 	t.Chdir(filepath.Join(dir, "deploy"))
-	r := findings.Report{Root: dir, Findings: []findings.Finding{
-		{Pos: plan.Pos{File: "plan.yaml"}, Severity: findings.Error, Message: "x"},
-		{Pos: plan.Pos{File: "../../plan.yaml"}, Severity: findings.Error, Message: "x"},
+	r := findings.Report{Root: dir, Findings: []finding.Finding{
+		{Pos: plan.Pos{File: "plan.yaml"}, Severity: finding.Error, Message: "x"},
+		{Pos: plan.Pos{File: "../../plan.yaml"}, Severity: finding.Error, Message: "x"},
 	}}
 	require.Equal(t, "::error file=deploy/plan.yaml,title=kplan ::x\n::error file=../../plan.yaml,title=kplan ::x\n", write(t, r, findings.GitHub))
 	require.Contains(t, write(t, r, findings.SARIF), `"uri": "deploy/plan.yaml"`)

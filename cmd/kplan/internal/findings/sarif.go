@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/actions"
+	"github.com/kplan-dev/kplan/plan/finding"
 )
 
 // The parts of a SARIF 2.1.0 log that are written here. The names are those of
@@ -82,7 +83,7 @@ func (r Report) log() sarifLog {
 	results := []sarifResult{}
 	for _, f := range r.Findings {
 		if index(f.Rule) < 0 {
-			driver.Rules = append(driver.Rules, newSarifRule(Rule{ID: f.Rule, About: f.Rule, Severity: f.Severity}))
+			driver.Rules = append(driver.Rules, newSarifRule(finding.Rule{ID: f.Rule, Summary: f.Rule, Severity: f.Severity}))
 		}
 		text := f.Message
 		if f.Hint != "" {
@@ -99,20 +100,20 @@ func (r Report) log() sarifLog {
 	}
 }
 
-func newSarifRule(rule Rule) sarifRule {
-	s := sarifRule{ID: rule.ID, ShortDescription: sarifText{rule.About}, Configuration: sarifConfig{string(rule.Severity)}}
-	if rule.Help != "" {
-		s.Help = &sarifText{rule.Help}
+func newSarifRule(rule finding.Rule) sarifRule {
+	s := sarifRule{ID: rule.ID, ShortDescription: sarifText{rule.Summary}, Configuration: sarifConfig{string(rule.Severity)}}
+	if rule.Explanation != "" {
+		s.Help = &sarifText{rule.Explanation}
 	}
 	return s
 }
 
 // locations are where a finding is: its place in a file, and its path of fields
 // or the argument of the command line.
-func (r Report) locations(f Finding) []sarifLocation {
+func (r Report) locations(f finding.Finding) []sarifLocation {
 	var l sarifLocation
 	name := f.Path
-	if f.inFile() {
+	if f.InFile() {
 		l.Physical = &sarifPhysical{Artifact: sarifArtifact{uri(actions.Place(r.Root, f.File))}}
 		if f.Line > 0 {
 			l.Physical.Region = &sarifRegion{f.Line, f.Col}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -40,7 +40,7 @@ var (
 	pageScript string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"join": strings.Join, "count": ui.Count,
+		"join": strings.Join, "count": words.Count,
 	}).Parse(dense(pageText)))
 )
 
@@ -158,7 +158,7 @@ func (r *run) page() *htmlPage {
 		Style: template.CSS(pageStyle), Script: template.JS(pageScript), //nolint:gosec // they are ours
 		ScriptHash: "sha256-" + base64.StdEncoding.EncodeToString(sum[:]),
 		Plan:       or(line(r.x.Plan()), "plan"), State: r.state(), Glyph: glyphs[r.state()], On: line(r.About()),
-		Elapsed: ui.Brief(r.elapsed()), Stopped: clean(r.x.Err()), Start: at(r.Start()), End: at(r.end),
+		Elapsed: words.Brief(r.elapsed()), Stopped: clean(r.x.Err()), Start: at(r.Start()), End: at(r.end),
 		Axis: r.axis(), Many: r.many,
 	}
 	p.Title = p.Plan + ": " + string(p.State)
@@ -249,8 +249,8 @@ func (r *run) environment() []pair {
 		{"Record", line(r.meta.Record)},
 		{"Started", at(r.Start()).Text},
 		{"Ended", ""},
-		{"Took", ui.Brief(r.elapsed())},
-		{"Steps", ui.Count(len(r.Steps()), "step")},
+		{"Took", words.Brief(r.elapsed())},
+		{"Steps", words.Count(len(r.Steps()), "step")},
 		{"kplan", line(r.meta.Version)},
 	}
 	if r.Ended() {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 )
 
 // Sizes of the drawn graph, in pixels of the page.
@@ -168,7 +168,7 @@ func (r *run) arrows(steps []*htmlStep, levels []int) *htmlGraph {
 		y := int(v.y)
 		g.Nodes = append(g.Nodes, graphNode{
 			htmlStep: steps[i], X: v.level*(nodeWidth+columnGap) + 2, Y: y,
-			Label: shorten(steps[i].Name, nodeLetters), Text: shorten(ui.Joined(" · ", string(steps[i].State), steps[i].Took), nodeLetters+6),
+			Label: shorten(steps[i].Name, nodeLetters), Text: shorten(words.Join(" · ", string(steps[i].State), steps[i].Took), nodeLetters+6),
 		})
 		g.Height = max(g.Height, y+nodeHeight+4)
 	}

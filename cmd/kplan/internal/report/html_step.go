@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -25,7 +25,7 @@ func (r *run) logs() map[int]string {
 				limit = htmlFailureLog
 			}
 			if limit = min(limit, room); limit <= 0 {
-				texts[i] = "(" + ui.Count(len(s.Logs)+s.LogsDropped, "log") + " left out here)"
+				texts[i] = "(" + words.Count(len(s.Logs)+s.LogsDropped, "log") + " left out here)"
 				continue
 			}
 			texts[i] = r.logText(s, limit)
@@ -70,7 +70,7 @@ func (r *run) htmlStep(i int, s *timeline.Step, links map[string]htmlLink) *html
 		h.Ended = r.offset(s.Ended)
 	}
 	if s.TimeoutSeconds > 0 {
-		h.Timeout = ui.Brief(time.Duration(s.TimeoutSeconds * float64(time.Second)))
+		h.Timeout = words.Brief(time.Duration(s.TimeoutSeconds * float64(time.Second)))
 	}
 	if s.Revision > 0 {
 		h.Revision = strconv.Itoa(s.Revision)
@@ -118,7 +118,7 @@ func (r *run) history(h *htmlStep, s *timeline.Step) {
 		h.Notes = append(h.Notes, htmlNotice{At: r.offset(n.Time), Text: clean(n.Text)})
 	}
 	for _, x := range s.HoldsAt(r.end) {
-		h.Holds = append(h.Holds, htmlSum{line(holder(x)), ui.Count(x.Requests, "request"), ui.Brief(x.Longest), ui.Brief(x.Total), clean(x.Cause), line(x.Explanation)})
+		h.Holds = append(h.Holds, htmlSum{line(holder(x)), words.Count(x.Requests, "request"), words.Brief(x.Longest), words.Brief(x.Total), clean(x.Cause), line(x.Explanation)})
 	}
 	for _, o := range outputs(s) {
 		h.Outputs = append(h.Outputs, pair{line(o.Name), clean(o.Value)})
@@ -133,5 +133,5 @@ func (r *run) attempt(a timeline.Attempt) htmlAttempt {
 	if a.State == runner.StateRetrying {
 		came = "failed, to be tried again"
 	}
-	return htmlAttempt{a.N, r.offset(a.From), ui.Brief(to.Sub(a.From)), came, clean(a.Error), clean(a.Hint), a.State}
+	return htmlAttempt{a.N, r.offset(a.From), words.Brief(to.Sub(a.From)), came, clean(a.Error), clean(a.Hint), a.State}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -85,7 +85,7 @@ type htmlRow struct {
 
 // row draws the spans in which a step was at work or waited for an attempt.
 func (r *run) row(h *htmlStep, s *timeline.Step) htmlRow {
-	row := htmlRow{htmlStep: h, Title: ui.Joined(", ", h.Name+": "+string(h.State), prefixed("took ", h.Took), prefixed("held ", h.Held), prefixed("attempt ", h.Attempt))}
+	row := htmlRow{htmlStep: h, Title: words.Join(", ", h.Name+": "+string(h.State), prefixed("took ", h.Took), prefixed("held ", h.Held), prefixed("attempt ", h.Attempt))}
 	if !s.Ended.IsZero() && !s.Started.IsZero() {
 		row.End = r.left(s.Ended)
 	}
@@ -94,7 +94,7 @@ func (r *run) row(h *htmlStep, s *timeline.Step) htmlRow {
 			continue
 		}
 		b := r.bar(x.From, x.To, "b-"+string(x.State))
-		b.Title = fmt.Sprintf("%s %s, from %s", x.State, ui.Brief(r.until(x.To).Sub(x.From)), r.offset(x.From))
+		b.Title = fmt.Sprintf("%s %s, from %s", x.State, words.Brief(r.until(x.To).Sub(x.From)), r.offset(x.From))
 		if s.Step.Attempts > 1 {
 			b.Title += fmt.Sprintf(", attempt %d/%d", x.Attempt, s.Step.Attempts)
 		}
@@ -187,8 +187,8 @@ func (r *run) lane(l *timeline.Lane, links map[string]htmlLink) htmlLane {
 		Failed: l.Failed,
 	}
 	if l.Requests > 0 {
-		h.Held, h.Total = ui.Count(l.Requests, "request"), ui.Brief(l.HoldTime(r.end))
-		h.Longest = ui.Brief(l.LongestAt(r.end))
+		h.Held, h.Total = words.Count(l.Requests, "request"), words.Brief(l.HoldTime(r.end))
+		h.Longest = words.Brief(l.LongestAt(r.end))
 	}
 	h.Rungs = r.rungs(l)
 	h.Rows = r.rungRows(l)
@@ -251,7 +251,7 @@ func (r *run) rungRows(l *timeline.Lane) []laneRow {
 				break
 			}
 			b := r.bar(x.From, x.To, "r-"+rungClass(x.State))
-			b.Title = ui.Joined(": ", fmt.Sprintf("%s %s, from %s", row.Name, word(x.State), r.offset(x.From)), line(x.Cause))
+			b.Title = words.Join(": ", fmt.Sprintf("%s %s, from %s", row.Name, word(x.State), r.offset(x.From)), line(x.Cause))
 			row.Bars = append(row.Bars, b)
 		}
 		rows = append(rows, row)
@@ -273,9 +273,9 @@ func (r *run) holdRows(l *timeline.Lane) []laneRow {
 	var rows []laneRow
 	for _, x := range l.Holds {
 		b := r.bar(x.From, x.To, "b-holding")
-		took := ui.Brief(r.until(x.To).Sub(x.From))
-		b.Title = ui.Joined(": ", fmt.Sprintf("held %s from %s", took, r.offset(x.From)), line(x.Cause))
-		rows = append(rows, laneRow{Name: line(ui.Joined(" ", or(x.Object, "a request"), "of step "+x.Step)), Text: took, Bars: []bar{b}})
+		took := words.Brief(r.until(x.To).Sub(x.From))
+		b.Title = words.Join(": ", fmt.Sprintf("held %s from %s", took, r.offset(x.From)), line(x.Cause))
+		rows = append(rows, laneRow{Name: line(words.Join(" ", or(x.Object, "a request"), "of step "+x.Step)), Text: took, Bars: []bar{b}})
 		if x.Error != "" {
 			rows[len(rows)-1].Text += " ✗"
 		}
@@ -327,7 +327,7 @@ func (r *run) area(l *timeline.Lane) (path string, most int) {
 
 func (r *run) hold(x *timeline.Hold, links map[string]htmlLink) htmlHold {
 	h := htmlHold{
-		Step: links[x.Step], Object: line(x.Object), From: r.offset(x.From), Held: ui.Brief(r.until(x.To).Sub(x.From)),
+		Step: links[x.Step], Object: line(x.Object), From: r.offset(x.From), Held: words.Brief(r.until(x.To).Sub(x.From)),
 		Came: "answered", Cause: clean(x.Cause), Words: line(x.Explanation), Failed: x.Error != "",
 	}
 	switch {
@@ -337,7 +337,7 @@ func (r *run) hold(x *timeline.Hold, links map[string]htmlLink) htmlHold {
 		h.Came = "given up"
 	}
 	if x.Sends > 0 {
-		h.Sends = ui.Count(x.Sends, "send")
+		h.Sends = words.Count(x.Sends, "send")
 	}
 	return h
 }

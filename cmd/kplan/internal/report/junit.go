@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -83,7 +83,7 @@ func (r *run) junit(w io.Writer) error {
 		case runner.StateSucceeded, runner.StateUnchanged:
 		default:
 			suite.Skipped++
-			why := xmlText(ui.Joined(": ", string(stateOf(s)), line(r.note(s)), line(s.Error)))
+			why := xmlText(words.Join(": ", string(stateOf(s)), line(r.note(s)), line(s.Error)))
 			c.Skipped = &why
 		}
 		suite.Cases = append(suite.Cases, c)
@@ -128,7 +128,7 @@ func (r *run) junitProperties() []junitProperty {
 		}
 		add(step+"held_seconds", decimal(s.HoldTime(r.end)))
 		for _, h := range s.HoldsAt(r.end) {
-			add(step+"held_by."+holder(h), fmt.Sprintf("%s, longest %s", ui.Count(h.Requests, "request"), ui.Brief(h.Longest)))
+			add(step+"held_by."+holder(h), fmt.Sprintf("%s, longest %s", words.Count(h.Requests, "request"), words.Brief(h.Longest)))
 		}
 	}
 	return all
@@ -153,11 +153,11 @@ func (r *run) junitFailure(s *timeline.Step) string {
 	for _, w := range s.Webhooks {
 		fmt.Fprintf(&b, "\nwebhook %s stood so at last:\n", line(w.Name))
 		for _, rung := range ladder(w) {
-			fmt.Fprintf(&b, "  %s %s\n", stands[rung.State], ui.Joined(": ", line(rung.Name), line(inWords(rung.Cause, rung.Explanation))))
+			fmt.Fprintf(&b, "  %s %s\n", stands[rung.State], words.Join(": ", line(rung.Name), line(inWords(rung.Cause, rung.Explanation))))
 		}
 	}
 	for _, h := range s.HoldsAt(r.end) {
-		fmt.Fprintf(&b, "\n%s held by %s, longest %s: %s\n", ui.Count(h.Requests, "request"), line(holder(h)), ui.Brief(h.Longest), line(inWords(h.Cause, h.Explanation)))
+		fmt.Fprintf(&b, "\n%s held by %s, longest %s: %s\n", words.Count(h.Requests, "request"), line(holder(h)), words.Brief(h.Longest), line(inWords(h.Cause, h.Explanation)))
 	}
 	if blocks := r.blocks[s.Name]; len(blocks) > 0 {
 		fmt.Fprintf(&b, "\nblocks %s\n", line(and(blocks, 20)))
@@ -189,7 +189,7 @@ func (r *run) junitOut() string {
 		}
 		fmt.Fprintf(&b, "---- step %s\n", line(s.Name))
 		if texts[s] == "" {
-			fmt.Fprintf(&b, "(%s left out here)\n", ui.Count(len(s.Logs)+s.LogsDropped, "log"))
+			fmt.Fprintf(&b, "(%s left out here)\n", words.Count(len(s.Logs)+s.LogsDropped, "log"))
 		}
 		b.WriteString(texts[s])
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 )
 
 // logText writes the logs of a step, each block of one object below its name and
@@ -19,7 +19,7 @@ func (r *run) logText(s *timeline.Step, limit int) string {
 			fmt.Fprintf(&b, "== %s %s\n", r.offset(l.Time), line(orKplan(l.Object)))
 			object = l.Object
 		}
-		b.WriteString(strings.TrimRight(ui.Clean(l.Text), "\n"))
+		b.WriteString(strings.TrimRight(words.Clean(l.Text), "\n"))
 		b.WriteByte('\n')
 	}
 	text, dropped := tail(b.String(), limit)
@@ -27,7 +27,7 @@ func (r *run) logText(s *timeline.Step, limit int) string {
 	case dropped > 0:
 		return fmt.Sprintf("(%d bytes of the log are left out here)\n%s", dropped, text)
 	case lost > 0:
-		return fmt.Sprintf("(%s left out here)\n%s", ui.Count(lost, "earlier log"), text)
+		return fmt.Sprintf("(%s left out here)\n%s", words.Count(lost, "earlier log"), text)
 	}
 	return text
 }

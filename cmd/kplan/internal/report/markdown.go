@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -71,7 +71,7 @@ func (p *page) head() {
 	if on := line(p.About()); on != "" {
 		about = " on " + escape(cut(on, markdownCell))
 	}
-	fmt.Fprintf(p, "%s %s%s, started %s.\n", strings.ToUpper(how[:1])+how[1:], ui.Brief(p.elapsed()), about, clock(p.Start()))
+	fmt.Fprintf(p, "%s %s%s, started %s.\n", strings.ToUpper(how[:1])+how[1:], words.Brief(p.elapsed()), about, clock(p.Start()))
 	counts := p.x.Counts()
 	var parts []string
 	for _, s := range runner.States {
@@ -118,7 +118,7 @@ func (p *page) failures() {
 			for _, f := range all[i:] {
 				more += 1 + len(f.same)
 			}
-			fmt.Fprintf(p, "\n… and %s that failed.\n", ui.Count(more, "more step"))
+			fmt.Fprintf(p, "\n… and %s that failed.\n", words.Count(more, "more step"))
 			return
 		}
 	}
@@ -146,8 +146,8 @@ func (p *page) failure(s *failure) string {
 	}
 	for _, h := range s.Holds {
 		if h.Failed > 0 {
-			fmt.Fprintf(&b, "\n%s held by %s given up, the longest after %s: %s\n", fmt.Sprintf("%d of %s", h.Failed, ui.Count(h.Requests, "request")),
-				escape(line(holder(h))), ui.Brief(h.Longest), escape(cut(line(inWords(h.Cause, h.Explanation)), markdownCause)))
+			fmt.Fprintf(&b, "\n%s held by %s given up, the longest after %s: %s\n", fmt.Sprintf("%d of %s", h.Failed, words.Count(h.Requests, "request")),
+				escape(line(holder(h))), words.Brief(h.Longest), escape(cut(line(inWords(h.Cause, h.Explanation)), markdownCause)))
 		}
 	}
 	if blocks := p.blocks[s.Name]; len(blocks) > 0 {
@@ -211,13 +211,13 @@ func (p *page) stepRows() [][]string {
 func (p *page) webhookRows() [][]string {
 	var rows [][]string
 	for _, l := range p.Webhooks() {
-		held := ui.Count(l.Requests, "request")
+		held := words.Count(l.Requests, "request")
 		if l.Failed > 0 {
 			held += fmt.Sprintf(", %d given up", l.Failed)
 		}
 		stood := ""
 		if now, ok := l.Now(); ok {
-			stood = stands[now.State] + " " + ui.Joined(": ", now.Name, inWords(now.Cause, now.Explanation))
+			stood = stands[now.State] + " " + words.Join(": ", now.Name, inWords(now.Cause, now.Explanation))
 		}
 		rows = append(rows, []string{title(l), l.Service, held, brief(l.LongestAt(p.end)), brief(l.HoldTime(p.end)), stood})
 	}
@@ -238,7 +238,7 @@ func (p *page) table(name string, head []string, rows [][]string, noun string) {
 			cells[j] = escape(cut(line(cell), markdownCell))
 		}
 		if !p.add("| " + strings.Join(cells, " | ") + " |\n") {
-			fmt.Fprintf(p, "\n… and %s that have no room here.\n", ui.Count(len(rows)-i, "more "+noun))
+			fmt.Fprintf(p, "\n… and %s that have no room here.\n", words.Count(len(rows)-i, "more "+noun))
 			return
 		}
 	}
@@ -265,7 +265,7 @@ func brief(d time.Duration) string {
 	if d <= 0 {
 		return ""
 	}
-	return ui.Brief(d)
+	return words.Brief(d)
 }
 
 // clock writes a time whose reader may be anywhere.
@@ -321,5 +321,5 @@ func lastLines(s string, n int) string {
 	if len(lines) <= n {
 		return strings.Join(lines, "\n")
 	}
-	return fmt.Sprintf("… %s before\n", ui.Count(len(lines)-n, "line")) + strings.Join(lines[len(lines)-n:], "\n")
+	return fmt.Sprintf("… %s before\n", words.Count(len(lines)-n, "line")) + strings.Join(lines[len(lines)-n:], "\n")
 }

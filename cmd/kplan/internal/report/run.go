@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -80,7 +80,7 @@ func (r *run) took(s *timeline.Step) string {
 	if s.Started.IsZero() {
 		return ""
 	}
-	return ui.Brief(s.Elapsed(r.end))
+	return words.Brief(s.Elapsed(r.end))
 }
 
 // held is how long requests of a step were held; "" when none was.
@@ -88,7 +88,7 @@ func (r *run) held(s *timeline.Step) string {
 	if len(s.Holds) == 0 {
 		return ""
 	}
-	return ui.Brief(s.HoldTime(r.end))
+	return words.Brief(s.HoldTime(r.end))
 }
 
 // attempt is which attempt of how many was made last; "" before the first.
@@ -113,7 +113,7 @@ func inWords(cause, explanation string) string {
 	if explanation == "" {
 		return cause
 	}
-	return ui.Joined(" ", cause, "(in words: "+explanation+")")
+	return words.Join(" ", cause, "(in words: "+explanation+")")
 }
 
 // notice says what was told of the run as a whole.
@@ -122,13 +122,13 @@ func notice(n timeline.Notice) string {
 	case runner.TypePaused:
 		return "nothing is left to do but what failed: the run waits for orders"
 	case runner.TypeOrder:
-		text := "somebody ordered: " + ui.Joined(" ", n.Text, n.Step)
+		text := "somebody ordered: " + words.Join(" ", n.Text, n.Step)
 		if n.Error != "" {
 			text += " (refused: " + n.Error + ")"
 		}
 		return text
 	default:
-		return ui.Joined(": ", n.Error, n.Text)
+		return words.Join(": ", n.Error, n.Text)
 	}
 }
 
@@ -173,7 +173,7 @@ func (r *run) note(s *timeline.Step) string {
 }
 
 // offset is a time as people compare it to others: how long after the start.
-func (r *run) offset(at time.Time) string { return "+" + ui.Brief(at.Sub(r.Start())) }
+func (r *run) offset(at time.Time) string { return "+" + words.Brief(at.Sub(r.Start())) }
 
 // title is what a webhook is called.
 func title(l *timeline.Lane) string {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 )
 
 // textLimit bounds a text of one place of a report, such as a cause. Longer
@@ -13,7 +13,7 @@ import (
 const textLimit = 16 << 10
 
 // clean makes a text harmless that came from a cluster or a chart, and bounds it.
-func clean(s string) string { return cut(ui.Clean(s), textLimit) }
+func clean(s string) string { return cut(words.Clean(s), textLimit) }
 
 // line is clean without the ends of lines.
 func line(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }

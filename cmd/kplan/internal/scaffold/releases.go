@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/lint/secret"
 	"github.com/kplan-dev/kplan/steps"
@@ -188,7 +188,7 @@ func (w *writer) expression(step string, path []string) string {
 }
 
 // line is text of a cluster as a comment or description can have it.
-func line(s string) string { return strings.Join(strings.Fields(ui.Clean(s)), " ") }
+func line(s string) string { return strings.Join(strings.Fields(words.Clean(s)), " ") }
 
 type field struct{ name, value *yaml.Node }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -117,7 +118,7 @@ func (m *Model) spanLine(s *timeline.Step, critical, selected bool) string {
 	case s.State == runner.StatePending || s.State == runner.StateSkipped:
 		name = pen.Dim
 	}
-	l.Cell(name, flat(s.Name), m.chartAt()-7)
+	l.Cell(name, words.Line(s.Name), m.chartAt()-7)
 	if critical {
 		l.Put(pen.Mark, m.pen.Sign("◆", "*"))
 	}
@@ -143,8 +144,8 @@ func (m *Model) spanLine(s *timeline.Step, critical, selected bool) string {
 	if took == "" {
 		took = string(s.State)
 	}
-	if end := len(cells) + m.chartAt(); m.width-end >= pen.Width(took)+1 || s.Started.IsZero() {
-		l.To(min(end, m.width-pen.Width(took)-1)).Put(pen.Plain, " ").Put(pen.Dim, took)
+	if end := len(cells) + m.chartAt(); m.width-end >= words.Width(took)+1 || s.Started.IsZero() {
+		l.To(min(end, m.width-words.Width(took)-1)).Put(pen.Plain, " ").Put(pen.Dim, took)
 	}
 	return l.String()
 }
@@ -181,17 +182,17 @@ func (m *Model) legend() string {
 	for _, s := range []runner.State{runner.StateRunning, runner.StateHolding, runner.StateRetrying} {
 		b := bars[s]
 		text := m.pen.Sign(b.unicode, b.ascii) + " " + string(s)
-		if l.Room() < pen.Width(text)+2 {
+		if l.Room() < words.Width(text)+2 {
 			return l.String()
 		}
 		l.Put(b.ink, text).Put(pen.Plain, "  ")
 	}
 	if path := m.run.Critical(m.now); len(path) > 0 {
 		for i := range path {
-			path[i] = flat(path[i])
+			path[i] = words.Line(path[i])
 		}
 		text := m.pen.Sign("◆", "*") + " critical: "
-		if l.Room() > pen.Width(text)+10 {
+		if l.Room() > words.Width(text)+10 {
 			l.Put(pen.Mark, text).Put(pen.Plain, strings.Join(path, m.pen.Sign(" → ", " > ")))
 		}
 	}

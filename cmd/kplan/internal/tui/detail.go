@@ -8,6 +8,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -36,10 +37,10 @@ func (b *block) add(l *pen.Line) { b.lines = append(b.lines, l.String()) }
 
 // text writes a text of others, on as many lines as it takes.
 func (b *block) text(label string, ink pen.Ink, text string) {
-	if text = ui.Clean(text); strings.TrimSpace(text) == "" {
+	if text = words.Clean(text); strings.TrimSpace(text) == "" {
 		return
 	}
-	for _, line := range pen.Wrap(text, b.wide()) {
+	for _, line := range words.Wrap(text, b.wide()) {
 		b.add(b.begin(label).Put(ink, line))
 		label = ""
 	}
@@ -90,7 +91,7 @@ func (b *block) facts(s *timeline.Step) {
 		parts = append(parts, "tags "+strings.Join(s.Tags, ", "))
 	}
 	if s.TimeoutSeconds > 0 {
-		parts = append(parts, "within "+ui.Brief(time.Duration(s.TimeoutSeconds*float64(time.Second))))
+		parts = append(parts, "within "+words.Brief(time.Duration(s.TimeoutSeconds*float64(time.Second))))
 	}
 	b.text("step", pen.Dim, strings.Join(parts, "; "))
 	for _, g := range b.m.run.Execution().Guards() {
@@ -102,7 +103,7 @@ func (b *block) facts(s *timeline.Step) {
 
 // objects says how far a step at work is.
 func (b *block) objects(s *timeline.Step) {
-	text := flat(progress(s))
+	text := words.Line(progress(s))
 	if hook, is := strings.CutPrefix(text, "hook "); is {
 		b.text("Helm hook", pen.Plain, hook)
 		return
@@ -115,7 +116,7 @@ func (b *block) objects(s *timeline.Step) {
 	full, empty := b.m.pen.Bar(s.Done, s.Total, 10)
 	l.Put(pen.Good, full).Put(pen.Dim, empty).Put(pen.Plain, fmt.Sprintf(" %d/%d", s.Done, s.Total))
 	text = strings.TrimPrefix(text, fmt.Sprintf("%d/%d ", s.Done, s.Total))
-	if pen.Width(text)+2 <= l.Room() {
+	if words.Width(text)+2 <= l.Room() {
 		b.add(l.Put(pen.Plain, "  "+text))
 		return
 	}
@@ -171,7 +172,7 @@ func (b *block) attempts(s *timeline.Step) {
 		if a.Error == "" || a.State == runner.StateFailed {
 			continue
 		}
-		b.text(fmt.Sprintf("try %d", a.N), pen.Dim, fmt.Sprintf("failed after %s: %s", ui.Brief(a.To.Sub(a.From)), a.Error))
+		b.text(fmt.Sprintf("try %d", a.N), pen.Dim, fmt.Sprintf("failed after %s: %s", words.Brief(a.To.Sub(a.From)), a.Error))
 	}
 }
 
@@ -200,7 +201,7 @@ func (b *block) tail(s *timeline.Step) {
 		if !b.m.tells(s, s.Logs[i]) {
 			continue
 		}
-		text := strings.Split(strings.TrimRight(ui.Clean(s.Logs[i].Text), "\n "), "\n")
+		text := strings.Split(strings.TrimRight(words.Clean(s.Logs[i].Text), "\n "), "\n")
 		for j := len(text) - 1; j >= 0 && len(last) < lines; j-- {
 			last = append([]string{text[j]}, last...)
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -77,7 +77,7 @@ func (m *Model) beside(left, right []string, height int) []string {
 		used := 0
 		if i < len(left) {
 			b.WriteString(left[i])
-			used = pen.Width(left[i])
+			used = words.Width(left[i])
 		}
 		b.WriteString(strings.Repeat(" ", max(m.cols()-used, 0)) + m.pen.Paint(pen.Dim, m.pen.Sign("│", "|")))
 		if i < len(right) {
@@ -115,15 +115,15 @@ func (m *Model) items() []item {
 func (m *Model) header() []string {
 	x := m.run.Execution()
 	if m.height < low {
-		return []string{m.status(flat(x.Plan())), m.tabs()}
+		return []string{m.status(words.Line(x.Plan())), m.tabs()}
 	}
-	title := m.pen.Line(m.width).Put(pen.Plain, " ").Put(pen.Strong, flat(x.Plan()))
-	right := ui.Joined("  ", flat(m.about), "kplan "+m.Version)
+	title := m.pen.Line(m.width).Put(pen.Plain, " ").Put(pen.Strong, words.Line(x.Plan()))
+	right := words.Join("  ", words.Line(m.about), "kplan "+m.Version)
 	if room := title.Room() - 3; room >= 8 {
-		if pen.Width(right) > room {
-			right = m.pen.Cut(flat(m.about), room)
+		if words.Width(right) > room {
+			right = m.pen.Cut(words.Line(m.about), room)
 		}
-		title.To(m.width-pen.Width(right)-1).Put(pen.Dim, right)
+		title.To(m.width-words.Width(right)-1).Put(pen.Dim, right)
 	}
 	return []string{title.String(), m.status(""), m.tabs()}
 }
@@ -147,7 +147,7 @@ func (m *Model) status(name string) string {
 	if name != "" {
 		l.Put(pen.Plain, " ").Put(pen.Strong, m.pen.Cut(name, max(m.width-30, 8)))
 	}
-	l.Put(pen.Plain, "  "+ui.Brief(m.now.Sub(m.run.Start())))
+	l.Put(pen.Plain, "  "+words.Brief(m.now.Sub(m.run.Start())))
 	counts, total, over := x.Counts(), len(x.Steps()), 0
 	for s, n := range counts {
 		if s.Terminal() {
@@ -172,7 +172,7 @@ func (m *Model) bar(l *pen.Line, counts map[runner.State]int, total, width int) 
 			n += counts[s]
 			full, _ := m.pen.Bar(n, total, width)
 			ink, _ := m.sign(s)
-			l.Put(ink, strings.Repeat(m.pen.Sign("█", "#"), pen.Width(full)-(l.Used()-begin)))
+			l.Put(ink, strings.Repeat(m.pen.Sign("█", "#"), words.Width(full)-(l.Used()-begin)))
 		}
 	}
 	_, empty := m.pen.Bar(l.Used()-begin, width, width)
@@ -196,7 +196,7 @@ func (m *Model) counts(l *pen.Line, counts map[runner.State]int) {
 		if room >= 0 {
 			text += " " + string(s)
 		}
-		if l.Room() < pen.Width(text)+2 {
+		if l.Room() < words.Width(text)+2 {
 			return
 		}
 		l.Put(pen.Plain, "  ").Put(ink, text)
@@ -224,7 +224,7 @@ func (m *Model) tabs() string {
 		}
 	}
 	ink, right := m.mood()
-	if n := l.Room() - pen.Width(right) - 3; right != "" && n >= 0 {
+	if n := l.Room() - words.Width(right) - 3; right != "" && n >= 0 {
 		l.Put(pen.Dim, strings.Repeat(dash, n)).Put(ink, " "+right+" ").Put(pen.Dim, dash)
 	}
 	return l.Put(pen.Dim, strings.Repeat(dash, l.Room())).String()
@@ -238,7 +238,7 @@ func (m *Model) mood() (pen.Ink, string) {
 	case m.held && m.Replay:
 		return pen.Wait, "paused"
 	case m.held:
-		return pen.Wait, "display paused, " + ui.Count(len(m.backlog), "event") + " behind"
+		return pen.Wait, "display paused, " + words.Count(len(m.backlog), "event") + " behind"
 	case m.filter != "" && !m.typing:
 		return pen.Accent, "filter: " + m.filter
 	case m.Replay && !m.Ended():
@@ -261,11 +261,11 @@ func (m *Model) footer() string {
 		return l.Put(pen.Accent, "/").Put(pen.Plain, m.filter).Put(pen.Accent, m.pen.Sign("▏", "_")).
 			Put(pen.Dim, "  enter keeps it, esc drops it").String()
 	case m.beat.Before(m.flash.until):
-		return l.Put(m.flash.ink, flat(m.flash.text)).String()
+		return l.Put(m.flash.ink, words.Line(m.flash.text)).String()
 	}
 	for i, b := range m.hints() {
 		text := b.short
-		if l.Room() < pen.Width(b.keys[0])+pen.Width(text)+3 {
+		if l.Room() < words.Width(b.keys[0])+words.Width(text)+3 {
 			break
 		}
 		if i > 0 {

@@ -15,8 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -103,7 +102,7 @@ func frame(b *strings.Builder, title, view string) {
 			b.WriteString(lines[i] + "\n")
 		}
 		if n > 1 || lines[i] == "" {
-			fmt.Fprintf(b, "(%s)\n", ui.Count(n, "such line"))
+			fmt.Fprintf(b, "(%s)\n", words.Count(n, "such line"))
 		}
 		i += n
 	}
@@ -133,7 +132,7 @@ func TestFrames(t *testing.T) {
 						c := at(o, events, now)
 						c.Resize(size[0], size[1])
 						c.Press(fmt.Sprint(v + 1))
-						require.Equal(t, got, ui.Clean(c.View()), "colours only repeat what the words say")
+						require.Equal(t, got, words.Clean(c.View()), "colours only repeat what the words say")
 						fits(t, got, size[0], size[1])
 						title := fmt.Sprintf("%s %s %dx%d", moment, view, size[0], size[1])
 						frame(&plain, title, got)
@@ -155,6 +154,6 @@ func fits(t testing.TB, view string, width, height int) {
 	lines := strings.Split(view, "\n")
 	require.Len(t, lines, height)
 	for _, line := range lines {
-		require.LessOrEqual(t, pen.Width(line), width, "%q", line)
+		require.LessOrEqual(t, words.Width(line), width, "%q", line)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -87,7 +88,7 @@ func (m *Model) helpLines() []string {
 	const keys = 16
 	var lines []string
 	put := func(ink pen.Ink, key, text string) {
-		for _, part := range pen.Wrap(text, m.width-keys-3) {
+		for _, part := range words.Wrap(text, m.width-keys-3) {
 			lines = append(lines, m.pen.Line(m.width).To(2).Cell(ink, key, keys-1).Put(pen.Plain, part).String())
 			key = ""
 		}

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -195,7 +195,7 @@ func (m *Model) write(key string) {
 		m.filter = ""
 	default:
 		if utf8.RuneCountInString(key) == 1 {
-			m.filter += ui.Clean(key)
+			m.filter += words.Clean(key)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func (m *Model) write(key string) {
 // for keys.
 func (m *Model) Paste(text string) {
 	if m.typing {
-		m.filter += flat(text)
+		m.filter += words.Line(text)
 	}
 }
 

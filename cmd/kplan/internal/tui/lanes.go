@@ -7,7 +7,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -44,12 +44,12 @@ func held(s *timeline.Step, l *timeline.Lane) bool {
 // holds: those of one step, or of all if s is nil.
 func (b *block) lane(l *timeline.Lane, s *timeline.Step) {
 	if s != nil {
-		head := b.begin("webhook").Put(pen.Strong, flat(laneName(l)))
+		head := b.begin("webhook").Put(pen.Strong, words.Line(laneName(l)))
 		if l.Service != "" && head.Room() > 20 {
-			head.Put(pen.Dim, "  Service "+flat(l.Service))
+			head.Put(pen.Dim, "  Service "+words.Line(l.Service))
 		}
 		if l.Owner != "" && head.Room() > 20 {
-			head.Put(pen.Dim, "  "+flat(l.Owner))
+			head.Put(pen.Dim, "  "+words.Line(l.Owner))
 		}
 		b.add(head)
 	}
@@ -57,10 +57,10 @@ func (b *block) lane(l *timeline.Lane, s *timeline.Step) {
 	b.ladder(ladder)
 	if r, ok := lowest(ladder); ok {
 		ink, _ := b.m.rungSign(r.State)
-		text := fmt.Sprintf("%s for %s", r.State, ui.Brief(b.m.now.Sub(r.From)))
+		text := fmt.Sprintf("%s for %s", r.State, words.Brief(b.m.now.Sub(r.From)))
 		known := s != nil && r.Cause != "" && strings.Contains(s.Error, r.Cause)
 		if !known {
-			text = ui.Joined(": ", text, r.Cause)
+			text = words.Join(": ", text, r.Cause)
 		}
 		b.text(r.Name, ink, text)
 		if !known {
@@ -138,7 +138,7 @@ func (b *block) requests(l *timeline.Lane, s *timeline.Step) {
 	}
 	switch {
 	case now > 0:
-		text := fmt.Sprintf("%s for %s", ui.Count(now, "request"), ui.Brief(b.m.now.Sub(oldest)))
+		text := fmt.Sprintf("%s for %s", words.Count(now, "request"), words.Brief(b.m.now.Sub(oldest)))
 		if last.Object != "" {
 			text += ": " + last.Object
 			if now > 1 {
@@ -157,7 +157,7 @@ func (b *block) requests(l *timeline.Lane, s *timeline.Step) {
 			b.text("means", pen.Plain, last.Explanation)
 		}
 	case all > 0:
-		text := fmt.Sprintf("%s, longest %s, %s", ui.Count(all, "request"), ui.Brief(longest), ui.Count(sends, "send"))
+		text := fmt.Sprintf("%s, longest %s, %s", words.Count(all, "request"), words.Brief(longest), words.Count(sends, "send"))
 		if failed > 0 {
 			text += fmt.Sprintf("; %d given up", failed)
 		}
@@ -225,7 +225,7 @@ func (m *Model) laneLine(l *timeline.Lane, selected bool) string {
 	if selected {
 		name = pen.Strong
 	}
-	text := flat(laneName(l))
+	text := words.Line(laneName(l))
 	if m.width < 60 {
 		return line.Put(name, text).String()
 	}
@@ -235,7 +235,7 @@ func (m *Model) laneLine(l *timeline.Lane, selected bool) string {
 		line.Put(ink, g).Put(pen.Plain, " ")
 	}
 	if held := l.HoldTime(m.now); held > 0 {
-		line.To(12+max(m.width*2/5, 20)+14).Put(pen.Plain, fmt.Sprintf("held %s, %s", ui.Brief(held), ui.Count(l.Requests, "request")))
+		line.To(12+max(m.width*2/5, 20)+14).Put(pen.Plain, fmt.Sprintf("held %s, %s", words.Brief(held), words.Count(l.Requests, "request")))
 	}
 	return line.String()
 }
@@ -290,7 +290,7 @@ func (b *block) climbed(l *timeline.Lane) {
 		if r.State != timeline.Ready {
 			break
 		}
-		at := r.Name + " at " + ui.Brief(r.From.Sub(b.m.run.Start()))
+		at := r.Name + " at " + words.Brief(r.From.Sub(b.m.run.Start()))
 		if r.Found {
 			at = r.Name + " before"
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -45,12 +45,12 @@ func (m *Model) entries(s *timeline.Step) []entry {
 	}
 	for _, a := range s.Attempts {
 		if a.Error != "" {
-			add(a.To, pen.Bad, "", ui.Joined("\nhint: ", fmt.Sprintf("attempt %d failed: %s", a.N, a.Error), a.Hint))
+			add(a.To, pen.Bad, "", words.Join("\nhint: ", fmt.Sprintf("attempt %d failed: %s", a.N, a.Error), a.Hint))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b entry) int { return a.at.Compare(b.at) })
 	if s.LogsDropped > 0 {
-		all = slices.Insert(all, 0, entry{ink: pen.Dim, text: fmt.Sprintf("… %s dropped here; --record keeps them", ui.Count(s.LogsDropped, "older log"))})
+		all = slices.Insert(all, 0, entry{ink: pen.Dim, text: fmt.Sprintf("… %s dropped here; --record keeps them", words.Count(s.LogsDropped, "older log"))})
 	}
 	if m.filter != "" {
 		all = slices.DeleteFunc(all, func(e entry) bool { return !m.matches(e.who, e.text) })
@@ -65,7 +65,7 @@ func (m *Model) logs(height int) []string {
 		return []string{"", m.pen.Line(m.width).Put(pen.Dim, "  the plan has no steps").String()}
 	}
 	ink, g := m.sign(s.State)
-	head := m.pen.Line(m.width).To(2).Put(ink, g+" "+string(s.State)).Put(pen.Plain, "  ").Put(pen.Strong, flat(s.Name))
+	head := m.pen.Line(m.width).To(2).Put(ink, g+" "+string(s.State)).Put(pen.Plain, "  ").Put(pen.Strong, words.Line(s.Name))
 	if _, note := m.note(s); note != "" {
 		head.Put(pen.Plain, "  ").Put(pen.Dim, note)
 	}
@@ -100,7 +100,7 @@ func (m *Model) entry(all []entry, i int, first bool, width int) []string {
 	if before := i == 0 || all[i-1].who != e.who; (before || first) && (e.who != "" || i > 0) {
 		who := "kplan"
 		if e.who != "" {
-			who = flat(e.who)
+			who = words.Line(e.who)
 		}
 		dash := m.pen.Sign("┄┄ ", "-- ")
 		lines = append(lines, m.pen.Line(width).To(2).Put(pen.Dim, dash).Put(pen.Accent, who).String())
@@ -112,7 +112,7 @@ func (m *Model) entry(all []entry, i int, first bool, width int) []string {
 			at = e.at.Local().Format(time.TimeOnly)
 		}
 	}
-	for _, text := range pen.Wrap(strings.TrimRight(ui.Clean(e.text), "\n"), width-begin-1) {
+	for _, text := range words.Wrap(strings.TrimRight(words.Clean(e.text), "\n"), width-begin-1) {
 		lines = append(lines, m.pen.Line(width).To(2).Put(pen.Dim, at).To(begin).Put(e.ink, text).String())
 		at = ""
 	}
@@ -125,7 +125,7 @@ func (m *Model) pane(width, height int) []string {
 	if s == nil {
 		return nil
 	}
-	head := m.pen.Line(width).To(2).Put(pen.Dim, "log of ").Put(pen.Strong, flat(s.Name))
+	head := m.pen.Line(width).To(2).Put(pen.Dim, "log of ").Put(pen.Strong, words.Line(s.Name))
 	return append([]string{head.String()}, m.tail(m.entries(s), max(height-1, 1), width)...)
 }
 

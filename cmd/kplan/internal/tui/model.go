@@ -6,6 +6,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -124,13 +125,13 @@ func (m *Model) apply(e runner.Event) {
 	case runner.TypePlan:
 		m.names, m.about = 0, e.Message
 		for _, s := range e.Steps {
-			m.names = max(m.names, pen.Width(flat(s.Name)))
+			m.names = max(m.names, words.Width(words.Line(s.Name)))
 			m.many = m.many || s.Cluster != e.Steps[0].Cluster
 		}
 	case runner.TypeOrder:
-		f := flash{pen.Good, "ordered: " + ui.Joined(" ", e.Message, e.Step), e.Time.Add(flashFor)}
+		f := flash{pen.Good, "ordered: " + words.Join(" ", e.Message, e.Step), e.Time.Add(flashFor)}
 		if e.Error != "" {
-			f.ink, f.text = pen.Bad, ui.Joined(" ", e.Message, e.Step)+" refused: "+e.Error
+			f.ink, f.text = pen.Bad, words.Join(" ", e.Message, e.Step)+" refused: "+e.Error
 		}
 		m.flash = f
 	case runner.TypeDone: // what was said before depends on when that was
@@ -162,6 +163,3 @@ func (m *Model) Ended() bool { return m.run.Ended() }
 func (m *Model) Live() bool {
 	return m.beat.Before(m.flash.until) || !m.held && !m.run.Ended() && m.run.Execution().State() != ""
 }
-
-// flat cleans a text of others and puts it on one line.
-func flat(s string) string { return pen.Flat(ui.Clean(s)) }

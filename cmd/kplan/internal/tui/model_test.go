@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -262,11 +261,11 @@ func TestAnything(t *testing.T) {
 					t.Fatalf("%d lines, not %d", len(lines), m.height)
 				}
 				for line := range strings.SplitSeq(view, "\n") {
-					if w := pen.Width(line); w > m.width {
+					if w := words.Width(line); w > m.width {
 						t.Fatalf("%d cells, not %d: %q", w, m.width, line)
 					}
 				}
-				if ui.Clean(view) != view {
+				if words.Clean(view) != view {
 					t.Fatalf("not clean: %q", view)
 				}
 			},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -28,7 +29,7 @@ func (m *Model) skip() Act {
 		return Act{}
 	}
 	m.ask = &question{
-		text: fmt.Sprintf("skip the wait of %s? what needs it goes on", flat(s.Name)),
+		text: fmt.Sprintf("skip the wait of %s? what needs it goes on", words.Line(s.Name)),
 		yes:  Act{Do: DoOrder, Order: runner.Order{Verb: runner.OrderSkip, Step: s.Name}},
 	}
 	return Act{}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -144,12 +144,12 @@ func (m *Model) stepLine(s *timeline.Step, selected bool) string {
 		name = pen.Dim
 	}
 	if m.cols() < 60 {
-		l.Cell(name, flat(s.Name), min(m.nameWidth()+6, m.cols()-21)).Number(pen.Plain, m.took(s), 6)
+		l.Cell(name, words.Line(s.Name), min(m.nameWidth()+6, m.cols()-21)).Number(pen.Plain, m.took(s), 6)
 		return l.String()
 	}
-	l.Cell(name, flat(s.Name), m.nameWidth()+1)
+	l.Cell(name, words.Line(s.Name), m.nameWidth()+1)
 	if m.many && m.cols() >= 100 {
-		l.Cell(pen.Dim, flat(s.Cluster), 12)
+		l.Cell(pen.Dim, words.Line(s.Cluster), 12)
 	}
 	if m.cols() >= 72 {
 		l.Cell(pen.Dim, s.Kind, 7)
@@ -171,7 +171,7 @@ func (m *Model) took(s *timeline.Step) string {
 	if s.Started.IsZero() {
 		return ""
 	}
-	return ui.Brief(s.Elapsed(m.now))
+	return words.Brief(s.Elapsed(m.now))
 }
 
 // note says in a few words what there is to say of a step.
@@ -180,16 +180,16 @@ func (m *Model) note(s *timeline.Step) (pen.Ink, string) {
 	case runner.StatePending:
 		return pen.Dim, m.waitsFor(s)
 	case runner.StateRunning:
-		return pen.Plain, flat(progress(s))
+		return pen.Plain, words.Line(progress(s))
 	case runner.StateHolding:
-		return pen.Wait, flat(m.holds(s))
+		return pen.Wait, words.Line(m.holds(s))
 	case runner.StateRetrying:
-		return pen.Wait, flat("next attempt within " + ui.Brief(s.Delay-m.now.Sub(s.Since)))
+		return pen.Wait, words.Line("next attempt within " + words.Brief(s.Delay-m.now.Sub(s.Since)))
 	case runner.StateFailed:
-		return pen.Bad, flat(s.Error)
+		return pen.Bad, words.Line(s.Error)
 	case runner.StateBlocked:
 		if why := m.run.Execution().WhyBlocked(s.Name); len(why) > 0 {
-			return pen.Stop, flat("needs " + strings.Join(why, ", ") + ", which failed")
+			return pen.Stop, words.Line("needs " + strings.Join(why, ", ") + ", which failed")
 		}
 	case runner.StateSucceeded, runner.StateUnchanged:
 		var parts []string
@@ -197,12 +197,12 @@ func (m *Model) note(s *timeline.Step) (pen.Ink, string) {
 			parts = append(parts, fmt.Sprintf("revision %d", s.Revision))
 		}
 		if held := s.HoldTime(m.now); held > 0 {
-			parts = append(parts, "held "+ui.Brief(held))
+			parts = append(parts, "held "+words.Brief(held))
 		}
-		return pen.Dim, flat(ui.Joined(": ", strings.Join(parts, ", "), s.Message))
+		return pen.Dim, words.Line(words.Join(": ", strings.Join(parts, ", "), s.Message))
 	case runner.StateSkipped, runner.StateCancelled:
 	}
-	return pen.Dim, flat(ui.Joined(": ", s.Message, s.Error))
+	return pen.Dim, words.Line(words.Join(": ", s.Message, s.Error))
 }
 
 // waitsFor says what a pending step waits for.
@@ -210,7 +210,7 @@ func (m *Model) waitsFor(s *timeline.Step) string {
 	var needs []string
 	for _, name := range s.Needs {
 		if need := m.run.Step(name); need != nil && !need.State.Terminal() {
-			needs = append(needs, flat(name))
+			needs = append(needs, words.Line(name))
 		}
 	}
 	switch {
@@ -226,10 +226,10 @@ func (m *Model) waitsFor(s *timeline.Step) string {
 func progress(s *timeline.Step) string {
 	text := s.Message
 	if s.Object != "" && !strings.Contains(text, path.Base(s.Object)) {
-		text = ui.Joined(": ", s.Object, text)
+		text = words.Join(": ", s.Object, text)
 	}
 	if n := fmt.Sprintf("%d/%d", s.Done, s.Total); s.Total > 0 && !strings.Contains(text, n) {
-		text = ui.Joined(" ", n, text)
+		text = words.Join(" ", n, text)
 	}
 	return text
 }
@@ -242,7 +242,7 @@ func (m *Model) holds(s *timeline.Step) string {
 			by = append(by, hookName(h.Webhook))
 		}
 	}
-	return ui.Count(s.Held(), "request") + " held by " + strings.Join(by, ", ")
+	return words.Count(s.Held(), "request") + " held by " + strings.Join(by, ", ")
 }
 
 // laneName is that of a webhook, with its kind where another one has the name too.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/actions"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -97,7 +98,7 @@ func (g *gitHub) write(step string) {
 	fmt.Fprintln(&g.buf, actions.Group(title))
 	g.buf.Write(from.lines.Bytes())
 	if n := from.count - mostLines; n > 0 {
-		fmt.Fprintf(&g.buf, "… %s left out\n", Count(n, "line"))
+		fmt.Fprintf(&g.buf, "… %s left out\n", words.Count(n, "line"))
 	}
 	fmt.Fprintln(&g.buf, actions.EndGroup)
 }
@@ -119,7 +120,7 @@ func (g *gitHub) annotate() {
 	}
 	all := map[actions.Level][]actions.Annotation{}
 	add := func(level actions.Level, s *runner.Step, title, message string) {
-		a := actions.Annotation{Level: level, Title: title, Message: Clean(message)}
+		a := actions.Annotation{Level: level, Title: title, Message: words.Clean(message)}
 		if s != nil && s.File != "" {
 			a.File, a.Line = actions.Place(g.Root, s.File), s.Line
 		}
@@ -129,7 +130,7 @@ func (g *gitHub) annotate() {
 		title := fmt.Sprintf("step %q %s", s.Name, s.State)
 		switch {
 		case s.State == runner.StateFailed:
-			add(actions.Error, s, title, Joined("\nhint: ", s.Error, s.Hint))
+			add(actions.Error, s, title, words.Join("\nhint: ", s.Error, s.Hint))
 		case s.State.Good() && s.Attempt > 1:
 			add(actions.Warning, s, title, fmt.Sprintf("it took %d attempts of %d", s.Attempt, s.Attempts))
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -116,6 +117,6 @@ func TestColourRepeatsWords(t *testing.T) {
 		require.NoError(t, err)
 		plain, err := os.ReadFile(filepath.Join("testdata/plain", filepath.Base(file)))
 		require.NoError(t, err)
-		require.Equal(t, string(plain), Clean(string(coloured)))
+		require.Equal(t, string(plain), words.Clean(string(coloured)))
 	}
 }

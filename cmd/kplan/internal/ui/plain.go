@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -115,7 +116,7 @@ func (p *plain) draw(e runner.Event) {
 			p.line(line{at: e.Time, step: g.Step, word: "guarded", colour: "2", text: g.String()})
 		}
 	case runner.TypeOrder:
-		p.line(line{at: e.Time, step: e.Step, word: string(e.Type), colour: "33", text: Joined(": ", e.Message, e.Error), news: true})
+		p.line(line{at: e.Time, step: e.Step, word: string(e.Type), colour: "33", text: words.Join(": ", e.Message, e.Error), news: true})
 	case runner.TypePaused:
 		p.line(line{at: e.Time, word: string(e.Type), colour: "33;1", text: e.Message, news: true})
 	case runner.TypeCancel:
@@ -161,7 +162,7 @@ func (p *plain) begin(e runner.Event) {
 		p.said[s.Name] = &said{holds: map[string]*episode{}, stands: map[string]stand{}, words: map[string]bool{}}
 	}
 	p.many = manyClusters(&p.x)
-	text := Joined(" on ", fmt.Sprintf("%s: %s", e.Plan, Count(len(e.Steps), "step")), e.Message)
+	text := words.Join(" on ", fmt.Sprintf("%s: %s", e.Plan, words.Count(len(e.Steps), "step")), e.Message)
 	p.line(line{at: e.Time, word: "plan", colour: "1", text: text, news: true})
 }
 
@@ -183,18 +184,18 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 	case runner.StateRetrying:
 		when := "at once"
 		if s.Delay > 0 {
-			when = "within " + Brief(s.Delay)
+			when = "within " + words.Brief(s.Delay)
 		}
 		text = fmt.Sprintf("attempt %d/%d failed: %s\nnext attempt %s", e.Attempt, e.Attempts, e.Error, when)
 	case runner.StateSucceeded, runner.StateUnchanged:
 		text = success(s, e.Time)
 	case runner.StateFailed:
 		if text = e.Error; e.Attempt > 0 {
-			text = fmt.Sprintf("after %s, attempt %d/%d: %s", Brief(s.Elapsed(e.Time)), e.Attempt, e.Attempts, e.Error)
+			text = fmt.Sprintf("after %s, attempt %d/%d: %s", words.Brief(s.Elapsed(e.Time)), e.Attempt, e.Attempts, e.Error)
 		}
-		text = Joined("\n", text, e.Message)
+		text = words.Join("\n", text, e.Message)
 	case runner.StateBlocked, runner.StateSkipped, runner.StateCancelled:
-		text = Joined(": ", e.Message, e.Error)
+		text = words.Join(": ", e.Message, e.Error)
 	}
 	if e.Hint != "" {
 		text += "\nhint: " + e.Hint
@@ -229,14 +230,14 @@ func (p *plain) begins(e runner.Event, s *runner.Step) {
 
 // success says what a step achieved, and what it took.
 func success(s *runner.Step, now time.Time) string {
-	parts := []string{Brief(s.Elapsed(now))}
+	parts := []string{words.Brief(s.Elapsed(now))}
 	if s.Revision > 0 {
 		parts = append(parts, fmt.Sprintf("revision %d", s.Revision))
 	}
 	if held := s.HoldTime(now); held > 0 {
-		parts = append(parts, "held "+Brief(held))
+		parts = append(parts, "held "+words.Brief(held))
 	}
-	return Joined(": ", strings.Join(parts, ", "), s.Message)
+	return words.Join(": ", strings.Join(parts, ", "), s.Message)
 }
 
 // progress tells how far s is, unless that was just told, and before it that its
@@ -252,7 +253,7 @@ func (p *plain) progress(now time.Time, s *runner.Step) {
 	said.progress, said.paced = text, now
 	p.line(line{
 		at: now, step: s.Name, word: string(s.State), colour: colours[s.State],
-		text: Joined(": ", said.start, text), news: said.start != "",
+		text: words.Join(": ", said.start, text), news: said.start != "",
 	})
 	said.start = ""
 }
@@ -260,10 +261,10 @@ func (p *plain) progress(now time.Time, s *runner.Step) {
 func progressText(s *runner.Step) string {
 	text := s.Message
 	if s.Object != "" && !strings.Contains(text, path.Base(s.Object)) {
-		text = Joined(": ", s.Object, text)
+		text = words.Join(": ", s.Object, text)
 	}
 	if n := fmt.Sprintf("%d/%d", s.Done, s.Total); s.Total > 0 && !strings.Contains(text, n) {
-		text = Joined(" ", n, text)
+		text = words.Join(" ", n, text)
 	}
 	return text
 }
@@ -286,7 +287,7 @@ func (p *plain) line(l line) {
 	head := fmt.Sprintf("%s  %-*s  ", l.at.Local().Format(time.TimeOnly), p.width, p.Clean(l.step))
 	state := fmt.Sprintf("%-9s", l.word)
 	below := strings.Repeat(" ", min(utf8.RuneCountInString(head), 12+widest)+11)
-	text := head + p.paint(l.colour, state) + "  " + strings.TrimRight(indent(p.Clean(l.text), below), " ") + "\n"
+	text := head + p.paint(l.colour, state) + "  " + strings.TrimRight(words.Indent(p.Clean(l.text), below), " ") + "\n"
 	p.put(l, []byte(text))
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -158,7 +159,7 @@ func (p *plain) unfoldTrouble(now time.Time, s *runner.Step) {
 	}
 }
 
-func repeated(n int) string { return fmt.Sprintf("(repeated %s)", Count(n, "time")) }
+func repeated(n int) string { return fmt.Sprintf("(repeated %s)", words.Count(n, "time")) }
 
 // counted is a line, and how often lines like it came before.
 type counted struct {
@@ -227,7 +228,7 @@ func (p *plain) trouble(now time.Time, s *runner.Step) {
 		}
 		title := ""
 		if !l.named[of] && of != "" {
-			title = fmt.Sprintf("%s has not moved for %s; ", p.Clean(of), Brief(StallAfter))
+			title = fmt.Sprintf("%s has not moved for %s; ", p.Clean(of), words.Brief(StallAfter))
 		}
 		l.named[of] = true
 		p.tellTrouble(now, s, title, distinct(l.kept[of], heldLines))

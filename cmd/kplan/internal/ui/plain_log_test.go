@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -18,7 +19,7 @@ const (
 
 // waits is the progress of a Deployment; it is ready with an empty text.
 func waits(text string) runner.Event {
-	return runner.Event{Type: runner.TypeProgress, Object: web, Message: Joined(": ", web, text), Total: 2, Done: 1}
+	return runner.Event{Type: runner.TypeProgress, Object: web, Message: words.Join(": ", web, text), Total: 2, Done: 1}
 }
 
 // probes are n lines of a log, one a second, which differ in their times and ids.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -47,7 +48,7 @@ func (p *plain) tick(now time.Time) {
 				due = due || now.Sub(last) >= said.patience(now)
 			}
 		case s.State == runner.StateRetrying && now.Sub(said.at) >= silence:
-			p.news(now, s, "next attempt within "+Brief(s.Delay-now.Sub(s.Since)))
+			p.news(now, s, "next attempt within "+words.Brief(s.Delay-now.Sub(s.Since)))
 		}
 	}
 	if due {
@@ -91,8 +92,8 @@ func (p *plain) still(now time.Time, steps []*runner.Step) {
 			parts = append(parts, fmt.Sprintf("and %d more", len(steps)-i))
 			break
 		}
-		text := fmt.Sprintf("%s %s", s.Name, Brief(s.Elapsed(now)))
-		if at := cut(Joined("; ", progressText(s), waitsFor(s)), longStill); at != "" {
+		text := fmt.Sprintf("%s %s", s.Name, words.Brief(s.Elapsed(now)))
+		if at := cut(words.Join("; ", progressText(s), waitsFor(s)), longStill); at != "" {
 			text += " (" + at + ")"
 		}
 		parts = append(parts, text)
@@ -107,7 +108,7 @@ func still(now time.Time, s *runner.Step) string {
 	if s.State == runner.StateRunning && waits != "" {
 		doing = "waiting"
 	}
-	return Joined(": ", fmt.Sprintf("still %s %s", doing, Brief(s.Elapsed(now))), Joined("; ", cut(progressText(s), longProgress), waits))
+	return words.Join(": ", fmt.Sprintf("still %s %s", doing, words.Brief(s.Elapsed(now))), words.Join("; ", cut(progressText(s), longProgress), waits))
 }
 
 // wait is what a step waits for, and why it is not there.
@@ -134,12 +135,12 @@ func waitsFor(s *runner.Step) string {
 		if i := standing(s, g[0].Webhook); i >= 0 {
 			why = stands(s.Webhooks[i])
 		}
-		add(fmt.Sprintf("%s held by %s", Count(held(g), "request"), holders(g)), why)
+		add(fmt.Sprintf("%s held by %s", words.Count(held(g), "request"), holders(g)), why)
 	}
 	if s.Kind == "webhook" { // others wait for a webhook only while it holds a request
 		for _, w := range s.Webhooks {
 			if lacks(w) && !slices.ContainsFunc(s.Holds, func(h *runner.Hold) bool { return h.Waiting > 0 && h.Webhook == w.Name }) {
-				add(Joined(" ", w.Kind, webhookText(w.Name, "")), stands(w))
+				add(words.Join(" ", w.Kind, webhookText(w.Name, "")), stands(w))
 			}
 		}
 	}
@@ -153,7 +154,7 @@ func waitsFor(s *runner.Step) string {
 		if n := len(w.who) - 1; n > 0 {
 			who += fmt.Sprintf(" and %d more", n)
 		}
-		parts = append(parts, Joined(": ", who, cut(w.why, longCause)))
+		parts = append(parts, words.Join(": ", who, cut(w.why, longCause)))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -198,7 +199,7 @@ func standing(s *runner.Step, name string) int {
 
 func lacks(w *runner.WebhookStatus) bool { return w.State == "waiting" || w.State == "failed" }
 
-func stands(w *runner.WebhookStatus) string { return Joined(": ", w.Rung, w.Cause) }
+func stands(w *runner.WebhookStatus) string { return words.Join(": ", w.Rung, w.Cause) }
 
 // cut shortens a text for a line.
 func cut(s string, most int) string {

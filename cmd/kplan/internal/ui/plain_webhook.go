@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -60,7 +61,7 @@ func (p *plain) held(e runner.Event, s *runner.Step) {
 	}
 	h.cause, h.causeAt = e.Webhook.Cause, e.Time
 	p.said[s.Name].start = "" // that it is held says as much
-	text := Joined(": ", e.Object, webhookText(e.Webhook.Name, e.Webhook.Service), e.Webhook.Cause)
+	text := words.Join(": ", e.Object, webhookText(e.Webhook.Name, e.Webhook.Service), e.Webhook.Cause)
 	p.line(line{
 		at: e.Time, step: s.Name, word: string(runner.StateHolding), colour: colours[runner.StateHolding],
 		text: text + p.inWords(s, e.Webhook), news: true,
@@ -101,7 +102,7 @@ func (p *plain) stands(e runner.Event, s *runner.Step) {
 		return
 	}
 	said.stands[behind(w)] = now
-	text := Joined(": ", Joined(" ", w.Kind, w.Name), w.Rung, cmp.Or(w.Cause, w.State))
+	text := words.Join(": ", words.Join(" ", w.Kind, w.Name), w.Rung, cmp.Or(w.Cause, w.State))
 	if w.Owner != "" && !told {
 		text += " (of " + w.Owner + ")"
 	}
@@ -168,18 +169,18 @@ func (p *plain) released(e runner.Event, s *runner.Step) {
 
 // end says how an episode ended with the event e.
 func (h *episode) end(e runner.Event) string {
-	sends, by := Count(h.sends, "send"), webhookText(e.Webhook.Name, "")
+	sends, by := words.Count(h.sends, "send"), webhookText(e.Webhook.Name, "")
 	if n := len(h.webhooks); n > 1 {
 		by = webhooksOf(n, e.Webhook.Service)
 	}
 	switch {
 	case h.requests == 1 && h.failed == 0:
-		return Joined(": ", e.Object, fmt.Sprintf("held %s (%s)", Brief(h.longest), sends))
+		return words.Join(": ", e.Object, fmt.Sprintf("held %s (%s)", words.Brief(h.longest), sends))
 	case h.requests == 1:
-		return Joined(": ", e.Object, fmt.Sprintf("given up after %s (%s)", Brief(h.longest), sends), h.err)
+		return words.Join(": ", e.Object, fmt.Sprintf("given up after %s (%s)", words.Brief(h.longest), sends), h.err)
 	case h.failed == 0:
-		return fmt.Sprintf("%s held up to %s (%s) by %s", Count(h.requests, "request"), Brief(h.longest), sends, by)
+		return fmt.Sprintf("%s held up to %s (%s) by %s", words.Count(h.requests, "request"), words.Brief(h.longest), sends, by)
 	}
 	return fmt.Sprintf("%d of %s held by %s given up after up to %s (%s): %s",
-		h.failed, Count(h.requests, "request"), by, Brief(h.longest), sends, h.err)
+		h.failed, words.Count(h.requests, "request"), by, words.Brief(h.longest), sends, h.err)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -27,7 +28,7 @@ func summarize(w io.Writer, x *runner.Execution, o Options) {
 	}
 	fmt.Fprintln(w)
 	table(w, rows, o)
-	fmt.Fprintf(w, "\nplan %s %s in %s: %s\n", o.Clean(x.Plan()), o.paint(colours[x.State()], string(x.State())), Brief(x.Elapsed()), counts(x))
+	fmt.Fprintf(w, "\nplan %s %s in %s: %s\n", o.Clean(x.Plan()), o.paint(colours[x.State()], string(x.State())), words.Brief(x.Elapsed()), counts(x))
 	for _, s := range x.Failed() {
 		Problem(w, o, fmt.Sprintf("step %q: %s", s.Name, s.Error), s.Hint)
 	}
@@ -40,7 +41,7 @@ func row(x *runner.Execution, s *runner.Step, o Options) []string {
 	attempt, revision, took := "-", "-", "-"
 	if s.Attempt > 0 {
 		attempt = fmt.Sprintf("%d/%d", s.Attempt, s.Attempts)
-		took = Brief(s.Elapsed(x.Last()))
+		took = words.Brief(s.Elapsed(x.Last()))
 	}
 	if s.Revision > 0 {
 		revision = fmt.Sprint(s.Revision)
@@ -98,13 +99,13 @@ func note(x *runner.Execution, s *runner.Step) string {
 	}
 	by := make([]string, len(s.Holds))
 	for i, h := range s.HoldsAt(x.Last()) {
-		by[i] = fmt.Sprintf("%s (%s, longest %s)", holder(h.Webhook, h.Webhook), Count(h.Requests, "request"), Brief(h.Longest))
+		by[i] = fmt.Sprintf("%s (%s, longest %s)", holder(h.Webhook, h.Webhook), words.Count(h.Requests, "request"), words.Brief(h.Longest))
 	}
 	if len(by) > 2 { // a row has no room for more
 		by = append(by[:1], fmt.Sprintf("and %d more webhooks", len(by)-1))
-		return fmt.Sprintf("held %s by %s", Brief(s.HoldTime(x.Last())), strings.Join(by, " "))
+		return fmt.Sprintf("held %s by %s", words.Brief(s.HoldTime(x.Last())), strings.Join(by, " "))
 	}
-	return fmt.Sprintf("held %s by %s", Brief(s.HoldTime(x.Last())), strings.Join(by, ", "))
+	return fmt.Sprintf("held %s by %s", words.Brief(s.HoldTime(x.Last())), strings.Join(by, ", "))
 }
 
 // table writes rows below each other; the second column is a state.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -71,7 +72,7 @@ func (t *terse) waiting(step string) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of %s: ", Count(n, "request"), t.Clean(step))
+	return fmt.Sprintf("%s of %s: ", words.Count(n, "request"), t.Clean(step))
 }
 
 // say writes lines that are kplan's own.
@@ -112,7 +113,7 @@ func (t *terse) sum(s *runner.Step) {
 	if requests == 0 {
 		return
 	}
-	what := fmt.Sprintf("held %s of %s up to %s", Count(requests, "request"), t.Clean(s.Name), Brief(longest))
+	what := fmt.Sprintf("held %s of %s up to %s", words.Count(requests, "request"), t.Clean(s.Name), words.Brief(longest))
 	switch {
 	case failed == requests:
 		what += ", in vain"
@@ -125,6 +126,6 @@ func (t *terse) sum(s *runner.Step) {
 	}
 	t.say(t.paint("1", what))
 	for _, h := range holds {
-		t.say("  " + t.Clean(fmt.Sprintf("%s: %s, longest %s", holder(h.Webhook, h.Webhook), Count(h.Requests, "request"), Brief(h.Longest))))
+		t.say("  " + t.Clean(fmt.Sprintf("%s: %s, longest %s", holder(h.Webhook, h.Webhook), words.Count(h.Requests, "request"), words.Brief(h.Longest))))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -31,7 +32,7 @@ func TestTerse(t *testing.T) {
 
 			var coloured bytes.Buffer
 			show(t, newTerse(&coloured, Options{Colour: true}), events)
-			require.Equal(t, out.String(), Clean(coloured.String()), "nothing is said by colour alone")
+			require.Equal(t, out.String(), words.Clean(coloured.String()), "nothing is said by colour alone")
 
 			r := NewTerse(&coloured, Options{})
 			coloured.Reset()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,25 +26,6 @@ func FuzzInertJSONMeansTheSame(f *testing.F) {
 		require.NoError(t, json.Unmarshal(inert, &got))
 		require.Equal(t, want, got)
 	})
-}
-
-func TestBrief(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		-time.Second:                          "0ms",
-		0:                                     "0ms",
-		36 * time.Millisecond:                 "36ms",
-		100 * time.Millisecond:                "0.1s",
-		640 * time.Millisecond:                "0.6s",
-		9949 * time.Millisecond:               "9.9s",
-		9951 * time.Millisecond:               "10s",
-		59*time.Second + 499*time.Millisecond: "59s",
-		59*time.Second + 500*time.Millisecond: "1m00s",
-		185 * time.Second:                     "3m05s",
-		time.Hour + 2*time.Minute:             "1h02m",
-		30 * time.Hour:                        "30h00m",
-	} {
-		require.Equal(t, want, Brief(d), d.String())
-	}
 }
 
 func TestProblem(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/actions"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -33,7 +34,7 @@ type Options struct {
 
 // Clean is the function Clean, for where the output goes.
 func (o Options) Clean(s string) string {
-	if s = Clean(s); o.Actions {
+	if s = words.Clean(s); o.Actions {
 		s = actions.Inert(s)
 	}
 	return s
@@ -78,7 +79,7 @@ func (q *quiet) draw(e runner.Event) {
 
 // stopNotice says what being stopped means, and what a signal does now.
 func stopNotice(e runner.Event) string {
-	return e.Error + ": " + Joined(", ", "nothing new starts", "requests in flight may end", e.Message) + "; ^C now aborts at once"
+	return e.Error + ": " + words.Join(", ", "nothing new starts", "requests in flight may end", e.Message) + "; ^C now aborts at once"
 }
 
 // sink is an output that is given up at its first error. What draws fills buf.

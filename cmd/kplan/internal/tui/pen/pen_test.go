@@ -1,10 +1,11 @@
 package pen
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 )
 
 func TestLine(t *testing.T) {
@@ -22,15 +23,7 @@ func TestPaint(t *testing.T) {
 	require.Equal(t, "x", p.Paint(Plain, "x"))
 	for ink := range inks {
 		require.Equal(t, "x", New(false, true).Paint(ink, "x"))
-		require.Equal(t, 1, Width(p.Paint(ink, "x")))
-	}
-}
-
-func TestWrap(t *testing.T) {
-	require.Equal(t, []string{"one two", "three"}, Wrap("one two three", 9))
-	require.Equal(t, []string{"one", "", "two"}, Wrap("one\n\ntwo\n", 9))
-	for _, line := range Wrap(strings.Repeat("x", 100)+" "+strings.Repeat("漢", 30), 20) {
-		require.LessOrEqual(t, Width(line), 20)
+		require.Equal(t, 1, words.Width(p.Paint(ink, "x")))
 	}
 }
 

@@ -5,7 +5,6 @@ package rescue
 import (
 	"errors"
 	"os"
-	"syscall"
 )
 
 // terminalSettings are not known of other systems' terminals.
@@ -13,5 +12,3 @@ type terminalSettings struct{}
 
 func settings(*os.File) (*terminalSettings, error) { return nil, errors.ErrUnsupported }
 func restore(*os.File, *terminalSettings) error    { return errors.ErrUnsupported }
-func apart() *syscall.SysProcAttr                  { return nil }
-func heedless()                                    {}

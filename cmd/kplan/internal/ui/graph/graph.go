@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -166,7 +166,7 @@ func (d *drawing) text(w io.Writer) {
 		name, kind = max(name, len(s.Name)), max(kind, len(s.Kind))
 	}
 	number := len(fmt.Sprint(d.Levels))
-	fmt.Fprintf(w, "%s: %s on %s\n", d.Plan, ui.Count(len(d.Steps), "step"), ui.Count(d.Levels, "level"))
+	fmt.Fprintf(w, "%s: %s on %s\n", d.Plan, words.Count(len(d.Steps), "step"), words.Count(d.Levels, "level"))
 	for i, level := range d.levels {
 		for j, n := range level {
 			s := d.byName[n]
@@ -222,7 +222,7 @@ func (d *drawing) dot(w io.Writer) {
 
 // label is what stands at the arrow from a webhook to what it guards.
 func label(g runner.Guard) string {
-	text := ui.Count(len(g.Webhooks), "webhook")
+	text := words.Count(len(g.Webhooks), "webhook")
 	if g.Maybe {
 		text += "?"
 	}

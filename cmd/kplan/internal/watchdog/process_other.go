@@ -1,0 +1,8 @@
+//go:build !unix
+
+package watchdog
+
+import "syscall"
+
+func ownGroup() *syscall.SysProcAttr { return nil }
+func ignoreSignals()                 {}

@@ -1,0 +1,116 @@
+// Package finding is what a check of a plan says: which rule is broken, how bad
+// that is, where, and what to do about it. The rules of plan/lint, the questions
+// to clusters of steps/check and the faults that keep a plan from being read are
+// all told in this form.
+//
+// It finds nothing and writes nothing.
+package finding
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// Severity says how bad a finding is.
+type Severity string
+
+// The severities, from the worst on.
+const (
+	// Error is for what fails, or cannot be meant.
+	Error Severity = "error"
+	// Warning is for what may fail, or is worse than it has to be.
+	Warning Severity = "warning"
+	// Note is for what is good to know, and needs nothing done.
+	Note Severity = "note"
+)
+
+// Rule is what findings can be of.
+type Rule struct {
+	// ID names the rule. It never changes.
+	ID string
+	// Severity is that of the rule's findings. Some may be softer.
+	Severity Severity
+	// Summary says in one line what is found.
+	Summary string
+	// Explanation says what goes wrong, and how to mend it. "" is no more than Summary.
+	Explanation string
+}
+
+// Finding is one thing that a check has to say about a place.
+type Finding struct {
+	plan.Pos
+	Severity Severity `json:"severity"`
+	// Rule is the ID of the rule, or the code of a diagnostic.
+	Rule string `json:"code"`
+	// Path is the place as a path of fields: steps[0].helm.chart.
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
+	// Hint says what to do about it.
+	Hint string `json:"hint,omitempty"`
+	// Excerpt is the line of the file, and a second one with a caret.
+	Excerpt string `json:"excerpt,omitempty"`
+	// Step is the step that it concerns. "" is none.
+	Step string `json:"-"`
+}
+
+// String renders the finding as a Diagnostic is, with its severity and rule.
+func (f Finding) String() string {
+	d := f.diagnostic()
+	d.Message = fmt.Sprintf("%s: %s [%s]", f.Severity, f.Message, f.Rule)
+	return d.String()
+}
+
+func (f Finding) diagnostic() plan.Diagnostic {
+	return plan.Diagnostic{Pos: f.Pos, Code: plan.Code(f.Rule), Path: f.Path, Message: f.Message, Hint: f.Hint, Excerpt: f.Excerpt}
+}
+
+// InFile reports whether the finding is of a file, and not of an argument of the
+// command line such as --set.
+func (f Finding) InFile() bool { return f.File != "" && !strings.HasPrefix(f.File, "--") }
+
+// Of returns the findings that a plan's diagnostics are.
+func Of(ds plan.Diagnostics) []Finding {
+	all := make([]Finding, len(ds))
+	for i, d := range ds {
+		all[i] = Finding{
+			Pos: d.Pos, Severity: Error, Rule: string(d.Code), Path: d.Path, Message: d.Message, Hint: d.Hint, Excerpt: d.Excerpt,
+		}
+	}
+	return all
+}
+
+// Diagnostics returns the findings that make a plan a bad one. It is nil when
+// there are none.
+func Diagnostics(all []Finding) error {
+	var ds plan.Diagnostics
+	for _, f := range all {
+		if f.Severity == Error {
+			ds = append(ds, f.diagnostic())
+		}
+	}
+	if len(ds) == 0 {
+		return nil
+	}
+	return ds
+}
+
+// Codes returns the rules that a plan's diagnostics are of.
+func Codes() []Rule {
+	var rules []Rule
+	for _, c := range plan.Codes() {
+		rules = append(rules, Rule{ID: string(c), Summary: c.About(), Severity: Error})
+	}
+	return rules
+}
+
+// Sort puts findings in the order of their places. Those of a file for which
+// order has a number come by that number, before others by name.
+func Sort(all []Finding, order map[string]int) {
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(order[a.File], order[b.File]), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+}
