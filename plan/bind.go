@@ -17,8 +17,8 @@ func (c *checker) bind(s Step, e *stepDecl, it *instance, o inherited, known Inp
 			return skipped(s), nil
 		}
 	}
-	c.text.mu.Lock() // the checkers of a file share its source
-	defer c.text.mu.Unlock()
+	c.binding.Lock()
+	defer c.binding.Unlock()
 	b := c.again()
 	scope := b.deferredScope(e, it, known)
 	now := &instance{key: it.key, value: it.value}
@@ -48,7 +48,7 @@ func skipped(s Step) Step {
 // again is a checker for a second look at the file.
 func (c *checker) again() *checker {
 	b := *c
-	b.Faults = &Faults{Secrets: c.Secrets}
+	b.Reporter = Reporter{Faults: &Faults{Secrets: c.Secrets}, Source: c.Source.Clone()}
 	b.shared = &shared{cost: expr.NewBudget(), onDisk: c.onDisk}
 	b.budget = nearestBudget
 	return &b
@@ -56,8 +56,8 @@ func (c *checker) again() *checker {
 
 // holds tells whether the when of an include is true.
 func (w when) holds(known Inputs) (bool, error) {
-	w.c.text.mu.Lock()
-	defer w.c.text.mu.Unlock()
+	w.c.binding.Lock()
+	defer w.c.binding.Unlock()
 	b := w.c.again()
 	x := expander{checker: b, scope: b.deferredScope(w.e, w.it, known)}
 	at := w.e.at.Key("when")

@@ -185,7 +185,7 @@ func (c *checker) plainOn(m map[string]any, at Path) (v any, given bool) {
 	if v, given = m["true"]; !given {
 		return nil, false
 	}
-	if _, key, _ := c.Source.find(at.Key("true")); key != nil && !strings.EqualFold(key.Value, "on") {
+	if _, key := c.Source.Node(at.Key("true")); key != nil && !strings.EqualFold(key.Value, "on") {
 		return nil, false
 	}
 	delete(m, "true")

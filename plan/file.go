@@ -3,6 +3,7 @@ package plan
 import (
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/kplan-dev/kplan/plan/expr"
 )
@@ -14,6 +15,8 @@ type file struct {
 	in Options
 	// order sorts the file's faults among those of others.
 	order int
+	// binding is held while a step is bound: steps of a file share what follows.
+	binding *sync.Mutex
 	text  *Text
 	// parent is the plan that includes this one, by an item of a step; prefix is what
 	// the names of this one's steps start with in the whole plan.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
 
 	"github.com/kplan-dev/kplan/plan/expr"
 	"github.com/kplan-dev/kplan/plan/redact"
@@ -108,7 +109,7 @@ func newChecker(name, dir string) *checker {
 	secrets := &redact.Set{}
 	return &checker{
 		plan: &Plan{File: name, Dir: dir, secrets: secrets}, budget: nearestBudget,
-		Reporter: Reporter{Faults: &Faults{Secrets: secrets}}, file: file{shared: &shared{cost: expr.NewBudget()}},
+		Reporter: Reporter{Faults: &Faults{Secrets: secrets}}, file: file{binding: &sync.Mutex{}, shared: &shared{cost: expr.NewBudget()}},
 	}
 }
 
