@@ -3,6 +3,7 @@ package plan
 import (
 	"maps"
 
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
 )
 
@@ -48,7 +49,7 @@ func skipped(s Step) Step {
 // again is a checker for a second look at the file.
 func (c *checker) again() *checker {
 	b := *c
-	b.Reporter = Reporter{Faults: &Faults{Secrets: c.Secrets}, Source: c.Source.Clone()}
+	b.Reporter = document.Reporter{Faults: &document.Faults{Secrets: c.Secrets}, Source: c.Source.Clone()}
 	b.shared = &shared{cost: expr.NewBudget(), onDisk: c.onDisk}
 	b.budget = nearestBudget
 	return &b

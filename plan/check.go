@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,7 +26,7 @@ var (
 const labelHint = "use small letters, digits and -, at most 63, starting and ending with a letter or digit"
 
 // value gives what the file has at a path; nil when there is nothing.
-func (c *checker) value(at Path) any {
+func (c *checker) value(at document.Path) any {
 	var v any = c.tree
 	if len(at) > 1 && len(c.stepAt) == 2 && at[0] == c.stepAt[0] && at[1] == c.stepAt[1] {
 		v, at = c.step, at[2:]
@@ -47,11 +48,11 @@ func (c *checker) value(at Path) any {
 }
 
 // has tells whether the file gives a value at a path.
-func (c *checker) has(at Path) bool { return c.value(at) != nil }
+func (c *checker) has(at document.Path) bool { return c.value(at) != nil }
 
 // isNumber tells whether the file gives a number: a zero in the plan may also
 // mean that there is none, or that its fault is reported already.
-func (c *checker) isNumber(at Path) bool {
+func (c *checker) isNumber(at document.Path) bool {
 	switch c.value(at).(type) {
 	case int64, float64:
 		return true
@@ -61,19 +62,19 @@ func (c *checker) isNumber(at Path) bool {
 
 // isEmptyText tells an empty text from none, and from one whose fault is
 // reported already.
-func (c *checker) isEmptyText(at Path) bool { return c.value(at) == "" }
+func (c *checker) isEmptyText(at document.Path) bool { return c.value(at) == "" }
 
 // checkHead looks at all but the steps that the types alone cannot say. Fields
 // whose fault is reported already are empty, so empty fields are passed over here.
 func (c *checker) checkHead() {
 	p := c.plan
-	c.checkConst(p.APIVersion, APIVersion, Path{"apiVersion"})
-	c.checkConst(p.Kind, PlanKind, Path{"kind"})
-	c.checkLabel(p.Metadata.Name, Path{"metadata", "name"})
-	c.checkRetry(p.Defaults.Retry, Path{"defaults", "retry"})
+	c.checkConst(p.APIVersion, APIVersion, document.Path{"apiVersion"})
+	c.checkConst(p.Kind, PlanKind, document.Path{"kind"})
+	c.checkLabel(p.Metadata.Name, document.Path{"metadata", "name"})
+	c.checkRetry(p.Defaults.Retry, document.Path{"defaults", "retry"})
 	c.checkClusters()
 	if steps, ok := c.tree["steps"].([]any); ok && len(steps) == 0 {
-		c.ReportField(Fault{Code: CodeMissingField, At: Path{"steps"}, Hint: "add a step"}, "the plan has no steps")
+		c.ReportField(document.Fault{Code: document.CodeMissingField, At: document.Path{"steps"}, Hint: "add a step"}, "the plan has no steps")
 	}
 }
 
@@ -95,27 +96,27 @@ func (c *checker) checkAll() {
 	}
 }
 
-func (c *checker) checkConst(got, want string, at Path) {
+func (c *checker) checkConst(got, want string, at document.Path) {
 	if got != "" && got != want {
-		c.Report(Fault{Code: CodeUnknownValue, At: at, Hint: "write " + want}, "%s is %q, but only %s is understood", at, Cut(got, 60), want)
+		c.Report(document.Fault{Code: document.CodeUnknownValue, At: at, Hint: "write " + want}, "%s is %q, but only %s is understood", at, document.Cut(got, 60), want)
 	}
 }
 
-func (c *checker) checkLabel(name string, at Path) {
+func (c *checker) checkLabel(name string, at document.Path) {
 	if name != "" && (len(name) > 63 || !dnsLabel.MatchString(name)) {
 		hint := labelHint
 		if better := strings.Trim(strings.NewReplacer("_", "-", " ", "-", ".", "-").Replace(strings.ToLower(name)), "-"); len(better) <= 63 && dnsLabel.MatchString(better) {
 			hint = fmt.Sprintf("did you mean %q?", better)
 		}
-		c.Report(Fault{At: at, Hint: hint}, "%q cannot be a %s", Cut(name, 80), strings.ReplaceAll(labelKind(at), "_", " "))
+		c.Report(document.Fault{At: at, Hint: hint}, "%q cannot be a %s", document.Cut(name, 80), strings.ReplaceAll(labelKind(at), "_", " "))
 	}
 	if name == "" && c.isEmptyText(at) {
-		c.Report(Fault{Code: CodeMissingField, At: at}, "the %s is empty", labelKind(at))
+		c.Report(document.Fault{Code: document.CodeMissingField, At: at}, "the %s is empty", labelKind(at))
 	}
 }
 
 // labelKind says what a name names: a plan, a step or a namespace.
-func labelKind(at Path) string {
+func labelKind(at document.Path) string {
 	switch last := at[len(at)-1].(string); {
 	case last == "namespace":
 		return last
@@ -128,7 +129,7 @@ func labelKind(at Path) string {
 // kindNames are the fields of a step of which there is one.
 var kindNames = []string{string(KindHelm), string(KindApply), string(KindWait), string(KindWebhook), string(KindInclude)}
 
-func (c *checker) checkKinds(s Step, at Path) {
+func (c *checker) checkKinds(s Step, at document.Path) {
 	step := c.step
 	var given []string
 	for _, k := range kindNames {
@@ -143,7 +144,7 @@ func (c *checker) checkKinds(s Step, at Path) {
 				return // a mistyped kind is reported as such
 			}
 		}
-		c.Report(Fault{Code: CodeMissingField, At: at, Hint: "give it one of helm, apply, wait, webhook or include"}, "the step%s says nothing to do", named(s.Name))
+		c.Report(document.Fault{Code: document.CodeMissingField, At: at, Hint: "give it one of helm, apply, wait, webhook or include"}, "the step%s says nothing to do", named(s.Name))
 	case 1:
 	default:
 		// The one that stands last in the file is the one too many.
@@ -151,7 +152,7 @@ func (c *checker) checkKinds(s Step, at Path) {
 			p, q := c.Source.KeyPos(at.Key(a)), c.Source.KeyPos(at.Key(b))
 			return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Col, q.Col))
 		})
-		c.ReportField(Fault{At: at.Key(last), Hint: "make a step of each"}, "the step%s is of more than one kind: %s", named(s.Name), strings.Join(given, " and "))
+		c.ReportField(document.Fault{At: at.Key(last), Hint: "make a step of each"}, "the step%s is of more than one kind: %s", named(s.Name), strings.Join(given, " and "))
 	}
 }
 
@@ -186,13 +187,13 @@ func (c *checker) checkNeeds() {
 			case n.Step == "" && !c.isEmptyText(at):
 			case n.Step != "" && n.Step == e.name && c.byName[e.name] != e: // the name is that of two
 			case n.Step != "" && n.Step == e.name:
-				c.Report(Fault{Code: CodeCycle, At: at, Hint: "remove it"}, "the step %q needs itself", n.Step)
+				c.Report(document.Fault{Code: document.CodeCycle, At: at, Hint: "remove it"}, "the step %q needs itself", n.Step)
 			case seen[n.Step]:
-				c.Report(Fault{Code: CodeDuplicate, At: at, Hint: "remove it"}, "the step %q is needed twice", n.Step)
+				c.Report(document.Fault{Code: document.CodeDuplicate, At: at, Hint: "remove it"}, "the step %q is needed twice", n.Step)
 			case target == nil && allNamed:
-				c.Report(Fault{Code: CodeUnknownName, At: at, Hint: c.needHint(n.Step, names)}, "there is no step %q", n.Step)
+				c.Report(document.Fault{Code: document.CodeUnknownName, At: at, Hint: c.needHint(n.Step, names)}, "there is no step %q", n.Step)
 			case target != nil && target.last && !e.last:
-				c.Report(Fault{At: at, Hint: "the steps of finally run after all others"}, "the step %q needs %q, which is one of finally", e.name, n.Step)
+				c.Report(document.Fault{At: at, Hint: "the steps of finally run after all others"}, "the step %q needs %q, which is one of finally", e.name, n.Step)
 			}
 			seen[n.Step] = true
 		}
@@ -201,7 +202,7 @@ func (c *checker) checkNeeds() {
 		if len(cycle) > 1 {
 			e := c.byName[cycle[0]]
 			j := slices.IndexFunc(c.localNeeds(e), func(n Need) bool { return n.Step == cycle[1] })
-			c.Report(Fault{Code: CodeCycle, At: e.at.Key("needs").Index(j), Hint: "each step needs the next one: remove one of these needs"}, "cycle: %s", strings.Join(append(cycle, cycle[0]), " -> "))
+			c.Report(document.Fault{Code: document.CodeCycle, At: e.at.Key("needs").Index(j), Hint: "each step needs the next one: remove one of these needs"}, "cycle: %s", strings.Join(append(cycle, cycle[0]), " -> "))
 		}
 	}
 }
@@ -211,7 +212,7 @@ func (c *checker) needHint(n string, names []string) string {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if len(names) <= 10 {
-		return "the steps are " + Cut(strings.Join(names, ", "), 120)
+		return "the steps are " + document.Cut(strings.Join(names, ", "), 120)
 	}
 	return ""
 }

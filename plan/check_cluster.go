@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"slices"
 	"strings"
 )
@@ -9,13 +10,13 @@ import (
 // checkClusters looks at the plan's clusters and at who names them.
 func (c *checker) checkClusters() {
 	for _, name := range sortedKeys(c.plan.Clusters) {
-		cluster, at := c.plan.Clusters[name], Path{"clusters", name}
+		cluster, at := c.plan.Clusters[name], document.Path{"clusters", name}
 		if len(name) > 63 || !dnsLabel.MatchString(name) {
-			c.ReportField(Fault{At: at, Hint: labelHint}, "%q cannot be the name of a cluster", Cut(name, 80))
+			c.ReportField(document.Fault{At: at, Hint: labelHint}, "%q cannot be the name of a cluster", document.Cut(name, 80))
 		}
 		for _, field := range []string{"context", "kubeconfig", "namespace"} {
 			if c.isEmptyText(at.Key(field)) {
-				c.Report(Fault{At: at.Key(field), Hint: "remove it"}, "%s is empty", field)
+				c.Report(document.Fault{At: at.Key(field), Hint: "remove it"}, "%s is empty", field)
 			}
 		}
 		c.checkLabel(cluster.Namespace, at.Key("namespace"))
@@ -25,26 +26,26 @@ func (c *checker) checkClusters() {
 		}
 		at = at.Key("kubeconfig_secret")
 		if cluster.Kubeconfig != "" {
-			c.ReportField(Fault{At: at, Hint: "keep one of them"}, "the cluster %q has both kubeconfig and kubeconfig_secret", name)
+			c.ReportField(document.Fault{At: at, Hint: "keep one of them"}, "the cluster %q has both kubeconfig and kubeconfig_secret", name)
 		}
 		c.checkClusterName(ref.Cluster, at.Key("cluster"))
 		c.checkLabel(ref.Namespace, at.Key("namespace"))
 		if ref.Name != "" && (len(ref.Name) > 253 || !dnsSubdomain.MatchString(ref.Name)) {
-			c.Report(Fault{At: at.Key("name")}, "%q cannot be the name of a Secret", Cut(ref.Name, 80))
+			c.Report(document.Fault{At: at.Key("name")}, "%q cannot be the name of a Secret", document.Cut(ref.Name, 80))
 		}
 		if ref.Key != "" && !dataKey.MatchString(ref.Key) {
-			c.Report(Fault{At: at.Key("key")}, "%q cannot be the key of a Secret", Cut(ref.Key, 80))
+			c.Report(document.Fault{At: at.Key("key")}, "%q cannot be the key of a Secret", document.Cut(ref.Key, 80))
 		}
 	}
-	c.checkClusterName(c.plan.Defaults.Cluster, Path{"defaults", "cluster"})
+	c.checkClusterName(c.plan.Defaults.Cluster, document.Path{"defaults", "cluster"})
 	c.checkClusterCycles()
 }
 
 // checkClusterName looks whether the plan has a cluster.
-func (c *checker) checkClusterName(name string, at Path) {
+func (c *checker) checkClusterName(name string, at document.Path) {
 	if name == "" {
 		if c.isEmptyText(at) {
-			c.Report(Fault{At: at, Hint: "remove it to mean the default"}, "the name of the cluster is empty")
+			c.Report(document.Fault{At: at, Hint: "remove it to mean the default"}, "the name of the cluster is empty")
 		}
 		return
 	}
@@ -56,7 +57,7 @@ func (c *checker) checkClusterName(name string, at Path) {
 	if near := c.nearest(name, sortedKeys(clusters)); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	c.Report(Fault{Code: CodeUnknownName, At: at, Hint: hint}, "there is no cluster %q", Cut(name, 80))
+	c.Report(document.Fault{Code: document.CodeUnknownName, At: at, Hint: hint}, "there is no cluster %q", document.Cut(name, 80))
 }
 
 // checkClusterCycles reports clusters whose kubeconfig is read from themselves,
@@ -77,8 +78,8 @@ func (c *checker) checkClusterCycles() {
 				next = c.plan.Defaults.Cluster
 			}
 			if i := slices.Index(chain, next); i >= 0 {
-				at := Path{"clusters", name, "kubeconfig_secret"}
-				c.ReportField(Fault{Code: CodeCycle, At: at, Hint: "let one of them be reached by a context or a kubeconfig file"}, "cycle: each cluster's kubeconfig is in the next one: %s", strings.Join(append(chain[i:], next), " -> "))
+				at := document.Path{"clusters", name, "kubeconfig_secret"}
+				c.ReportField(document.Fault{Code: document.CodeCycle, At: at, Hint: "let one of them be reached by a context or a kubeconfig file"}, "cycle: each cluster's kubeconfig is in the next one: %s", strings.Join(append(chain[i:], next), " -> "))
 				break
 			}
 			if _, ok := c.plan.Clusters[next]; !ok {

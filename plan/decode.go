@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"math"
 	"reflect"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 // checker finds the faults of one plan while it is decoded and afterwards.
 type checker struct {
-	Reporter
+	document.Reporter
 	// tree is the plan as decoded from YAML, with its expressions resolved.
 	tree map[string]any
 	plan *Plan
@@ -106,7 +107,7 @@ func (c *checker) decode(root map[string]any) {
 
 // set decodes v, which stands at a path, into dst. What is wrong is reported and
 // left zero.
-func (c *checker) set(dst reflect.Value, v any, at Path) {
+func (c *checker) set(dst reflect.Value, v any, at document.Path) {
 	if isUnsaid(v) {
 		return
 	}
@@ -145,7 +146,7 @@ func (c *checker) set(dst reflect.Value, v any, at Path) {
 	}
 }
 
-func (c *checker) setStruct(dst reflect.Value, m map[string]any, at Path) {
+func (c *checker) setStruct(dst reflect.Value, m map[string]any, at document.Path) {
 	fields := structFields(dst.Type())
 	known := 0
 	for _, f := range fields {
@@ -174,14 +175,14 @@ func (c *checker) setStruct(dst reflect.Value, m map[string]any, at Path) {
 			return
 		}
 		if !slices.ContainsFunc(fields, func(f structField) bool { return f.name == k }) {
-			c.ReportField(Fault{Code: CodeUnknownField, At: at.Key(k), Hint: c.unknownHint(k, fields, dst.Type())}, "unknown field %q", k)
+			c.ReportField(document.Fault{Code: document.CodeUnknownField, At: at.Key(k), Hint: c.unknownHint(k, fields, dst.Type())}, "unknown field %q", k)
 		}
 	}
 }
 
 // plainOn finds the field on, which YAML 1.1 reads as true when it is not quoted. It
 // is called on from then on.
-func (c *checker) plainOn(m map[string]any, at Path) (v any, given bool) {
+func (c *checker) plainOn(m map[string]any, at document.Path) (v any, given bool) {
 	if v, given = m["true"]; !given {
 		return nil, false
 	}
@@ -193,16 +194,16 @@ func (c *checker) plainOn(m map[string]any, at Path) (v any, given bool) {
 	return v, true
 }
 
-func (c *checker) missing(name string, given bool, at Path) {
+func (c *checker) missing(name string, given bool, at document.Path) {
 	if given {
-		c.ReportField(Fault{Code: CodeMissingField, At: at.Key(name)}, "the field %q is empty", name)
+		c.ReportField(document.Fault{Code: document.CodeMissingField, At: at.Key(name)}, "the field %q is empty", name)
 		return
 	}
-	c.ReportField(Fault{Code: CodeMissingField, At: at}, "the field %q is missing%s", name, in(at))
+	c.ReportField(document.Fault{Code: document.CodeMissingField, At: at}, "the field %q is missing%s", name, in(at))
 }
 
 // in names the place of a fault in words that people use.
-func in(at Path) string {
+func in(at document.Path) string {
 	if len(at) == 0 {
 		return ""
 	}
@@ -239,7 +240,7 @@ var otherTools = map[string]string{
 	"variables": "vars", "manifests": "files", "condition": "for", "labels": "selector",
 }
 
-func (c *checker) setMap(dst reflect.Value, v any, at Path) {
+func (c *checker) setMap(dst reflect.Value, v any, at document.Path) {
 	m, ok := v.(map[string]any)
 	if !ok {
 		c.wrongType(dst.Type(), v, at)
@@ -296,7 +297,7 @@ func hasLate(v any) bool {
 	return isUnsaid(v)
 }
 
-func (c *checker) setSlice(dst reflect.Value, v any, at Path) {
+func (c *checker) setSlice(dst reflect.Value, v any, at document.Path) {
 	list, ok := v.([]any)
 	if !ok {
 		c.wrongType(dst.Type(), v, at)
@@ -309,7 +310,7 @@ func (c *checker) setSlice(dst reflect.Value, v any, at Path) {
 	dst.Set(out)
 }
 
-func (c *checker) setScalar(dst reflect.Value, v any, at Path) {
+func (c *checker) setScalar(dst reflect.Value, v any, at document.Path) {
 	switch t := dst.Type(); t.Kind() {
 	case reflect.String:
 		s, ok := v.(string)
@@ -322,7 +323,7 @@ func (c *checker) setScalar(dst reflect.Value, v any, at Path) {
 			if near := c.nearest(s, values); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			c.Report(Fault{Code: CodeUnknownValue, At: at, Hint: hint}, "%s is %s, but takes %s only", at.Last(), c.quote(s, at), OrList(values))
+			c.Report(document.Fault{Code: document.CodeUnknownValue, At: at, Hint: hint}, "%s is %s, but takes %s only", at.Last(), c.quote(s, at), document.OrList(values))
 			return
 		}
 		dst.SetString(s)
@@ -352,24 +353,24 @@ func (c *checker) setScalar(dst reflect.Value, v any, at Path) {
 	}
 }
 
-func (c *checker) setDuration(dst reflect.Value, v any, at Path) {
+func (c *checker) setDuration(dst reflect.Value, v any, at document.Path) {
 	const units = "write a number with its unit, such as 90s, 10m or 1h30m"
 	switch v := v.(type) {
 	case int64:
-		c.Report(Fault{Code: CodeWrongType, At: at, Hint: fmt.Sprintf("write %ds for seconds, or %dm for minutes", v, v)}, "expected a duration, got %s", c.describeAt(v, at))
+		c.Report(document.Fault{Code: document.CodeWrongType, At: at, Hint: fmt.Sprintf("write %ds for seconds, or %dm for minutes", v, v)}, "expected a duration, got %s", c.describeAt(v, at))
 	case string:
 		d, err := time.ParseDuration(v)
 		switch {
 		case err != nil && strings.HasSuffix(v, "d"):
-			c.Report(Fault{At: at, Hint: "the longest unit is the hour: write 24h for a day"}, "%s is not a duration", c.quote(v, at))
+			c.Report(document.Fault{At: at, Hint: "the longest unit is the hour: write 24h for a day"}, "%s is not a duration", c.quote(v, at))
 		case err != nil:
-			c.Report(Fault{At: at, Hint: units}, "%s is not a duration", c.quote(v, at))
+			c.Report(document.Fault{At: at, Hint: units}, "%s is not a duration", c.quote(v, at))
 		case d <= 0:
-			c.Report(Fault{At: at}, "the duration must be more than 0")
+			c.Report(document.Fault{At: at}, "the duration must be more than 0")
 		default:
 			dst.SetInt(int64(d))
 		}
 	default:
-		c.Report(Fault{Code: CodeWrongType, At: at, Hint: units}, "expected a duration, got %s", c.describeAt(v, at))
+		c.Report(document.Fault{Code: document.CodeWrongType, At: at, Hint: units}, "expected a duration, got %s", c.describeAt(v, at))
 	}
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -129,9 +130,9 @@ var (
 // cannotUse says in one line what is wrong with a path.
 func cannotUse(what, name string, err error) string {
 	if errors.Is(err, errNoFile) {
-		return fmt.Sprintf("there is no %s %q", what, Cut(name, 120))
+		return fmt.Sprintf("there is no %s %q", what, document.Cut(name, 120))
 	}
-	return fmt.Sprintf("the %s %q cannot be used: %v", what, Cut(name, 120), err)
+	return fmt.Sprintf("the %s %q cannot be used: %v", what, document.Cut(name, 120), err)
 }
 
 // statError says in few words why a path cannot be used.
@@ -155,7 +156,7 @@ func (c *checker) checkFiles() {
 	}
 }
 
-func (c *checker) checkStepFiles(s Step, at Path) {
+func (c *checker) checkStepFiles(s Step, at document.Path) {
 	if s.Helm != nil {
 		c.checkChart(*s.Helm, at.Key("helm").Key("chart"))
 		for j, f := range s.Helm.ValuesFiles {
@@ -170,7 +171,7 @@ func (c *checker) checkStepFiles(s Step, at Path) {
 	}
 }
 
-func (c *checker) checkWebhookFiles(w Webhook, at Path) {
+func (c *checker) checkWebhookFiles(w Webhook, at document.Path) {
 	c.checkGlobs(w.Files, at.Key("files"))
 	if w.Canary == nil {
 		return
@@ -183,38 +184,38 @@ func (c *checker) checkWebhookFiles(w Webhook, at Path) {
 	}
 }
 
-func (c *checker) checkGlobs(names []string, at Path) {
+func (c *checker) checkGlobs(names []string, at document.Path) {
 	for j, name := range names {
 		c.checkGlob(name, at.Index(j))
 	}
 }
 
-func (c *checker) checkFile(name string, at Path) {
+func (c *checker) checkFile(name string, at document.Path) {
 	if name == "" {
 		return
 	}
 	info, err := os.Stat(c.plan.Abs(name))
 	switch {
 	case err != nil:
-		c.Report(Fault{Code: CodeFile, At: at, Hint: c.pathHint(name)}, "%s", cannotUse("file", name, statError(err)))
+		c.Report(document.Fault{Code: document.CodeFile, At: at, Hint: c.pathHint(name)}, "%s", cannotUse("file", name, statError(err)))
 	case info.IsDir():
-		c.Report(Fault{Code: CodeFile, At: at}, "%q is a folder, not a file", name)
+		c.Report(document.Fault{Code: document.CodeFile, At: at}, "%q is a folder, not a file", name)
 	}
 }
 
-func (c *checker) checkGlob(name string, at Path) {
+func (c *checker) checkGlob(name string, at document.Path) {
 	if name == "" {
 		return
 	}
 	switch _, err := c.plan.expandFile(name); {
 	case errors.Is(err, errIsFolder):
-		c.Report(Fault{Code: CodeFile, At: at, Hint: "write " + filepath.ToSlash(filepath.Join(name, "*.yaml"))}, "%q is a folder, not a file", name)
+		c.Report(document.Fault{Code: document.CodeFile, At: at, Hint: "write " + filepath.ToSlash(filepath.Join(name, "*.yaml"))}, "%q is a folder, not a file", name)
 	case err != nil:
-		c.Report(Fault{Code: CodeFile, At: at, Hint: c.pathHint(name)}, "%s", cannotUse("file", name, err))
+		c.Report(document.Fault{Code: document.CodeFile, At: at, Hint: c.pathHint(name)}, "%s", cannotUse("file", name, err))
 	}
 }
 
-func (c *checker) checkChart(h Helm, at Path) {
+func (c *checker) checkChart(h Helm, at document.Path) {
 	if !h.IsLocal() {
 		return
 	}
@@ -222,13 +223,13 @@ func (c *checker) checkChart(h Helm, at Path) {
 	info, err := os.Stat(full)
 	switch {
 	case err != nil:
-		c.Report(Fault{Code: CodeFile, At: at, Hint: c.pathHint(h.Chart)}, "%s", cannotUse("chart", h.Chart, statError(err)))
+		c.Report(document.Fault{Code: document.CodeFile, At: at, Hint: c.pathHint(h.Chart)}, "%s", cannotUse("chart", h.Chart, statError(err)))
 	case info.IsDir():
 		if _, err := os.Stat(filepath.Join(full, "Chart.yaml")); err != nil {
-			c.Report(Fault{Code: CodeFile, At: at}, "the folder %q is no chart: it has no Chart.yaml", h.Chart)
+			c.Report(document.Fault{Code: document.CodeFile, At: at}, "the folder %q is no chart: it has no Chart.yaml", h.Chart)
 		}
 	case !strings.HasSuffix(h.Chart, ".tgz") && !strings.HasSuffix(h.Chart, ".tar.gz"):
-		c.Report(Fault{Code: CodeFile, At: at}, "the file %q is no chart: its name does not end in .tgz", h.Chart)
+		c.Report(document.Fault{Code: document.CodeFile, At: at}, "the file %q is no chart: its name does not end in .tgz", h.Chart)
 	}
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"io"
 	"os"
 	"path/filepath"
@@ -23,7 +24,7 @@ func (c *checker) include(e *stepDecl, it *instance) *checker {
 	at := e.at.Key("include").Key("plan")
 	if inc.Plan == "" {
 		if c.isEmptyText(at) {
-			c.Report(Fault{At: at}, "the path is empty")
+			c.Report(document.Fault{At: at}, "the path is empty")
 		}
 		return nil
 	}
@@ -31,10 +32,10 @@ func (c *checker) include(e *stepDecl, it *instance) *checker {
 	chain := c.chain()
 	switch {
 	case slices.Contains(chain, abs):
-		c.Report(Fault{Code: CodeCycle, At: at}, "the plan %q includes itself", inc.Plan)
+		c.Report(document.Fault{Code: document.CodeCycle, At: at}, "the plan %q includes itself", inc.Plan)
 		return nil
 	case len(chain) >= maxDepth:
-		c.Report(Fault{At: at}, "plans include each other more than %d deep", maxDepth)
+		c.Report(document.Fault{At: at}, "plans include each other more than %d deep", maxDepth)
 		return nil
 	}
 	src, given := c.in.Files[abs]
@@ -47,7 +48,7 @@ func (c *checker) include(e *stepDecl, it *instance) *checker {
 		if errors.Is(statError(err), errNoFile) {
 			hint = c.pathHint(inc.Plan)
 		}
-		c.Report(Fault{Code: CodeFile, At: at, Hint: hint}, "%s", cannotUse("plan", inc.Plan, statError(err)))
+		c.Report(document.Fault{Code: document.CodeFile, At: at, Hint: hint}, "%s", cannotUse("plan", inc.Plan, statError(err)))
 		return nil
 	}
 	c.sum.files++
@@ -55,7 +56,7 @@ func (c *checker) include(e *stepDecl, it *instance) *checker {
 	if c.sum.files > maxIncludes || c.sum.bytes > maxIncludedBytes {
 		if !c.sum.tooMany {
 			c.sum.tooMany = true
-			c.Report(Fault{At: at}, "the plan includes more than %d plans or %d bytes", maxIncludes, maxIncludedBytes)
+			c.Report(document.Fault{At: at}, "the plan includes more than %d plans or %d bytes", maxIncludes, maxIncludedBytes)
 		}
 		return nil
 	}
@@ -124,7 +125,7 @@ func (c *checker) checkIncludeClusters(child *checker, e *stepDecl, inc *Include
 			if near := c.nearest(name, sortedKeys(child.clusters())); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			c.ReportField(Fault{Code: CodeUnknownName, At: at.Key(name), Hint: hint}, "the plan %q has no cluster %q", inc.Plan, name)
+			c.ReportField(document.Fault{Code: document.CodeUnknownName, At: at.Key(name), Hint: hint}, "the plan %q has no cluster %q", inc.Plan, name)
 		}
 		c.checkClusterName(inc.Clusters[name], at.Key(name))
 	}
@@ -149,5 +150,5 @@ func readPlain(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, MaxSize+1))
+	return io.ReadAll(io.LimitReader(f, document.MaxSize+1))
 }

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"sync"
 
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
 	"github.com/kplan-dev/kplan/plan/redact"
 )
@@ -44,12 +45,12 @@ type Options struct {
 func Load(path string, in Options) (*Plan, error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: Clean(err.Error())}}
+		return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 	}
 	src, given := in.Files[filepath.Join(dir, filepath.Base(path))]
 	if !given {
 		if src, err = readFile(path); err != nil {
-			return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: Clean(err.Error())}}
+			return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 		}
 	}
 	return parse(path, dir, src, in, true)
@@ -61,7 +62,7 @@ func Load(path string, in Options) (*Plan, error) {
 func Parse(file string, src []byte, in Options) (*Plan, error) {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: file}, Code: CodeFile, Message: Clean(err.Error())}}
+		return nil, document.Diagnostics{{Pos: document.Pos{File: file}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 	}
 	return parse(file, dir, src, in, false)
 }
@@ -77,7 +78,7 @@ func readFile(path string) ([]byte, error) {
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return nil, errors.New("is a folder, not a file")
 	}
-	src, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	src, err := io.ReadAll(io.LimitReader(f, document.MaxSize+1))
 	if err != nil {
 		return nil, fileError(err)
 	}
@@ -109,20 +110,20 @@ func newChecker(name, dir string) *checker {
 	secrets := &redact.Set{}
 	return &checker{
 		plan: &Plan{File: name, Dir: dir, secrets: secrets}, budget: nearestBudget,
-		Reporter: Reporter{Faults: &Faults{Secrets: secrets}}, file: file{binding: &sync.Mutex{}, shared: &shared{cost: expr.NewBudget()}},
+		Reporter: document.Reporter{Faults: &document.Faults{Secrets: secrets}}, file: file{binding: &sync.Mutex{}, shared: &shared{cost: expr.NewBudget()}},
 	}
 }
 
 // read gives the values of the plan's file.
 func (c *checker) read(src []byte) (root map[string]any, ok bool) {
-	s, tree, ok := ZRead(c.plan.File, src, ZOptions{Order: c.order, Keys: PlanKeys}, c.Faults)
-	c.Source, c.text = s, TextOf(s)
+	s, tree, ok := document.Read(c.plan.File, src, document.Options{Order: c.order, Keys: document.PlanKeys}, c.Faults)
+	c.Source, c.text = s, document.TextOf(s)
 	if !ok {
 		return nil, false
 	}
 	root, ok = tree.(map[string]any)
 	if !ok {
-		c.Add(s, s.ValuePos(nil), Fault{Code: CodeWrongType, Hint: "start with apiVersion: " + APIVersion}, "expected a plan, which is a mapping, got %s", Describe(tree))
+		c.Add(s, s.ValuePos(nil), document.Fault{Code: document.CodeWrongType, Hint: "start with apiVersion: " + APIVersion}, "expected a plan, which is a mapping, got %s", document.Describe(tree))
 	}
 	c.tree = root
 	return root, ok
@@ -135,11 +136,11 @@ func (c *checker) read(src []byte) (root map[string]any, ok bool) {
 func LoadVars(path string, in Options) (*Plan, error) {
 	src, err := readFile(path)
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: Clean(err.Error())}}
+		return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 	}
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: Clean(err.Error())}}
+		return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 	}
 	c := newChecker(path, dir)
 	root, ok := c.read(src)

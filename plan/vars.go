@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"os"
 	"regexp"
 	"strings"
@@ -64,7 +65,7 @@ func (c *checker) giveEnv(in Options) {
 		switch {
 		case !ok:
 		case !utf8.ValidString(text):
-			c.Report(Fault{Code: CodeVariable, At: d.at.Key("env")}, "the environment variable %s is not UTF-8 text", d.env)
+			c.Report(document.Fault{Code: document.CodeVariable, At: d.at.Key("env")}, "the environment variable %s is not UTF-8 text", d.env)
 			d.quiet = true
 		default:
 			c.give(d, given{source: SourceEnv, text: text, isText: true, src: c.Source, at: d.at.Key("env")})
@@ -75,27 +76,27 @@ func (c *checker) giveEnv(in Options) {
 // giveFile reads a YAML file of name: value. Faults show no value of it, for it
 // may well be a secret.
 func (c *checker) giveFile(file string, order int) {
-	o := ZOptions{Order: order, Private: true, Keys: VarKeys}
+	o := document.Options{Order: order, Private: true, Keys: document.VarKeys}
 	src, err := readFile(file)
 	if err != nil {
-		c.Add(NewSource(file, nil, o, c.Faults), Pos{File: file}, Fault{Code: CodeFile}, "%s", err)
+		c.Add(document.NewSource(file, nil, o, c.Faults), document.Pos{File: file}, document.Fault{Code: document.CodeFile}, "%s", err)
 		return
 	}
-	s, tree, ok := ZRead(file, src, o, c.Faults)
+	s, tree, ok := document.Read(file, src, o, c.Faults)
 	if !ok {
 		return
 	}
 	values, isMap := tree.(map[string]any)
 	if !isMap {
-		c.Add(s, s.ValuePos(nil), Fault{Code: CodeWrongType, Hint: "write one name: value on each line"}, "expected a mapping of variables, got %s", DescribeType(tree))
+		c.Add(s, s.ValuePos(nil), document.Fault{Code: document.CodeWrongType, Hint: "write one name: value on each line"}, "expected a mapping of variables, got %s", document.DescribeType(tree))
 		return
 	}
 	for _, name := range sortedKeys(values) {
 		if d := c.vars[name]; d != nil {
-			c.give(d, given{source: SourceVarFile, value: values[name], src: s, at: Path{name}})
+			c.give(d, given{source: SourceVarFile, value: values[name], src: s, at: document.Path{name}})
 			continue
 		}
-		c.Add(s, s.KeyPos(Path{name}), Fault{Code: CodeUnknownName, At: Path{name}, Hint: c.varHint(name)}, "the plan declares no variable %q", name)
+		c.Add(s, s.KeyPos(document.Path{name}), document.Fault{Code: document.CodeUnknownName, At: document.Path{name}, Hint: c.varHint(name)}, "the plan declares no variable %q", name)
 	}
 }
 
@@ -107,16 +108,16 @@ func (c *checker) giveSet(set []string) {
 		d := c.vars[name]
 		switch {
 		case !found:
-			c.Add(nil, setPos(name), Fault{Code: CodeVariable, Hint: "write --set name=value"}, "the = and the value are missing")
+			c.Add(nil, setPos(name), document.Fault{Code: document.CodeVariable, Hint: "write --set name=value"}, "the = and the value are missing")
 		case d == nil:
-			c.Add(nil, setPos(name), Fault{Code: CodeUnknownName, Hint: c.varHint(name)}, "the plan declares no variable %q", name)
+			c.Add(nil, setPos(name), document.Fault{Code: document.CodeUnknownName, Hint: c.varHint(name)}, "the plan declares no variable %q", name)
 		default:
 			c.give(d, given{source: SourceSet, text: text, isText: true})
 		}
 	}
 }
 
-func setPos(name string) Pos { return Pos{File: "--set " + Cut(name, 60)} }
+func setPos(name string) document.Pos { return document.Pos{File: "--set " + document.Cut(name, 60)} }
 
 // giveIncluded takes the values of the plan that includes this one.
 func (c *checker) giveIncluded(included map[string]given) {
@@ -128,7 +129,7 @@ func (c *checker) giveIncluded(included map[string]given) {
 			c.give(d, g)
 			continue
 		}
-		c.Add(g.src, g.src.KeyPos(g.at), Fault{Code: CodeUnknownName, At: g.at, Hint: c.varHint(name)}, "the plan %s declares no variable %q", c.plan.File, name)
+		c.Add(g.src, g.src.KeyPos(g.at), document.Fault{Code: document.CodeUnknownName, At: g.at, Hint: c.varHint(name)}, "the plan %s declares no variable %q", c.plan.File, name)
 	}
 }
 
@@ -143,7 +144,7 @@ func (c *checker) varHint(name string) string {
 	if len(names) == 0 {
 		return "it declares none"
 	}
-	return "it declares " + Cut(strings.Join(names, ", "), 120)
+	return "it declares " + document.Cut(strings.Join(names, ", "), 120)
 }
 
 // settle makes the variable's value of what was given.
@@ -159,10 +160,10 @@ func (c *checker) settle(d *declaration) {
 	case d.from.source == "":
 		d.broken = true
 		if p := c.parent; p != nil && d.env == "" {
-			p.ReportField(Fault{Code: CodeVariable, At: c.parentDecl.at.Key("include"), Hint: fmt.Sprintf("give it in vars of the include: %s: VALUE", d.name)}, "the step %q includes %s, whose %s %q has no value", c.parentDecl.name, c.parentInstance.step.Include.Plan, d.noun(), d.name)
+			p.ReportField(document.Fault{Code: document.CodeVariable, At: c.parentDecl.at.Key("include"), Hint: fmt.Sprintf("give it in vars of the include: %s: VALUE", d.name)}, "the step %q includes %s, whose %s %q has no value", c.parentDecl.name, c.parentInstance.step.Include.Plan, d.noun(), d.name)
 			return
 		}
-		c.ReportField(Fault{Code: CodeVariable, At: d.at, Hint: c.giveHint(d)}, "the %s %q has no value", d.noun(), d.name)
+		c.ReportField(document.Fault{Code: document.CodeVariable, At: d.at, Hint: c.giveHint(d)}, "the %s %q has no value", d.noun(), d.name)
 		return
 	case d.from.value == deferred{}:
 		d.value = deferred{}
@@ -199,14 +200,14 @@ func (c *checker) judge(d *declaration, g given) (any, *varError) {
 	}
 	switch {
 	case !d.typ.has(v):
-		got, hint := DescribeType(v), ""
+		got, hint := document.DescribeType(v), ""
 		if d.typ == VarString && isScalar(v) {
 			hint = "quote it to mean the text"
 		}
 		if d.sensitive {
 			got = "something else"
 		} else if show {
-			got = Describe(v)
+			got = document.Describe(v)
 		}
 		return v, &varError{"expected " + d.typ.noun() + d.like + ", got " + got, hint}
 	case d.required && isEmpty(v):
@@ -242,10 +243,10 @@ func (c *checker) addGiven(d *declaration, v any, hint, format string, args ...a
 	case c.Full():
 		c.Skip(1)
 	case g.src == nil:
-		c.Add(nil, setPos(d.name), Fault{Code: CodeVariable, Hint: hint}, format, args...)
+		c.Add(nil, setPos(d.name), document.Fault{Code: document.CodeVariable, Hint: hint}, format, args...)
 	case v == nil && !g.isText: // an empty value has no place of its own
-		c.Add(g.src, g.src.KeyPos(g.at), Fault{Code: CodeVariable, At: g.at, Hint: hint}, format, args...)
+		c.Add(g.src, g.src.KeyPos(g.at), document.Fault{Code: document.CodeVariable, At: g.at, Hint: hint}, format, args...)
 	default:
-		c.Add(g.src, g.src.ValuePos(g.at), Fault{Code: CodeVariable, At: g.at, Hint: hint}, format, args...)
+		c.Add(g.src, g.src.ValuePos(g.at), document.Fault{Code: document.CodeVariable, At: g.at, Hint: hint}, format, args...)
 	}
 }

@@ -1,4 +1,8 @@
-package plan
+// Package document is a YAML file with positions: it reads one strictly, finds
+// where a value stands in it, and shows the line of what is wrong there.
+//
+// It does not know what the values mean: see package load for those of a plan.
+package document
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"bytes"
@@ -9,10 +9,10 @@ import (
 )
 
 // ZSource is a YAML file that was read: its lines and nodes, for positions.
-type ZSource struct {
+type Source struct {
 	*lines
 	file    string
-	options ZOptions
+	options Options
 	// private files may hold secrets: no line of them is shown.
 	private bool
 	// secrets is what no line that is shown may have; it may be nil.
@@ -27,7 +27,7 @@ type ZSource struct {
 }
 
 // ZOptions say how a source is read.
-type ZOptions struct {
+type Options struct {
 	// Order sorts the faults of several sources.
 	Order int
 	// Private sources may hold secrets: no line of them is shown.
@@ -37,25 +37,25 @@ type ZOptions struct {
 }
 
 // NewSource returns a source whose text nobody has looked at.
-func NewSource(file string, src []byte, o ZOptions, f *Faults) *ZSource {
-	return &ZSource{lines: newLines(src), file: file, options: o, private: o.Private, secrets: f.Secrets}
+func NewSource(file string, src []byte, o Options, f *Faults) *Source {
+	return &Source{lines: newLines(src), file: file, options: o, private: o.Private, secrets: f.Secrets}
 }
 
 // Clone returns the source for somebody else: the two can be used side by side.
-func (s *ZSource) Clone() *ZSource {
-	return &ZSource{
+func (s *Source) Clone() *Source {
+	return &Source{
 		lines: &lines{src: s.src, starts: s.starts}, file: s.file, options: s.options, private: s.private, secrets: s.secrets, hidden: s.hidden,
 	}
 }
 
 // File is the file's path, as messages have it.
-func (s *ZSource) File() string { return s.file }
+func (s *Source) File() string { return s.file }
 
 // Bytes are the file's, without a byte order mark. They are not to be changed.
-func (s *ZSource) Bytes() []byte { return s.src }
+func (s *Source) Bytes() []byte { return s.src }
 
 // tree returns the document's node; nil when the file could not be parsed.
-func (s *ZSource) tree() *yamlv3.Node {
+func (s *Source) tree() *yamlv3.Node {
 	if s.root == nil {
 		var doc yamlv3.Node
 		if yamlv3.NewDecoder(bytes.NewReader(s.src)).Decode(&doc) == nil {
@@ -67,10 +67,10 @@ func (s *ZSource) tree() *yamlv3.Node {
 }
 
 // Pos returns where a node starts.
-func (s *ZSource) Pos(n *yamlv3.Node) Pos { return Pos{s.file, n.Line, n.Column} }
+func (s *Source) Pos(n *yamlv3.Node) Pos { return Pos{s.file, n.Line, n.Column} }
 
 // posAt returns the position of the byte at an offset.
-func (s *ZSource) posAt(offset int) Pos {
+func (s *Source) posAt(offset int) Pos {
 	p := s.lines.posOf(offset)
 	p.File = s.file
 	return p

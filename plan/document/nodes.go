@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"encoding/json"
@@ -22,13 +22,13 @@ const maxOddKeys = 1000
 // duplicate and odd keys, merge keys, foreign tags, aliases that grow too much.
 // When ok is false the values are not to be read at all.
 func (r *reader) checkNodes() (duplicates, ok bool) {
-	w := nodeWalk{s: r.ZSource, f: r.faults, sizes: map[*yamlv3.Node]int{}, ok: true}
+	w := nodeWalk{s: r.Source, f: r.faults, sizes: map[*yamlv3.Node]int{}, ok: true}
 	if w.size(r.root) > MaxNodes && w.ok {
-		r.faults.Add(r.ZSource, Pos{File: r.file}, Fault{Code: CodeSyntax, Hint: "move values to values_files, and objects to apply.files"}, "the file has more than %d values", MaxNodes)
+		r.faults.Add(r.Source, Pos{File: r.file}, Fault{Code: CodeSyntax, Hint: "move values to values_files, and objects to apply.files"}, "the file has more than %d values", MaxNodes)
 		w.ok = false
 	}
 	if w.odd > maxOddKeys {
-		r.faults.Add(r.ZSource, Pos{File: r.file}, Fault{Code: CodeSyntax, Hint: "quote them"}, "the file has more than %d keys that are no text", maxOddKeys)
+		r.faults.Add(r.Source, Pos{File: r.file}, Fault{Code: CodeSyntax, Hint: "quote them"}, "the file has more than %d keys that are no text", maxOddKeys)
 		w.ok = false
 	}
 	return w.duplicates, w.ok
@@ -36,7 +36,7 @@ func (r *reader) checkNodes() (duplicates, ok bool) {
 
 // nodeWalk looks at every node once.
 type nodeWalk struct {
-	s *ZSource
+	s *Source
 	f *Faults
 	// sizes are those of nodes with an anchor; -1 while they are being counted.
 	sizes          map[*yamlv3.Node]int
@@ -111,7 +111,7 @@ func (w *nodeWalk) checkKeys(n *yamlv3.Node) {
 			w.refuse(k, "write the fields out, or use a variable with ${{ vars.NAME }}", "merge keys (<<) are not understood")
 			continue
 		}
-		if _, simple := simpleKey(k); !simple {
+		if _, simple := SimpleKey(k); !simple {
 			if w.odd++; w.odd > maxOddKeys {
 				continue
 			}
@@ -141,7 +141,7 @@ var yaml11Bool = map[string]string{
 var decimal = regexp.MustCompile(`^(0|[1-9][0-9]{0,17})$`)
 
 // simpleKey gives the name of a key where that is plain to see; see keyName.
-func simpleKey(k *yamlv3.Node) (name string, ok bool) {
+func SimpleKey(k *yamlv3.Node) (name string, ok bool) {
 	switch {
 	case k.Kind != yamlv3.ScalarNode, k.Style&yamlv3.TaggedStyle != 0:
 		return "", false
@@ -161,7 +161,7 @@ func simpleKey(k *yamlv3.Node) (name string, ok bool) {
 // keyName gives the name of a key as the values have it: on is "true" in YAML
 // 1.1, 010 is "8". It is not ok for null, lists, mappings and aliases.
 func keyName(k *yamlv3.Node) (name string, ok bool) {
-	if name, ok := simpleKey(k); ok || k.Kind != yamlv3.ScalarNode {
+	if name, ok := SimpleKey(k); ok || k.Kind != yamlv3.ScalarNode {
 		return name, ok
 	}
 	text := k.Value
@@ -183,4 +183,3 @@ func IsText(n *yamlv3.Node) bool {
 	_, isBool := yaml11Bool[n.Value]
 	return n.Kind == yamlv3.ScalarNode && n.ShortTag() == "!!str" && (n.Style != 0 || !isBool)
 }
-

@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"bytes"
@@ -27,9 +27,9 @@ const keepNodes = 64 << 10
 // are given nevertheless.
 //
 // Keys that are names are what stands there, whatever YAML takes them for.
-func ZRead(file string, src []byte, o ZOptions, f *Faults) (s *ZSource, tree any, ok bool) {
+func Read(file string, src []byte, o Options, f *Faults) (s *Source, tree any, ok bool) {
 	s = NewSource(file, src, o, f)
-	r := reader{ZSource: s, faults: f}
+	r := reader{Source: s, faults: f}
 	if !r.checkBytes() || !r.parse() {
 		s.private = !s.open()
 		return s, nil, false
@@ -62,7 +62,7 @@ func ZRead(file string, src []byte, o ZOptions, f *Faults) (s *ZSource, tree any
 
 // reader reads one source.
 type reader struct {
-	*ZSource
+	*Source
 	faults *Faults
 	// quoted are the keys that are names, and that YAML reads otherwise.
 	quoted []*yamlv3.Node
@@ -73,23 +73,23 @@ func (r *reader) checkBytes() bool {
 	whole := Pos{File: r.file}
 	switch {
 	case len(r.src) > MaxSize:
-		r.faults.Add(r.ZSource, whole, Fault{Code: CodeSyntax, Hint: "move large values to values_files, and objects to apply.files"}, "the file is larger than %d bytes, which is the most that is read", MaxSize)
+		r.faults.Add(r.Source, whole, Fault{Code: CodeSyntax, Hint: "move large values to values_files, and objects to apply.files"}, "the file is larger than %d bytes, which is the most that is read", MaxSize)
 		return false
 	case bytes.HasPrefix(r.src, []byte("\xff\xfe")), bytes.HasPrefix(r.src, []byte("\xfe\xff")):
-		r.faults.Add(r.ZSource, whole, Fault{Code: CodeSyntax, Hint: "save the file as UTF-8"}, "the file is UTF-16 text")
+		r.faults.Add(r.Source, whole, Fault{Code: CodeSyntax, Hint: "save the file as UTF-8"}, "the file is UTF-16 text")
 		return false
 	case len(bytes.TrimSpace(r.src)) == 0:
-		r.faults.Add(r.ZSource, whole, Fault{Code: CodeSyntax}, "the file is empty")
+		r.faults.Add(r.Source, whole, Fault{Code: CodeSyntax}, "the file is empty")
 		return false
 	}
 	for i := 0; i < len(r.src); {
 		c, n := utf8.DecodeRune(r.src[i:])
 		if c == utf8.RuneError && n == 1 {
-			r.faults.Add(r.ZSource, r.posAt(i), Fault{Code: CodeSyntax, Hint: "save the file as UTF-8"}, "the file is not UTF-8 text: byte 0x%02x", r.src[i])
+			r.faults.Add(r.Source, r.posAt(i), Fault{Code: CodeSyntax, Hint: "save the file as UTF-8"}, "the file is not UTF-8 text: byte 0x%02x", r.src[i])
 			return false
 		}
 		if (c < ' ' && c != '\t' && c != '\n' && c != '\r') || c == 0x7f || (c > 0x7f && c < 0xa0 && c != 0x85) {
-			r.faults.Add(r.ZSource, r.posAt(i), Fault{Code: CodeSyntax, Hint: `write it as an escape in double quotes: "\x1b"`}, "the file has the control character U+%04X", c)
+			r.faults.Add(r.Source, r.posAt(i), Fault{Code: CodeSyntax, Hint: `write it as an escape in double quotes: "\x1b"`}, "the file has the control character U+%04X", c)
 			return false
 		}
 		i += n
@@ -103,7 +103,7 @@ func (r *reader) parse() bool {
 	var doc, next yamlv3.Node
 	if err := d.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			r.faults.Add(r.ZSource, Pos{File: r.file}, Fault{Code: CodeSyntax}, "the file is empty: it has only comments")
+			r.faults.Add(r.Source, Pos{File: r.file}, Fault{Code: CodeSyntax}, "the file is empty: it has only comments")
 		} else {
 			r.ReportSyntax(r.faults, err)
 		}
@@ -118,11 +118,11 @@ func (r *reader) parse() bool {
 		return false
 	case isEmptyDocument(&next): // a lone --- at the end
 	default:
-		r.faults.Add(r.ZSource, r.Pos(next.Content[0]), Fault{Code: CodeSyntax, Hint: "put each plan in a file of its own"}, "the file has a second YAML document, which starts here; one is read")
+		r.faults.Add(r.Source, r.Pos(next.Content[0]), Fault{Code: CodeSyntax, Hint: "put each plan in a file of its own"}, "the file has a second YAML document, which starts here; one is read")
 		return false
 	}
 	if isEmptyDocument(&doc) {
-		r.faults.Add(r.ZSource, Pos{File: r.file}, Fault{Code: CodeSyntax}, "the file is empty")
+		r.faults.Add(r.Source, Pos{File: r.file}, Fault{Code: CodeSyntax}, "the file is empty")
 		return false
 	}
 	return true

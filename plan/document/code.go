@@ -1,4 +1,4 @@
-package plan
+package document
 
 // Code is the class of a fault. Codes do not change from one version to the next,
 // so that programs can tell faults apart; messages do.

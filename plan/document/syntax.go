@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ var syntaxHints = []struct{ message, hint string }{
 }
 
 // syntaxFault reports what a YAML parser says, whose positions are lines at best.
-func (s *ZSource) ReportSyntax(f *Faults, err error) {
+func (s *Source) ReportSyntax(f *Faults, err error) {
 	line, text := s.syntaxLine(err)
 	pos, hint := Pos{File: s.file}, ""
 	if line > 0 {
@@ -66,7 +66,7 @@ func (s *ZSource) ReportSyntax(f *Faults, err error) {
 // say. The two parsers name different lines: yaml.v3 where the surrounding thing
 // starts, yaml.v2 where it went wrong, which is mostly the better one. Errors of
 // the grammar, unlike those of the scanner, count lines from 0 in both.
-func (s *ZSource) syntaxLine(err error) (line int, text string) {
+func (s *Source) syntaxLine(err error) (line int, text string) {
 	line, text = splitLine(err)
 	if strings.HasPrefix(text, "could not find expected") || strings.HasPrefix(text, "found unexpected end of stream") {
 		return line, text

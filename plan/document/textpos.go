@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 // file has differs from the text: in how lines are folded and indented, in quotes
 // that are doubled, in escapes. The expressions of the text, which are what faults
 // are about, are found by their ${{ and followed from there.
-func (s *ZSource) TextPos(at Path, text string, offset int) Pos {
+func (s *Source) TextPos(at Path, text string, offset int) Pos {
 	n, _ := s.Node(at)
 	pos := s.ValuePos(at)
 	if n == nil || n.Kind != yamlv3.ScalarNode {
@@ -36,7 +36,7 @@ func (s *ZSource) TextPos(at Path, text string, offset int) Pos {
 }
 
 // plainPos is textPos for a text that is an expression as a whole.
-func (s *ZSource) PlainPos(at Path, text string, offset int) Pos {
+func (s *Source) PlainPos(at Path, text string, offset int) Pos {
 	n, _ := s.Node(at)
 	pos := s.ValuePos(at)
 	if n == nil || n.Kind != yamlv3.ScalarNode || strings.Contains(n.Value, "${{") {
@@ -63,7 +63,7 @@ func back(offset int) int { return max(0, 3-offset) }
 // follow goes along a text of the file that starts at an offset, and along what it
 // means, as far as steps bytes of the latter. It stops early where the two differ
 // in a way that it does not know.
-func (s *ZSource) follow(file int, text string, steps int, style yamlv3.Style) int {
+func (s *Source) follow(file int, text string, steps int, style yamlv3.Style) int {
 	for at := 0; at < steps && at < len(text) && file < len(s.src); {
 		c, want := s.src[file], text[at]
 		switch {

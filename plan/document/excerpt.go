@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ const excerptWidth = 100
 // excerpt gives the line of a position, cut around the column, and a caret under
 // that column. It looks at the characters near the column only: a line may be as
 // long as the file.
-func (s *ZSource) excerpt(p Pos) string {
+func (s *Source) excerpt(p Pos) string {
 	line, at := s.redacted(p)
 	before, after := lastRunes(line[:at], excerptWidth), firstRunes(line[at:], excerptWidth)
 	if room := excerptWidth - len(before) - len(after); room < 0 {

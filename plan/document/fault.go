@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"cmp"
@@ -37,7 +37,7 @@ type Faults struct {
 // for those that are shown.
 type found struct {
 	Diagnostic
-	src *ZSource
+	src *Source
 	// order sorts the sources: the plan, then the var files, then --set.
 	order int
 }
@@ -52,7 +52,7 @@ func (f *Faults) Skip(n int) { f.total += n }
 
 // Add adds a fault at a position of a source, which is nil for an argument of the
 // command line.
-func (f *Faults) Add(src *ZSource, pos Pos, x Fault, format string, args ...any) {
+func (f *Faults) Add(src *Source, pos Pos, x Fault, format string, args ...any) {
 	f.total++
 	if f.Full() {
 		return
@@ -109,7 +109,7 @@ func (f *Faults) shown(text string) string { return cleaned(Cut(f.Secrets.Text(t
 // Reporter reports the faults of one source.
 type Reporter struct {
 	*Faults
-	Source *ZSource
+	Source *Source
 }
 
 // Report reports a fault of the value at its path.

@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 type Text struct {
 	// mu guards s, whose nodes are read when they are first needed.
 	mu sync.Mutex
-	s  *ZSource
+	s  *Source
 	// before counts the lines of the file before the text.
 	before int
 }
@@ -31,11 +31,11 @@ type Place struct {
 // NewText makes the text of one document. Its first line is that number of the
 // file, counted from 1.
 func NewText(file string, line int, src []byte) *Text {
-	return &Text{s: NewSource(file, src, ZOptions{}, &Faults{}), before: line - 1}
+	return &Text{s: NewSource(file, src, Options{}, &Faults{}), before: line - 1}
 }
 
 // TextOf makes the text of a source that was read, all of it.
-func TextOf(s *ZSource) *Text { return &Text{s: s} }
+func TextOf(s *Source) *Text { return &Text{s: s} }
 
 // File is the file's path, as messages have it.
 func (t *Text) File() string { return t.s.file }

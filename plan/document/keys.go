@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"bytes"
@@ -25,14 +25,14 @@ const (
 // nameKeys makes texts of the keys that are names. The nodes are as if they were
 // quoted, and so are their positions: of the plain ones that are not read as they
 // stand.
-func (s *ZSource) nameKeys(root *yamlv3.Node) (quoted []*yamlv3.Node) {
+func (s *Source) nameKeys(root *yamlv3.Node) (quoted []*yamlv3.Node) {
 	for _, m := range namedMaps(root, s.options.Keys) {
 		for i := 0; i+1 < len(m.Content); i += 2 {
 			k := m.Content[i]
 			if k.Kind != yamlv3.ScalarNode || k.Style != 0 || k.Anchor != "" || k.ShortTag() == "!!merge" || k.ShortTag() == "!!null" {
 				continue
 			}
-			if name, ok := simpleKey(k); ok && name == k.Value {
+			if name, ok := SimpleKey(k); ok && name == k.Value {
 				continue
 			}
 			k.Style, k.Tag = yamlv3.DoubleQuotedStyle, "!!str"
@@ -88,7 +88,7 @@ func child(n *yamlv3.Node, name string) *yamlv3.Node {
 
 // quoteKeys gives the file with quotes around keys, for a parser that knows
 // nothing of names.
-func (s *ZSource) quoteKeys(keys []*yamlv3.Node) []byte {
+func (s *Source) quoteKeys(keys []*yamlv3.Node) []byte {
 	if len(keys) == 0 {
 		return s.src
 	}

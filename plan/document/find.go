@@ -1,16 +1,16 @@
-package plan
+package document
 
 import yamlv3 "go.yaml.in/yaml/v3"
 
 // node finds the node at a path, and the key that leads to it: nil for the
 // items of lists and the root. It goes as deep as the path can be followed.
-func (s *ZSource) Node(at Path) (n, key *yamlv3.Node) {
+func (s *Source) Node(at Path) (n, key *yamlv3.Node) {
 	n, key, _ = s.find(at)
 	return n, key
 }
 
 // find is node that tells whether the path could be followed to its end.
-func (s *ZSource) find(at Path) (n, key *yamlv3.Node, all bool) {
+func (s *Source) find(at Path) (n, key *yamlv3.Node, all bool) {
 	n = s.tree()
 	for _, e := range at {
 		if n != nil && n.Kind == yamlv3.AliasNode {
@@ -37,7 +37,7 @@ func (s *ZSource) find(at Path) (n, key *yamlv3.Node, all bool) {
 }
 
 // field finds the value and the key of a field in a mapping.
-func (s *ZSource) field(n *yamlv3.Node, name string) (value, key *yamlv3.Node) {
+func (s *Source) field(n *yamlv3.Node, name string) (value, key *yamlv3.Node) {
 	if n.Kind != yamlv3.MappingNode {
 		return nil, nil
 	}
@@ -67,7 +67,7 @@ func (s *ZSource) field(n *yamlv3.Node, name string) (value, key *yamlv3.Node) {
 }
 
 // valuePos gives where the value at a path starts.
-func (s *ZSource) ValuePos(at Path) Pos {
+func (s *Source) ValuePos(at Path) Pos {
 	if n, _ := s.Node(at); n != nil {
 		return s.Pos(n)
 	}
@@ -76,7 +76,7 @@ func (s *ZSource) ValuePos(at Path) Pos {
 
 // keyPos gives where the key of the field at a path starts, or the value where
 // there is no key.
-func (s *ZSource) KeyPos(at Path) Pos {
+func (s *Source) KeyPos(at Path) Pos {
 	n, key := s.Node(at)
 	switch {
 	case key != nil:
