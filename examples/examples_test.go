@@ -12,7 +12,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 // Every example can be read with its own defaults, and with the lab's variables.
@@ -59,7 +59,7 @@ func TestPlansLint(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			p, err := plan.Load(file, plan.Options{VarFiles: []string{"../lab/" + vars + ".yaml"}})
 			require.NoError(t, err)
-			in, err := steps.LintInput(t.Context(), p, true)
+			in, err := analyze.LintInput(t.Context(), p, true)
 			require.NoError(t, err)
 			require.Empty(t, in.Unread)
 			for _, f := range lint.Run(in) {

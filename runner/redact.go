@@ -94,19 +94,19 @@ func shown(outputs map[string]any, sensitive []string) map[string]any {
 	return out
 }
 
-// hide gives err with its text and its hint redacted. Its chain stays.
-func (l *loop) redactError(err error) error {
-	if l.redact == nil {
+// redactError returns err with its text and its hint redacted. Its chain stays.
+func redactError(hide func(string) string, err error) error {
+	if hide == nil {
 		return err
 	}
-	h := &redactedError{error: err, text: l.redact(err.Error()), hint: hideText(l.redact, HintOf(err))}
+	h := &redactedError{error: err, text: hide(err.Error()), hint: hideText(hide, HintOf(err))}
 	if h.text == err.Error() && h.hint == HintOf(err) {
 		return err
 	}
 	return h
 }
 
-// hiddenError is an error that says less than the one in its chain.
+// redactedError is an error that says less than the one in its chain.
 type redactedError struct {
 	error
 	text, hint string

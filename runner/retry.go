@@ -1,12 +1,10 @@
 package runner
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
@@ -62,33 +60,4 @@ func delays(r plan.Retry) *backoff.ExponentialBackOff {
 		backoff.WithRandomizationFactor(jitter/2/middle),
 		backoff.WithMaxElapsedTime(0), // attempts are counted, and the step has a timeout
 	)
-}
-
-// again lets t wait for its next attempt.
-func (l *loop) scheduleRetry(t *task, err error) {
-	t.lastErr = err
-	l.waiting++
-	if t.delays == nil {
-		t.delays = delays(t.retry)
-	}
-	delay := t.delays.NextBackOff()
-	l.enter(t, Event{State: StateRetrying, Error: err.Error(), Hint: HintOf(err), DelaySeconds: delay.Seconds()})
-	var wake <-chan struct{}
-	var w waker
-	if errors.As(err, &w) {
-		wake = w.Wake()
-	}
-	go l.awaitDelay(t.ctx, t, t.attempt, delay, wake)
-}
-
-// rest sends newsDue when the delay is over, wake is ready or ctx ended.
-func (l *loop) awaitDelay(ctx context.Context, t *task, attempt int, delay time.Duration, wake <-chan struct{}) {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-wake:
-	case <-ctx.Done():
-	}
-	l.send(message{task: t, attempt: attempt, kind: messageDue})
 }

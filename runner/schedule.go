@@ -2,176 +2,184 @@ package runner
 
 import (
 	"cmp"
-	"container/heap"
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/kplan-dev/kplan/plan"
 )
 
-// group bounds how many steps of one for_each run at once.
-type group struct {
-	limit, running int
-	parked         queue // those that may start but for the limit
+// schedule says which task may start next. It follows how tasks end, and ends those
+// that thereby never will start; it starts none.
+type schedule struct {
+	record *recorder
+	tasks  []*task
+	byName map[string]*task
+
+	ready   queue // tasks that may start
+	slots   int   // how many may run at once
+	running int   // tasks that have a slot
+	waiting int   // tasks in retrying whose delay is not over
+	finally bool  // the plan's finally steps have their turn
 }
 
-// run runs all steps but the plan's finally ones, then these, whatever became of
-// the others. What ends ctx does not end them.
-func (l *loop) run(ctx context.Context) {
-	if l.runPhase(ctx, ctx, false) {
-		l.runPhase(ctx, context.WithoutCancel(ctx), true)
+func newSchedule(p *plan.Plan, record *recorder, slots int) (*schedule, error) {
+	tasks, byName, err := newTasks(p)
+	if err != nil {
+		return nil, err
 	}
+	return &schedule{record: record, tasks: tasks, byName: byName, slots: slots}, nil
 }
 
-// turn is the loop: it starts what is ready, whose work ends with the context
-// work, then waits for the next message. stop is the run's own context. It
-// reports whether every step of the turn has ended; if not, the run was aborted.
-func (l *loop) runPhase(stop, work context.Context, last bool) bool {
-	l.open(last)
-	done := stop.Done()
-	for {
-		l.checkStopped(stop)
-		l.launch(work)
-		if l.running == 0 && l.waiting == 0 && !l.lingers() {
-			l.endStuck()
-			return true
-		}
-		select {
-		case m := <-l.inbox:
-			l.checkStopped(stop) // an action that ended because the context did must find the run stopped
-			l.handle(m)
-		case o, ok := <-l.orders:
-			if !ok {
-				l.orders = nil
-				continue
-			}
-			l.checkStopped(stop)
-			l.handleOrder(o)
-		case <-done:
-			done = nil // seen: the next round notices it
-		case <-l.abort:
-			l.abandon()
-			return false
-		}
-	}
-}
-
-// open begins the turn of the finally steps, or that of all others: it finds
-// those which wait for nothing.
-func (l *loop) open(last bool) {
-	l.last = last
+// open begins the phase of the finally steps, or that of all others, with those
+// that wait for nothing.
+func (s *schedule) open(finally bool) {
+	s.finally = finally
 	var roots []*task
-	for _, t := range l.tasks {
-		if t.step.Last != last {
+	for _, t := range s.tasks {
+		if t.step.Last != finally {
 			continue
 		}
-		t.missing = 0
-		for _, e := range t.needs {
-			if e.task == nil || e.task.step.Last == last || !last {
-				t.missing++
-			}
-		}
-		if t.missing == 0 {
+		if s.countMissing(t); t.missing == 0 {
 			roots = append(roots, t)
 		}
 	}
 	for _, t := range roots {
-		if !l.decide(t) {
-			l.propagate(t)
+		if !s.decide(t) {
+			s.propagate(t)
 		}
 	}
 }
 
-// launch begins tasks that are ready while there are slots, here and in their groups.
-func (l *loop) launch(ctx context.Context) {
-	for l.running < l.slots && l.ready.Len() > 0 {
-		t, _ := heap.Pop(&l.ready).(*task)
-		if g := t.group; g != nil && g.running >= g.limit {
-			heap.Push(&g.parked, t)
-			continue
+// countMissing counts what t needs and has not ended. A step that does not exist never ends.
+func (s *schedule) countMissing(t *task) {
+	t.missing = 0
+	for _, e := range t.needs {
+		if e.task == nil || !s.record.state(e.task).Terminal() {
+			t.missing++
 		}
-		l.startAttempt(ctx, t)
 	}
 }
 
-// occupy gives t a slot.
-func (l *loop) takeSlot(t *task) {
+// next takes the first task out of the queue that may start; nil when there is none,
+// or no slot for it.
+func (s *schedule) next() *task {
+	for s.running < s.slots && len(s.ready) > 0 {
+		t := s.ready.pop()
+		if !t.group.full() {
+			return t
+		}
+		t.group.parked.push(t)
+	}
+	return nil
+}
+
+// idle reports whether nothing is at work, and nothing will be by itself.
+func (s *schedule) idle() bool { return s.running == 0 && s.waiting == 0 }
+
+// takeSlot gives t a slot.
+func (s *schedule) takeSlot(t *task) {
 	t.active = true
-	l.running++
+	s.running++
 	if t.group != nil {
 		t.group.running++
 	}
 }
 
-// vacate takes back t's slot.
-func (l *loop) freeSlot(t *task) {
+// freeSlot takes back t's slot.
+func (s *schedule) freeSlot(t *task) {
 	t.active = false
-	l.running--
+	s.running--
 	if t.group != nil {
 		t.group.running--
 	}
-	l.unpark(t.group)
+	s.unpark(t.group)
 }
 
-// unpark makes the first parked task of a group that has a slot ready again.
-func (l *loop) unpark(g *group) {
-	if g != nil && g.running < g.limit && g.parked.Len() > 0 {
-		heap.Push(&l.ready, heap.Pop(&g.parked))
+// unpark makes the first parked task of a group ready again, if the group has room.
+func (s *schedule) unpark(g *group) {
+	if g != nil && !g.full() && len(g.parked) > 0 {
+		s.ready.push(g.parked.pop())
 	}
 }
 
-// settle tells those that need t that it has ended, decides on each of them that
+// endDelay makes t, which waits for its next attempt, ready for it.
+func (s *schedule) endDelay(t *task) {
+	s.waiting--
+	t.delayOver = true
+	s.ready.push(t)
+}
+
+// remove takes t, which is not at work, out of whatever it waits in.
+func (s *schedule) remove(t *task) {
+	if s.record.state(t) == StateRetrying && !t.delayOver {
+		s.waiting--
+	}
+	s.ready.remove(t)
+	if t.group != nil {
+		t.group.parked.remove(t)
+	}
+}
+
+// clear forgets all that is ready or waits: nothing starts any more.
+func (s *schedule) clear() {
+	s.ready, s.waiting = nil, 0
+	for _, t := range s.tasks {
+		if t.group != nil {
+			t.group.parked = nil
+		}
+	}
+}
+
+// propagate tells those that need t that it has ended, decides on each of them that
 // waits for nothing more, and so on with those that ended thereby.
-func (l *loop) propagate(t *task) {
+func (s *schedule) propagate(t *task) {
 	for todo := []*task{t}; len(todo) > 0; todo = todo[1:] {
 		for _, e := range todo[0].dependents {
 			d := e.task
-			if d.step.Last != l.last {
-				continue // its turn has yet to come, see open
+			if d.step.Last != s.finally {
+				continue // its phase has yet to come, see open
 			}
-			if d.missing--; d.missing == 0 && !l.decide(d) {
+			if d.missing--; d.missing == 0 && !s.decide(d) {
 				todo = append(todo, d)
 			}
 		}
 	}
 }
 
-// decide says what becomes of t, now that all that it needs has ended. It
+// decide settles what becomes of t, now that all that it needs has ended. It
 // reports whether t is to run; if not, it has ended.
-func (l *loop) decide(t *task) bool {
-	if l.state(t).Terminal() {
+func (s *schedule) decide(t *task) bool {
+	if s.record.state(t).Terminal() {
 		return false
 	}
-	state, why := l.fate(t)
+	state, why := s.fate(t)
 	if state == StatePending {
-		heap.Push(&l.ready, t)
+		s.ready.push(t)
 		return true
 	}
-	l.enter(t, Event{State: state, Message: why})
+	s.record.enter(t, Event{State: state, Message: why})
 	return false
 }
 
-// verdict looks at how the steps that t needs have ended, and at what the plan
-// says of t itself. A step that is blocked shall not look as if nobody wanted it:
-// that comes first.
-func (l *loop) fate(t *task) (state State, why string) {
+// fate looks at how the steps that t needs have ended, and at what the plan says of
+// t itself: it returns pending for a task that is to run. A step that is blocked
+// shall not look as if nobody wanted it: that comes first.
+func (s *schedule) fate(t *task) (state State, why string) {
 	var wanted, failed int // of the needs on failure
 	var unmet string
 	for _, e := range t.needs {
-		s := l.state(e.task)
+		state := s.record.state(e.task)
 		switch e.on {
 		case plan.NeedAlways:
 		case plan.NeedFailure:
 			wanted++
-			if s == StateFailed || s == StateBlocked {
+			if state == StateFailed || state == StateBlocked {
 				failed++
 			}
 			unmet = fmt.Sprintf("step %q did not fail", e.task.step.Name)
 		case plan.NeedSuccess, "":
-			if !s.Good() {
-				return StateBlocked, fmt.Sprintf("step %q was %s", e.task.step.Name, s)
+			if !state.Good() {
+				return StateBlocked, fmt.Sprintf("step %q was %s", e.task.step.Name, state)
 			}
 		}
 	}
@@ -194,102 +202,110 @@ const whenFalse = "its when is false"
 
 // block ends all that need t to succeed, directly or not: whatever else they
 // wait for cannot help them. Those that need one of them to have ended in
-// another way wait nevertheless until nothing before it is at work, see settle.
-func (l *loop) block(t *task) {
+// another way wait nevertheless until nothing before it is at work, see propagate.
+func (s *schedule) block(t *task) {
 	var blocked []*task
 	for todo := []*task{t}; len(todo) > 0; todo = todo[1:] {
 		for _, e := range todo[0].dependents {
 			d := e.task
-			if (e.on == "" || e.on == plan.NeedSuccess) && !d.willBlock && l.state(d) == StatePending {
+			if e.success() && !d.willBlock && s.record.state(d) == StatePending {
 				d.willBlock = true
 				blocked, todo = append(blocked, d), append(todo, d)
 			}
 		}
 	}
-	slices.SortFunc(blocked, func(a, b *task) int { return cmp.Compare(a.index, b.index) })
+	slices.SortFunc(blocked, byIndex)
 	for _, d := range blocked {
-		l.enter(d, Event{State: StateBlocked, Message: fmt.Sprintf("step %q failed", t.step.Name)})
+		s.record.enter(d, Event{State: StateBlocked, Message: fmt.Sprintf("step %q failed", t.step.Name)})
 	}
 }
 
-// notice sees that ctx has ended. Before the turn of the finally steps that
-// stops the run: what did not start never will.
-func (l *loop) checkStopped(ctx context.Context) {
-	if l.cause != nil || context.Cause(ctx) == nil {
-		return
-	}
-	l.cause = context.Cause(ctx)
-	e := Event{Type: TypeCancel, Error: l.cause.Error()}
-	if l.hasFinally() {
-		e.Message = "the finally steps run nevertheless"
-	}
-	l.emit(e)
-	if l.last {
-		return
-	}
-	l.stopped = l.cause
-	l.ready, l.waiting = nil, 0
-	for _, t := range l.tasks {
-		switch s := l.state(t); {
-		case t.step.Last || t.active || s.Terminal():
-		case s == StatePending:
-			l.enter(t, Event{State: StateCancelled, Message: "not started"})
-		default:
-			l.enter(t, Event{State: StateCancelled, Message: "stopped before its next attempt", Error: t.lastErr.Error()})
-			t.cancel()
+// restart makes t, which failed, ready again, and the steps that are blocked for
+// nothing else wait for it.
+func (s *schedule) restart(t *task, why string) {
+	revived := map[*task]bool{t: true}
+	blocked := func(e edge) bool { // once the revived ones are not to blame any more
+		if e.task == nil {
+			return true
 		}
-		if t.group != nil {
-			t.group.parked = nil
+		state := s.record.state(e.task)
+		return e.success() && !revived[e.task] && state.Terminal() && !state.Good()
+	}
+	for again := true; again; {
+		again = false
+		for _, d := range s.tasks {
+			if !revived[d] && s.record.state(d) == StateBlocked && !slices.ContainsFunc(d.needs, blocked) {
+				revived[d], again = true, true
+			}
 		}
 	}
+	for _, d := range s.tasks {
+		if revived[d] {
+			d.willBlock = false
+			s.record.enter(d, Event{State: StatePending, Message: why})
+		}
+	}
+	for _, d := range s.tasks { // whatever waits has to wait for these too
+		if d.step.Last == s.finally && s.record.state(d) == StatePending && d.missing > 0 || revived[d] {
+			s.countMissing(d)
+		}
+	}
+	s.ready.push(t)
 }
 
-func (l *loop) hasFinally() bool {
-	return slices.ContainsFunc(l.tasks, func(t *task) bool { return t.step.Last })
+// endStuck ends the steps of this phase that can never start, and reports whether
+// there are any. A validated plan has none.
+func (s *schedule) endStuck() (stuck bool) {
+	for _, t := range s.tasks {
+		if t.step.Last == s.finally && !s.record.state(t).Terminal() {
+			stuck = true
+			s.record.enter(t, Event{State: StateBlocked, Message: "its needs form a cycle or do not exist"})
+		}
+	}
+	return stuck
 }
 
-// abandon gives up every action that is still at work.
-func (l *loop) abandon() {
-	l.stopped = errors.Join(l.cause, ErrAborted)
-	for _, t := range l.tasks {
-		if l.state(t).Terminal() {
+// hasFinally reports whether the plan has finally steps.
+func (s *schedule) hasFinally() bool {
+	return slices.ContainsFunc(s.tasks, func(t *task) bool { return t.step.Last })
+}
+
+// inputs returns what the run itself knows of the inputs of a deferred step: the
+// states and outputs of steps.
+func (s *schedule) inputs(t *task) plan.Inputs {
+	known := plan.Inputs{}
+	for _, in := range t.inputs {
+		of := s.byName[in.Step]
+		if of == nil { // from a cluster
 			continue
 		}
-		msg := "not started"
-		if t.active {
-			msg = "aborted at work"
+		state := s.record.state(of)
+		if v, ok := of.outputs[in.Output]; ok && state.Good() {
+			known[in] = v
 		}
-		l.enter(t, Event{State: StateCancelled, Message: msg})
-		if t.cancel != nil {
-			t.cancel()
-		}
+		known[plan.Input{Step: in.Step}] = string(state)
 	}
+	return known
 }
 
-// unstick ends steps of this turn that can never start. A validated plan has none.
-func (l *loop) endStuck() {
-	for _, t := range l.tasks {
-		if t.step.Last == l.last && !l.state(t).Terminal() {
-			l.stopped = ErrStuck
-			l.enter(t, Event{State: StateBlocked, Message: "its needs form a cycle or do not exist"})
-		}
-	}
-}
-
-// queue is a heap of tasks by place in the plan.
+// queue holds tasks by place in the plan.
 type queue []*task
 
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].index < q[j].index }
-func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func byIndex(a, b *task) int { return cmp.Compare(a.index, b.index) }
 
-// Push implements heap.Interface.
-func (q *queue) Push(x any) { *q = append(*q, x.(*task)) }
+func (q *queue) push(t *task) {
+	i, _ := slices.BinarySearchFunc(*q, t, byIndex)
+	*q = slices.Insert(*q, i, t)
+}
 
-// Pop implements heap.Interface.
-func (q *queue) Pop() any {
-	old := *q
-	t := old[len(old)-1]
-	*q = old[:len(old)-1]
+func (q *queue) pop() *task {
+	t := (*q)[0]
+	*q = (*q)[1:]
 	return t
+}
+
+func (q *queue) remove(t *task) {
+	if i, found := slices.BinarySearchFunc(*q, t, byIndex); found {
+		*q = slices.Delete(*q, i, i+1)
+	}
 }

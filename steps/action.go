@@ -6,10 +6,11 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
-	"github.com/kplan-dev/kplan/steps/internal/standing"
-	"github.com/kplan-dev/kplan/steps/internal/tail"
-	"github.com/kplan-dev/kplan/steps/output"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
+	"github.com/kplan-dev/kplan/steps/internal/output"
+	"github.com/kplan-dev/kplan/steps/internal/podlog"
+	"github.com/kplan-dev/kplan/steps/internal/transport"
 )
 
 // action does a step on its cluster. What the step's kind does is made over the
@@ -18,16 +19,16 @@ import (
 type action struct {
 	steps *Steps
 	step  plan.Step
-	link  *link
+	conn  *cluster.Conn
 	// outputs are read once the step's kind is done.
 	outputs *output.Outputs
 
 	// What follows changes with the connection; attempts come one at a time.
-	conn      *connection // nil before the first
-	session   *kube.Session
+	shared    *cluster.Shared // nil before the first
+	session   *cluster.Session
 	kind      runner.Action
-	line      *line
-	explainer *explainer
+	transport *transport.Step
+	explainer *transport.Explainer
 }
 
 // resolve makes the step's kind over the connection that there is. Without one
@@ -36,10 +37,10 @@ func (a *action) resolve() (err error) {
 	if a.outputs, err = output.New(a.step.Outputs); err != nil {
 		return err
 	}
-	if conn := a.link.now(); conn != nil {
+	if conn := a.conn.Now(); conn != nil {
 		return a.over(conn)
 	}
-	session, err := kube.Unconnected(a.link.namespace()).Session(kube.Options{})
+	session, err := cluster.Unconnected(a.conn.Namespace()).Session(cluster.Options{})
 	if err != nil {
 		return err
 	}
@@ -48,48 +49,48 @@ func (a *action) resolve() (err error) {
 }
 
 // over makes the step's kind over a connection.
-func (a *action) over(conn *connection) error {
-	l := &line{sends: sync.OnceFunc(func() { a.steps.sends(a.step.Name) })}
+func (a *action) over(conn *cluster.Shared) error {
+	l := &transport.Step{Sends: sync.OnceFunc(func() { a.steps.sends(a.step.Name) })}
 	if webhooks := a.steps.plan.StepWebhooks(a.step); webhooks.Hold {
-		l.gate = conn.gate
-		l.hold.Timeout, l.hold.Grace, l.hold.Kind = webhooks.HoldTimeout, webhooks.MisconfiguredTimeout, conn.cluster.KindOf
+		l.Gate = conn.Gate
+		l.Hold.Timeout, l.Hold.Grace, l.Hold.Kind = webhooks.HoldTimeout, webhooks.MisconfiguredTimeout, conn.Cluster.KindOf
 	}
-	session, err := conn.cluster.Session(kube.Options{Wrap: l.wrap, Warn: l.warn, Expect: a.steps.expect(a.step)})
+	session, err := conn.Cluster.Session(cluster.Options{Wrap: l.Wrap, Warn: l.Warn, Expect: a.steps.expect(a.step)})
 	if err != nil {
 		return err
 	}
-	session.Webhooks = conn.webhooks
-	kind, err := a.steps.kind(a.step, session, conn.survey)
+	session.Webhooks = conn.Webhooks
+	kind, err := a.steps.kind(a.step, session, conn.Survey)
 	if err != nil {
 		return err
 	}
-	a.conn, a.session, a.kind, a.line = conn, session, kind, l
-	a.explainer = &explainer{a.steps.owners(a.step, conn.cluster.Namespace()), conn.gate}
+	a.shared, a.session, a.kind, a.transport = conn, session, kind, l
+	a.explainer = &transport.Explainer{Owners: a.steps.owners(a.step, conn.Cluster.Namespace()), Gate: conn.Gate}
 	return nil
 }
 
 // Run connects to the cluster, or sees that it is there, runs the step's kind and
 // reads the step's outputs. It makes an error say more of webhooks.
 func (a *action) Run(ctx context.Context, r runner.Reporter) error {
-	conn, err := a.link.connect(ctx)
+	conn, err := a.conn.Connect(ctx)
 	if err != nil {
 		return classify(err)
 	}
-	if conn != a.conn {
+	if conn != a.shared {
 		if err := a.over(conn); err != nil {
 			return err
 		}
 	}
-	pods := tail.New(ctx, conn.pods, r)
+	pods := podlog.New(ctx, conn.Pods, r)
 	defer func() { _ = pods.Close(ctx, nil) }() // should the kind panic
-	r = standing.Once(pods)                     // both the line and the action may tell how webhooks stand
-	attempt := a.line.open(ctx, r)
-	defer a.line.close()
+	r = diagnosis.WithoutRepeats(pods)          // both the line and the action may tell how webhooks stand
+	attempt := a.transport.Open(ctx, r)
+	defer a.transport.Close()
 	err = a.kind.Run(ctx, r)
 	if err == nil {
 		err = a.report(ctx, r)
 	}
-	return classify(pods.Close(ctx, attempt.nameDenied(attempt.nameHeld(err, a.explainer))))
+	return classify(pods.Close(ctx, attempt.NameDenied(attempt.NameHeld(err, a.explainer))))
 }
 
 // report reads the outputs and hands them to the run.

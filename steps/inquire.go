@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 )
 
 // answers are the keys of Secrets and ConfigMaps that were read in this run. Each
@@ -48,7 +49,7 @@ func (s *Steps) Inquire(ctx context.Context, asks []plan.Input) (plan.Inputs, er
 	known := plan.Inputs{}
 	for _, ask := range asks {
 		text, err := s.inquire(ctx, ask)
-		if _, absent := errors.AsType[*AbsentError](err); absent && ask.Optional {
+		if _, absent := errors.AsType[*cluster.AbsentError](err); absent && ask.Optional {
 			continue
 		}
 		if err != nil {
@@ -61,7 +62,7 @@ func (s *Steps) Inquire(ctx context.Context, asks []plan.Input) (plan.Inputs, er
 
 func (s *Steps) inquire(ctx context.Context, ask plan.Input) (string, error) {
 	ask.Key.Cluster = cmp.Or(ask.Key.Cluster, s.plan.Defaults.Cluster)
-	l := s.links[ask.Key.Cluster]
+	l := s.conns[ask.Key.Cluster]
 	if l == nil {
 		return "", fmt.Errorf("the plan has no cluster %q", ask.Key.Cluster)
 	}
@@ -73,11 +74,11 @@ func (s *Steps) inquire(ctx context.Context, ask plan.Input) (string, error) {
 		return "", context.Cause(ctx)
 	}
 	if !a.known {
-		resource := configMaps
+		resource := cluster.ConfigMaps
 		if ask.From == plan.FromSecret {
-			resource = secrets
+			resource = cluster.Secrets
 		}
-		b, err := l.value(ctx, resource, ask.Key)
+		b, err := l.Value(ctx, resource, ask.Key)
 		if err != nil {
 			return "", err
 		}

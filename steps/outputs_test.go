@@ -13,7 +13,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
-	"github.com/kplan-dev/kplan/steps/check"
+	"github.com/kplan-dev/kplan/steps/preflight"
 )
 
 // Outputs are what the objects have once the step is done. Those of Secrets are
@@ -130,7 +130,7 @@ steps:
 - {name: there, cluster: later, apply: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}}
 `)
 
-	found, err := steps.Check(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
+	found, err := preflight.Check(t.Context(), p, lab.Flags(), "kplan-test")
 
 	require.NoError(t, err)
 	rules := map[string]string{}
@@ -138,7 +138,7 @@ steps:
 		rules[f.Step] = f.Rule
 	}
 	require.Equal(t, map[string]string{
-		"early": check.Unchecked, "version": check.Kind, "operated": check.Unchecked, "watches": check.Unchecked, "nowhere": check.Namespace, "refused": check.Refused, "waits": check.Kind, "there": check.Unchecked,
+		"early": preflight.Unchecked, "version": preflight.Kind, "operated": preflight.Unchecked, "watches": preflight.Unchecked, "nowhere": preflight.Namespace, "refused": preflight.Refused, "waits": preflight.Kind, "there": preflight.Unchecked,
 	}, rules, "%v", found)
 	for _, f := range found {
 		switch f.Step {
@@ -169,7 +169,7 @@ func TestCheckFindsWhatOtherReleasesOwn(t *testing.T) {
 		return "\n- name: s\n  helm: {chart: " + dir + ", release: " + release + ", namespace: " + ns + ", values: " + values + "}\n"
 	}
 	look := func(list string) []string {
-		found, err := steps.Check(t.Context(), steps.Config{Plan: loadPlan(t, "\nsteps:"+list), Flags: lab.Flags(), UserAgent: "kplan-test"})
+		found, err := preflight.Check(t.Context(), loadPlan(t, "\nsteps:"+list), lab.Flags(), "kplan-test")
 		require.NoError(t, err)
 		var said []string
 		for _, f := range found {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 // The releases of a cluster, as they were installed, and in which order they must
@@ -30,14 +30,14 @@ func TestReleases(t *testing.T) {
 
 	flags := lab.Flags()
 	flags.Namespace = &ns
-	all, err := steps.Releases(t.Context(), flags, "kplan-test", false)
+	all, err := analyze.Releases(t.Context(), flags, "kplan-test", false)
 
 	require.NoError(t, err)
 	require.Len(t, all, 2, "one for each release, at its last revision")
 	guarded, operator := all[0], all[1]
 	require.Equal(t, []string{"a-guarded", ns, "guarded", "0.1.0", "deployed"}, []string{guarded.Name, guarded.Namespace, guarded.Chart, guarded.Version, guarded.Status})
 	require.Equal(t, map[string]any{"gadgets": 3.0, "widgets": 1.0, "certificates": 0.0}, guarded.Values)
-	require.Equal(t, []steps.ReleaseNeed{{Index: 1, Why: "its webhooks judge 4 objects of this release"}}, guarded.Needs)
+	require.Equal(t, []analyze.ReleaseNeed{{Index: 1, Why: "its webhooks judge 4 objects of this release"}}, guarded.Needs)
 	require.Equal(t, ns, operator.Name)
 	require.Empty(t, operator.Needs)
 }

@@ -20,8 +20,9 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/apply"
 	"github.com/kplan-dev/kplan/steps/helm"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
-	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/steps/wait"
 	"github.com/kplan-dev/kplan/steps/webhookgate"
 	"github.com/kplan-dev/kplan/webhook/survey"
@@ -44,7 +45,7 @@ type Config struct {
 // Steps makes the actions of one plan's steps. Close it after the run.
 type Steps struct {
 	plan    *plan.Plan
-	links   map[string]*link
+	conns   map[string]*cluster.Conn
 	force   map[string]bool
 	answers answers
 
@@ -60,7 +61,7 @@ type Steps struct {
 
 // specified is a chart, and what it was made of.
 type specified struct {
-	*helm.Chart
+	*charts.Chart
 	spec *plan.Helm
 }
 
@@ -69,17 +70,17 @@ type specified struct {
 // when that cannot be used. Other clusters are connected to when a step first
 // needs them: steps before may make them.
 func New(ctx context.Context, c Config) (*Steps, error) {
-	all, err := newLinks(c)
+	all, err := cluster.Open(c.Plan, c.Flags, c.UserAgent)
 	if err != nil {
 		return nil, err
 	}
 	if l := all[""]; l != nil {
-		if _, err := l.connect(ctx); err != nil {
+		if _, err := l.Connect(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return &Steps{
-		plan: c.Plan, links: all, force: c.ForceUpgrade,
+		plan: c.Plan, conns: all, force: c.ForceUpgrade,
 		charts: map[string]specified{}, bound: map[string]plan.Step{}, origins: map[string]read{}, sent: map[string]bool{},
 	}, nil
 }
@@ -88,8 +89,8 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 // the plan, its context in the kubeconfig and its address without credentials.
 func (s *Steps) Cluster() string {
 	var all []string
-	for _, name := range slices.Sorted(maps.Keys(s.links)) {
-		about := s.links[name].about()
+	for _, name := range slices.Sorted(maps.Keys(s.conns)) {
+		about := s.conns[name].About()
 		if name != "" {
 			about = name + ": " + about
 		}
@@ -100,21 +101,21 @@ func (s *Steps) Cluster() string {
 
 // Close stops what the steps share. No action may run any more.
 func (s *Steps) Close() {
-	for _, l := range s.links {
-		l.close()
+	for _, l := range s.conns {
+		l.Close()
 	}
 }
 
 // Resolve makes the action of a step; it is a runner.Resolver.
 func (s *Steps) Resolve(step plan.Step) (runner.Action, error) {
-	l := s.links[s.plan.StepCluster(step)]
+	l := s.conns[s.plan.StepCluster(step)]
 	if l == nil {
 		return nil, fmt.Errorf("the plan has no cluster %q", s.plan.StepCluster(step))
 	}
 	s.mu.Lock()
 	s.bound[step.Name] = step
 	s.mu.Unlock()
-	a := &action{steps: s, step: step, link: l}
+	a := &action{steps: s, step: step, conn: l}
 	return a, a.resolve()
 }
 
@@ -133,7 +134,7 @@ func (s *Steps) sends(step string) {
 }
 
 // kind makes what a step does over a session; view is of the same cluster.
-func (s *Steps) kind(step plan.Step, session *kube.Session, view *survey.Survey) (runner.Action, error) {
+func (s *Steps) kind(step plan.Step, session *cluster.Session, view *survey.Survey) (runner.Action, error) {
 	switch step.Kind() {
 	case plan.KindHelm:
 		chart, err := s.chart(step, session.Cluster.Namespace())
@@ -154,13 +155,13 @@ func (s *Steps) kind(step plan.Step, session *kube.Session, view *survey.Survey)
 
 // chart gives the chart of a helm step, the same one each time, so that it is
 // fetched once. A deferred step that was bound anew has another one.
-func (s *Steps) chart(step plan.Step, namespace string) (*helm.Chart, error) {
+func (s *Steps) chart(step plan.Step, namespace string) (*charts.Chart, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.charts[step.Name]; c.Chart != nil && c.spec == step.Helm {
 		return c.Chart, nil
 	}
-	c, err := helm.NewChart(s.plan.In(step), step, namespace)
+	c, err := charts.New(s.plan.In(step), step, namespace)
 	if err == nil {
 		s.charts[step.Name] = specified{c, step.Helm}
 	}
@@ -168,14 +169,6 @@ func (s *Steps) chart(step plan.Step, namespace string) (*helm.Chart, error) {
 }
 
 // owners knows the plan for a step on a cluster with a default namespace.
-func (s *Steps) owners(step plan.Step, namespace string) standing.Owners {
-	return standing.Owners{Plan: s.plan, Cluster: s.plan.StepCluster(step), Namespace: namespace}
+func (s *Steps) owners(step plan.Step, namespace string) diagnosis.Owners {
+	return diagnosis.Owners{Plan: s.plan, Cluster: s.plan.StepCluster(step), Namespace: namespace}
 }
-
-// inputError is a fault of the plan or the command line.
-type inputError struct{ error }
-
-func (e inputError) Unwrap() error { return e.error }
-
-// Usage tells the command line that the user's input is at fault.
-func (e inputError) Usage() bool { return true }

@@ -10,7 +10,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 func newGraph(a *app) *cobra.Command {
@@ -50,7 +50,7 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 			}
 			var guards []runner.Guard
 			if webhooks {
-				guards, err = steps.Guards(cmd.Context(), p)
+				guards, err = analyze.Guards(cmd.Context(), p)
 				a.warn("not all webhooks are shown", err)
 			}
 			return a.draw(output, p, guards)

@@ -14,14 +14,14 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/holdproxy"
 )
 
 // holdOptions are the flags of hold: how a run of one step is shown, and where it
 // serves.
 type holdOptions struct {
 	runOptions
-	proxy         steps.ProxyConfig
+	proxy         holdproxy.Config
 	kubeconfigOut string
 	tokenOut      string
 }
@@ -138,7 +138,7 @@ func (o *holdOptions) hold(ctx context.Context, command []string) (err error) {
 		name = filepath.Base(command[0])
 	}
 	o.proxy.Flags, o.proxy.UserAgent = o.flags, userAgent()
-	proxy, err := steps.NewProxy(o.proxy)
+	proxy, err := holdproxy.New(o.proxy)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (o *holdOptions) hold(ctx context.Context, command []string) (err error) {
 }
 
 // runOne runs the plan of one step, and shows it.
-func (o *holdOptions) runOne(ctx context.Context, name string, proxy *steps.Proxy, act func(runner.Reporter) error) error {
+func (o *holdOptions) runOne(ctx context.Context, name string, proxy *holdproxy.Proxy, act func(runner.Reporter) error) error {
 	r := runner.Runner{About: proxy.About(), Resolve: func(plan.Step) (runner.Action, error) { return proxy.Action(act), nil }}
 	never := plan.Duration(100 * 365 * 24 * time.Hour)
 	p := &plan.Plan{
@@ -205,7 +205,7 @@ const (
 )
 
 // write writes the kubeconfig for the proxy.
-func (o *holdOptions) write(proxy *steps.Proxy) (*child.Folder, error) {
+func (o *holdOptions) write(proxy *holdproxy.Proxy) (*child.Folder, error) {
 	kubeconfig, err := proxy.Kubeconfig()
 	if err != nil {
 		return nil, fmt.Errorf("making a kubeconfig: %w", err)
@@ -235,7 +235,7 @@ func (o *holdOptions) write(proxy *steps.Proxy) (*child.Folder, error) {
 }
 
 // serve waits until it is told to stop.
-func (o *holdOptions) serve(stop context.Context, proxy *steps.Proxy, r runner.Reporter) error {
+func (o *holdOptions) serve(stop context.Context, proxy *holdproxy.Proxy, r runner.Reporter) error {
 	text := fmt.Sprintf("serves %s at %s until stopped: KUBECONFIG=%s", proxy.About(), proxy.Address(), o.kubeconfigOut)
 	tell(r, text)
 	<-stop.Done()

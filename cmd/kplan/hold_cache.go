@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/holdproxy"
 )
 
 // cacheIn is where kubectl and Helm keep what they discovered of a server, below
@@ -22,7 +22,7 @@ var notInCaches = regexp.MustCompile(`[^(\w/.)]`)
 
 // linkCaches lets clients of the proxy, whose address is another one each time, keep
 // what they discover where they keep it of the API servers themselves.
-func linkCaches(folder string, entrances []steps.Entrance) error {
+func linkCaches(folder string, entrances []holdproxy.Entrance) error {
 	own := os.Getenv("KUBECACHEDIR")
 	if own == "" {
 		home, err := os.UserHomeDir()

@@ -17,7 +17,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/schema"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 // schemaFile is where init puts the schema, in the folder of the plan.
@@ -114,7 +114,7 @@ func (o *initOptions) run(ctx context.Context, file string) error {
 func (o *initOptions) releases(ctx context.Context, file, reference string) (text []byte, told []string, err error) {
 	ctx, _, _, release := stoppable(ctx)
 	defer release()
-	found, problems := steps.Releases(ctx, o.flags, userAgent(), o.everywhere)
+	found, problems := analyze.Releases(ctx, o.flags, userAgent(), o.everywhere)
 	if len(found) == 0 {
 		if problems != nil {
 			return nil, nil, o.stopped(ctx, problems)

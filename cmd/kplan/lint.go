@@ -17,7 +17,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 // lintText is the format for people.
@@ -195,7 +195,7 @@ func (l *lintRun) look(ctx context.Context) (*plan.Plan, lint.Input, []finding.F
 	if err != nil {
 		return nil, lint.Input{}, nil, err
 	}
-	input, err := steps.LintInput(ctx, p, l.offline)
+	input, err := analyze.LintInput(ctx, p, l.offline)
 	if ctx.Err() != nil {
 		return nil, lint.Input{}, nil, context.Cause(ctx)
 	}

@@ -15,8 +15,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
-	"github.com/kplan-dev/kplan/steps"
-	"github.com/kplan-dev/kplan/steps/check"
+	"github.com/kplan-dev/kplan/steps/preflight"
 )
 
 func newValidate(a *app) *cobra.Command {
@@ -80,7 +79,7 @@ func (a *app) validate(path string, in plan.Options, output findings.Format, ask
 		if found, err = ask(p); err != nil {
 			return err
 		}
-		rules, err = append(rules, check.Rules...), finding.Diagnostics(found)
+		rules, err = append(rules, preflight.Rules...), finding.Diagnostics(found)
 	}
 	if output != "" {
 		return cmp.Or(a.writeFindings(output, path, p, found, rules), shown(err))
@@ -110,7 +109,7 @@ func (a *app) writeFindings(output findings.Format, path string, p *plan.Plan, f
 
 // askClusters finds what a plan's clusters have to say of it.
 func (a *app) askClusters(ctx context.Context, p *plan.Plan) ([]finding.Finding, error) {
-	found, err := steps.Check(ctx, steps.Config{Flags: a.flags, Plan: p, UserAgent: userAgent()})
+	found, err := preflight.Check(ctx, p, a.flags, userAgent())
 	for i := range found {
 		found[i].Message, found[i].Hint = a.oneLine(found[i].Message), a.oneLine(found[i].Hint)
 	}

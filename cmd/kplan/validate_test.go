@@ -11,7 +11,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/steps/check"
+	"github.com/kplan-dev/kplan/steps/preflight"
 )
 
 const onePlanFile = `apiVersion: kplan.dev/v1alpha1
@@ -115,7 +115,7 @@ func TestValidateCluster(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &v))
 	require.False(t, v.Valid)
 	require.Len(t, v.Findings, 1)
-	require.Equal(t, check.Kind, v.Findings[0].Rule)
+	require.Equal(t, preflight.Kind, v.Findings[0].Rule)
 
 	t.Setenv("KUBECONFIG", "nothing")
 	code, _, stderr = kplan(t, map[string]string{"plan.yaml": head + good}, "validate", "plan.yaml", "--cluster")

@@ -17,7 +17,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/webhooks"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
@@ -100,7 +100,7 @@ func (o *webhooksOptions) run(ctx context.Context) error {
 	}
 	ctx, _, _, release := stoppable(ctx)
 	defer release()
-	view, err := steps.Survey(ctx, o.flags, userAgent())
+	view, err := analyze.Survey(ctx, o.flags, userAgent())
 	if err != nil {
 		return o.stopped(ctx, err)
 	}

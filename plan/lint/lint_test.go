@@ -13,7 +13,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 var update = flag.Bool("update", false, "write the goldens anew")
@@ -85,7 +85,7 @@ func findings(t *testing.T) (lint.Input, []finding.Finding) {
 	t.Helper()
 	p, err := plan.Load("plan.yaml", plan.Options{})
 	require.NoError(t, err)
-	in, err := steps.LintInput(t.Context(), p, true)
+	in, err := analyze.LintInput(t.Context(), p, true)
 	if err != nil {
 		require.ErrorContains(t, err, "offline", "a chart of a test renders")
 	}

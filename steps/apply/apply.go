@@ -20,7 +20,9 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/manifest"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
@@ -44,10 +46,10 @@ const (
 // Action applies the objects of one step.
 type Action struct {
 	spec      plan.Apply
-	manifests []manifest
+	manifests []manifest.Object
 	brought   map[schema.GroupKind]bool // the kinds that the step itself defines
 	namespace string
-	session   *kube.Session
+	session   *cluster.Session
 	metadata  metadata.Interface
 }
 
@@ -55,13 +57,13 @@ var _ runner.Action = (*Action)(nil)
 
 // New reads the files of an apply step of p. What is wrong in them is told
 // here, before the plan starts; the cluster is asked in Run only.
-func New(p *plan.Plan, spec plan.Apply, session *kube.Session) (*Action, error) {
-	manifests, err := read(p, spec)
+func New(p *plan.Plan, spec plan.Apply, session *cluster.Session) (*Action, error) {
+	manifests, err := manifest.Read(p, spec)
 	namespace := spec.Namespace
 	if namespace == "" {
 		namespace = session.Cluster.Namespace()
 	}
-	if err := errors.Join(err, checkDuplicates(manifests, namespace)); err != nil {
+	if err := errors.Join(err, manifest.CheckDuplicates(manifests, namespace)); err != nil {
 		return nil, runner.Permanent(err)
 	}
 	if len(manifests) == 0 {
@@ -100,7 +102,7 @@ type run struct {
 
 // do maps, sends and waits.
 func (r *run) do(ctx context.Context) error {
-	if err := r.prepare(ctx, func(m manifest) bool { return !r.brought[m.kind()] }); err != nil {
+	if err := r.prepare(ctx, func(m manifest.Object) bool { return !r.brought[m.Kind()] }); err != nil {
 		return err
 	}
 	sending, stop := context.WithCancelCause(ctx)
@@ -118,7 +120,7 @@ func (r *run) do(ctx context.Context) error {
 		if p == first && !r.failed() {
 			if err := r.established(ctx, items); err != nil {
 				r.fail(err)
-			} else if err := r.prepare(ctx, func(m manifest) bool { return r.brought[m.kind()] }); err != nil {
+			} else if err := r.prepare(ctx, func(m manifest.Object) bool { return r.brought[m.Kind()] }); err != nil {
 				r.fail(err)
 			}
 		}
@@ -238,7 +240,7 @@ func (r *run) sent(it *item, what outcome, err error) {
 		return
 	}
 	if err != nil {
-		r.fail(fmt.Errorf("%s: %w", it.id(), err))
+		r.fail(fmt.Errorf("%s: %w", it.ID(), err))
 		return
 	}
 	r.mu.Lock()
@@ -247,7 +249,7 @@ func (r *run) sent(it *item, what outcome, err error) {
 	done := r.counts[created] + r.counts[configured] + r.counts[unchanged]
 	r.mu.Unlock()
 	r.reporter.Report(runner.Report{
-		Type: runner.TypeProgress, Object: it.id(), Message: it.id() + " " + what.String(), Done: done, Total: len(r.manifests),
+		Type: runner.TypeProgress, Object: it.ID(), Message: it.ID() + " " + what.String(), Done: done, Total: len(r.manifests),
 	})
 }
 
@@ -274,7 +276,7 @@ func (r *run) ended(cause, err error) error {
 	var open []string
 	for _, it := range r.items {
 		if !it.done {
-			open = append(open, it.id())
+			open = append(open, it.ID())
 		}
 	}
 	if len(open) == 0 {
@@ -291,20 +293,20 @@ func (r *run) ended(cause, err error) error {
 
 // ready waits until every object is.
 func (r *run) ready(ctx context.Context) error {
-	var targets []kube.Target
+	var targets []watch.Target
 	done := 0
 	for _, it := range r.items {
 		settled := it.outcome == unchanged || it.phase <= ground && it.phase != first
-		if settled && kube.Ready(it.answer).State == kube.Reached {
+		if settled && watch.Ready(it.answer).State == watch.Reached {
 			done++
 			continue
 		}
-		targets = append(targets, kube.TargetOf(it.answer))
+		targets = append(targets, watch.TargetOf(it.answer))
 	}
-	return r.session.Until(ctx, kube.Wait{
+	return watch.Until(ctx, r.session, watch.Wait{
 		Targets: targets,
-		Judge:   func(_ kube.Target, u *unstructured.Unstructured) kube.Reading { return kube.Ready(u) },
-		Changed: func(c kube.Change) {
+		Judge:   func(_ watch.Target, u *unstructured.Unstructured) watch.Reading { return watch.Ready(u) },
+		Changed: func(c watch.Change) {
 			r.reporter.Report(runner.Report{
 				Type: runner.TypeProgress, Object: c.Target.Object(), Done: done + c.Ready, Total: done + c.Total,
 				Message: c.Target.String() + ": " + changeText(c.Reading),
@@ -314,11 +316,11 @@ func (r *run) ready(ctx context.Context) error {
 	})
 }
 
-func changeText(r kube.Reading) string {
+func changeText(r watch.Reading) string {
 	switch {
-	case r.State == kube.Reached && r.Reason == "":
+	case r.State == watch.Reached && r.Reason == "":
 		return "ready"
-	case r.State == kube.Reached:
+	case r.State == watch.Reached:
 		return "ready: " + r.Reason
 	case r.Reason == "":
 		return string(r.State)
@@ -341,14 +343,14 @@ func (r *run) summary() string {
 }
 
 // broughtBy are the kinds whose CustomResourceDefinition is among ms.
-func broughtBy(ms []manifest) map[schema.GroupKind]bool {
+func broughtBy(ms []manifest.Object) map[schema.GroupKind]bool {
 	kinds := map[schema.GroupKind]bool{}
 	for _, m := range ms {
-		if m.kind().Group != crdGroup {
+		if m.Kind().Group != crdGroup {
 			continue
 		}
-		group, _, _ := unstructured.NestedString(m.object.Object, "spec", "group")
-		kind, _, _ := unstructured.NestedString(m.object.Object, "spec", "names", "kind")
+		group, _, _ := unstructured.NestedString(m.Unstructured.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(m.Unstructured.Object, "spec", "names", "kind")
 		kinds[schema.GroupKind{Group: group, Kind: kind}] = true
 	}
 	return kinds

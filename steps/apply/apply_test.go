@@ -19,7 +19,7 @@ import (
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 )
 
 // recorder keeps what an action reports.
@@ -60,16 +60,16 @@ func (r *recorder) logs() []string {
 // fixture is a namespace on the lab, and a session for steps.
 type fixture struct {
 	lab       *labtest.Lab
-	session   *kube.Session
+	session   *cluster.Session
 	namespace string
 }
 
 func onLab(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) fixture {
 	t.Helper()
 	lab := labtest.ControlPlane(t)
-	cluster, err := kube.Connect(t.Context(), lab.Flags(), "kplan/test")
+	api, err := cluster.Connect(t.Context(), lab.Flags(), "kplan/test")
 	require.NoError(t, err)
-	session, err := cluster.Session(kube.Options{Wrap: wrap})
+	session, err := api.Session(cluster.Options{Wrap: wrap})
 	require.NoError(t, err)
 	return fixture{lab, session, lab.Namespace(t)}
 }
@@ -252,9 +252,9 @@ func TestApplyForbidden(t *testing.T) {
 	f := onLab(t, nil)
 	flags, nobody := f.lab.Flags(), "nobody"
 	flags.Impersonate = &nobody
-	cluster, err := kube.Connect(t.Context(), flags, "kplan/test")
+	api, err := cluster.Connect(t.Context(), flags, "kplan/test")
 	require.NoError(t, err)
-	f.session, err = cluster.Session(kube.Options{})
+	f.session, err = api.Session(cluster.Options{})
 	require.NoError(t, err)
 	_, err = f.apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
 	require.True(t, runner.IsPermanent(err))

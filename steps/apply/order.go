@@ -3,7 +3,7 @@ package apply
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 )
 
 // phase is when an object is sent. A later phase begins when the requests of
@@ -51,7 +51,7 @@ func phaseOf(gk schema.GroupKind) phase {
 		return first
 	case gk.Group == "" && groundKinds[gk.Kind], groundGroups[gk.Group]:
 		return ground
-	case kube.Custom(gk.Group):
+	case kinds.Custom(gk.Group):
 		return custom
 	}
 	return work

@@ -24,7 +24,9 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
+	"github.com/kplan-dev/kplan/steps/internal/manifest"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
 
 // outcome is what applying did to an object.
@@ -51,7 +53,7 @@ const (
 
 // item is a manifest whose kind is known to the API server.
 type item struct {
-	manifest
+	manifest.Object
 	phase   phase
 	mapping *meta.RESTMapping
 	client  dynamic.ResourceInterface
@@ -69,25 +71,25 @@ type item struct {
 
 // prepare maps the manifests that pick says, and gives each its namespace. It
 // waits for kinds that other steps bring, once all others are known.
-func (r *run) prepare(ctx context.Context, pick func(manifest) bool) error {
+func (r *run) prepare(ctx context.Context, pick func(manifest.Object) bool) error {
 	type kind struct {
 		*meta.RESTMapping
-		awaited []kube.Awaited
+		awaited []watch.Awaited
 	}
 	kinds := map[schema.GroupVersionKind]*kind{}
 	var errs faults
 	for _, m := range r.manifests {
-		gvk := m.object.GroupVersionKind()
+		gvk := m.GroupVersionKind()
 		if !pick(m) || kinds[gvk] != nil {
 			continue
 		}
 		k := &kind{}
 		var err error
-		if k.RESTMapping, err = r.mappingOf(ctx, gvk, r.brought[m.kind()]); meta.IsNoMatchError(err) {
-			k.awaited, err = r.session.Missing(ctx, gvk)
+		if k.RESTMapping, err = r.mappingOf(ctx, gvk, r.brought[m.Kind()]); meta.IsNoMatchError(err) {
+			k.awaited, err = watch.Missing(ctx, r.session, gvk)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s: %w", m.source, m.id(), kube.Explain(err, kube.Op{})))
+			errs = append(errs, fmt.Errorf("%s: %s: %w", m.Source, m.ID(), kubeerr.Explain(err, kubeerr.Op{})))
 		}
 		kinds[gvk] = k
 	}
@@ -98,7 +100,7 @@ func (r *run) prepare(ctx context.Context, pick func(manifest) bool) error {
 		if !pick(m) {
 			continue
 		}
-		gvk := m.object.GroupVersionKind()
+		gvk := m.GroupVersionKind()
 		k := kinds[gvk]
 		if k.RESTMapping == nil {
 			var err error
@@ -106,15 +108,15 @@ func (r *run) prepare(ctx context.Context, pick func(manifest) bool) error {
 				return err
 			}
 		}
-		r.add(m, k.RESTMapping, r.brought[m.kind()] || len(k.awaited) > 0)
+		r.add(m, k.RESTMapping, r.brought[m.Kind()] || len(k.awaited) > 0)
 	}
 	return nil
 }
 
 // await waits for a kind, and gives its resource.
-func (r *run) await(ctx context.Context, gvk schema.GroupVersionKind, awaited []kube.Awaited) (*meta.RESTMapping, error) {
+func (r *run) await(ctx context.Context, gvk schema.GroupVersionKind, awaited []watch.Awaited) (*meta.RESTMapping, error) {
 	for _, a := range awaited { // none if it came in the meantime
-		err := r.session.Await(ctx, a, func(object, message string) {
+		err := watch.Await(ctx, r.session, a, func(object, message string) {
 			r.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: object, Message: message})
 		})
 		if err != nil {
@@ -122,19 +124,19 @@ func (r *run) await(ctx context.Context, gvk schema.GroupVersionKind, awaited []
 		}
 	}
 	m, err := r.session.Cluster.Mapping(ctx, gvk)
-	return m, kube.Explain(err, kube.Op{})
+	return m, kubeerr.Explain(err, kubeerr.Op{})
 }
 
 // add notes a manifest whose resource is known.
-func (r *run) add(m manifest, mapping *meta.RESTMapping, fresh bool) {
-	object := m.object.DeepCopy()
+func (r *run) add(m manifest.Object, mapping *meta.RESTMapping, fresh bool) {
+	object := m.DeepCopy()
 	switch {
 	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
 		object.SetNamespace("")
 	case object.GetNamespace() == "":
 		object.SetNamespace(r.namespace)
 	}
-	it := &item{manifest: manifest{object: object, source: m.source}, phase: phaseOf(m.kind()), mapping: mapping, fresh: fresh}
+	it := &item{Object: manifest.Object{Unstructured: object, Source: m.Source}, phase: phaseOf(m.Kind()), mapping: mapping, fresh: fresh}
 	it.client = r.session.Resource(mapping, object.GetNamespace())
 	r.items = append(r.items, it)
 }
@@ -149,7 +151,7 @@ func (r *run) mappingOf(ctx context.Context, gvk schema.GroupVersionKind, fresh 
 		if err == nil || !fresh || !meta.IsNoMatchError(err) || time.Now().After(deadline) {
 			return m, err
 		}
-		if err := kube.Pause(ctx, wait.NextBackOff()); err != nil {
+		if err := watch.Pause(ctx, wait.NextBackOff()); err != nil {
 			return nil, err
 		}
 	}
@@ -175,7 +177,7 @@ func (r *run) survey(ctx context.Context, items []*item) error {
 	}
 	groups := map[key][]*item{}
 	for _, it := range items {
-		k := key{it.mapping.Resource, it.object.GetNamespace()}
+		k := key{it.mapping.Resource, it.GetNamespace()}
 		groups[k] = append(groups[k], it)
 	}
 	var wg sync.WaitGroup
@@ -193,7 +195,7 @@ func (r *run) survey(ctx context.Context, items []*item) error {
 				there[list.Items[i].Name] = &list.Items[i].ObjectMeta
 			}
 			for _, it := range group {
-				it.before = there[it.object.GetName()]
+				it.before = there[it.GetName()]
 				it.surveyed = it.before != nil || list.Continue == ""
 			}
 		})
@@ -203,14 +205,14 @@ func (r *run) survey(ctx context.Context, items []*item) error {
 }
 
 func (r *run) metadataOf(it *item) metadata.ResourceInterface {
-	return r.metadata.Resource(it.mapping.Resource).Namespace(it.object.GetNamespace())
+	return r.metadata.Resource(it.mapping.Resource).Namespace(it.GetNamespace())
 }
 
 // send applies one object until it is admitted or refused for good. Applying is
 // the same twice as once, so it is repeated also where it is not sure whether
 // the object was persisted.
 func (r *run) send(ctx context.Context, it *item) (outcome, error) {
-	body, err := json.Marshal(it.object)
+	body, err := json.Marshal(it.Unstructured)
 	if err != nil {
 		return 0, err
 	}
@@ -224,7 +226,7 @@ func (r *run) send(ctx context.Context, it *item) (outcome, error) {
 	}
 	began, wait := time.Now(), newBackOff(100*time.Millisecond, 3*time.Second)
 	for {
-		answer, err := it.client.Patch(ctx, it.object.GetName(), types.ApplyPatchType, body, options)
+		answer, err := it.client.Patch(ctx, it.GetName(), types.ApplyPatchType, body, options)
 		switch {
 		case err == nil && answer.GetDeletionTimestamp() != nil:
 			if err := r.gone(ctx, it); err != nil {
@@ -237,7 +239,7 @@ func (r *run) send(ctx context.Context, it *item) (outcome, error) {
 		case ctx.Err() != nil || time.Since(began) > patience || !transient(err, it):
 			return 0, r.explain(ctx, it, "patch", err)
 		default:
-			if err := kube.Pause(ctx, wait.NextBackOff()); err != nil {
+			if err := watch.Pause(ctx, wait.NextBackOff()); err != nil {
 				return 0, err
 			}
 		}
@@ -260,7 +262,7 @@ func (it *item) judge(answer *unstructured.Unstructured) outcome {
 		return created
 	case before.ResourceVersion == answer.GetResourceVersion():
 		return unchanged
-	case before.Generation == 0 && it.kind() != namespaceKind || before.Generation != answer.GetGeneration() ||
+	case before.Generation == 0 && it.Kind() != namespaceKind || before.Generation != answer.GetGeneration() ||
 		!maps.Equal(before.Labels, answer.GetLabels()) || !maps.Equal(before.Annotations, answer.GetAnnotations()) ||
 		!owned(before.ManagedFields).Equal(owned(answer.GetManagedFields())):
 		return configured
@@ -284,7 +286,7 @@ func owned(entries []metav1.ManagedFieldsEntry) *metav1.Time {
 func (r *run) ask(ctx context.Context, it *item) error {
 	wait, began := newBackOff(100*time.Millisecond, 3*time.Second), time.Now()
 	for {
-		o, err := r.metadataOf(it).Get(ctx, it.object.GetName(), metav1.GetOptions{})
+		o, err := r.metadataOf(it).Get(ctx, it.GetName(), metav1.GetOptions{})
 		switch {
 		case err == nil:
 			it.before = &o.ObjectMeta
@@ -297,7 +299,7 @@ func (r *run) ask(ctx context.Context, it *item) error {
 		case ctx.Err() != nil || time.Since(began) > patience || !transient(err, it):
 			return err
 		}
-		if err := kube.Pause(ctx, wait.NextBackOff()); err != nil {
+		if err := watch.Pause(ctx, wait.NextBackOff()); err != nil {
 			return err
 		}
 	}
@@ -305,15 +307,15 @@ func (r *run) ask(ctx context.Context, it *item) error {
 
 // gone waits until an object that is being deleted is, so that it can be made anew.
 func (r *run) gone(ctx context.Context, it *item) error {
-	r.log(it.id() + " is being deleted: waiting until it is gone")
-	target := kube.TargetOf(it.object)
-	return r.session.Until(ctx, kube.Wait{
-		Targets: []kube.Target{target}, For: target.String() + " to be deleted", Deletion: true,
-		Judge: func(_ kube.Target, u *unstructured.Unstructured) kube.Reading {
+	r.log(it.ID() + " is being deleted: waiting until it is gone")
+	target := watch.TargetOf(it.Unstructured)
+	return watch.Until(ctx, r.session, watch.Wait{
+		Targets: []watch.Target{target}, For: target.String() + " to be deleted", Deletion: true,
+		Judge: func(_ watch.Target, u *unstructured.Unstructured) watch.Reading {
 			if u == nil {
-				return kube.Reading{State: kube.Reached, Reason: "deleted"}
+				return watch.Reading{State: watch.Reached, Reason: "deleted"}
 			}
-			return kube.Reading{State: kube.Waiting, Reason: "being deleted, finalizers: " + strings.Join(u.GetFinalizers(), ", ")}
+			return watch.Reading{State: watch.Waiting, Reason: "being deleted, finalizers: " + strings.Join(u.GetFinalizers(), ", ")}
 		},
 		Notice: r.log,
 	})
@@ -324,26 +326,26 @@ func (r *run) explain(ctx context.Context, it *item, verb string, err error) err
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	op := kube.Op{Verb: verb, Resource: it.mapping.Resource.GroupResource(), Namespace: it.object.GetNamespace()}
-	return kube.Explain(kube.Redact(err, it.object), op)
+	op := kubeerr.Op{Verb: verb, Resource: it.mapping.Resource.GroupResource(), Namespace: it.GetNamespace()}
+	return kubeerr.Explain(kubeerr.Redact(err, it.Unstructured), op)
 }
 
 // established waits until the API server serves the step's new kinds.
 func (r *run) established(ctx context.Context, items []*item) error {
-	var targets []kube.Target
+	var targets []watch.Target
 	changed := false
 	for _, it := range items {
 		if it.phase != first || it.mapping.GroupVersionKind.Group != crdGroup {
 			continue
 		}
 		changed = changed || it.outcome != unchanged
-		if kube.Ready(it.answer).State != kube.Reached {
-			targets = append(targets, kube.TargetOf(it.answer))
+		if watch.Ready(it.answer).State != watch.Reached {
+			targets = append(targets, watch.TargetOf(it.answer))
 		}
 	}
-	err := r.session.Until(ctx, kube.Wait{
+	err := watch.Until(ctx, r.session, watch.Wait{
 		Targets: targets, For: "custom resource definitions to be established",
-		Judge:  func(_ kube.Target, u *unstructured.Unstructured) kube.Reading { return kube.Ready(u) },
+		Judge:  func(_ watch.Target, u *unstructured.Unstructured) watch.Reading { return watch.Ready(u) },
 		Notice: r.log,
 	})
 	if err == nil && changed {
@@ -357,7 +359,7 @@ func (r *run) established(ctx context.Context, items []*item) error {
 // given up.
 func transient(err error, it *item) bool {
 	switch {
-	case kube.Denied(err), len(kube.Owners(err)) > 0:
+	case kubeerr.Denied(err), len(kubeerr.Owners(err)) > 0:
 		return false
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsTooManyRequests(err),
 		apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err):
@@ -367,7 +369,7 @@ func transient(err error, it *item) bool {
 	case apierrors.IsInternalError(err):
 		// No type tells these from others; the words are etcd's (server/etcdserver/errors).
 		return strings.Contains(err.Error(), "etcdserver: leader changed") || strings.Contains(err.Error(), "etcdserver: request timed out")
-	case apierrors.IsForbidden(err) && it.kind() == schema.GroupKind{Kind: "Pod"}:
+	case apierrors.IsForbidden(err) && it.Kind() == schema.GroupKind{Kind: "Pod"}:
 		// The default ServiceAccount of a new namespace comes a moment after it
 		// (k8s.io/kubernetes plugin/pkg/admission/serviceaccount).
 		return strings.Contains(err.Error(), "error looking up service account")

@@ -9,13 +9,13 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 )
 
 // Clash tells of which other chart the release is that is installed under the
 // step's name; "" when there is none, or when it is of the step's chart.
 func (a *Action) Clash(ctx context.Context) (string, error) {
-	ch, err := a.source.load(ctx)
+	ch, err := a.Source.Load(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -37,10 +37,10 @@ func (a *Action) history(ctx context.Context) ([]*release.Release, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := conn.Releases.History(a.release)
+	all, err := conn.Releases.History(a.ReleaseName)
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
-		return nil, kube.Explain(fmt.Errorf("reading release %s/%s: %w", a.namespace, a.release, cause(ctx, err)),
-			kube.Op{Verb: "list", Namespace: a.namespace})
+		return nil, kubeerr.Explain(fmt.Errorf("reading release %s/%s: %w", a.Namespace, a.ReleaseName, cause(ctx, err)),
+			kubeerr.Op{Verb: "list", Namespace: a.Namespace})
 	}
 	return all, nil
 }

@@ -21,7 +21,9 @@ import (
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook/match"
 )
 
@@ -30,7 +32,7 @@ import (
 type client struct {
 	*helmkube.Client
 	ctx      context.Context
-	session  *kube.Session
+	session  *cluster.Session
 	reporter runner.Reporter
 	// ignoreHooks says that hooks are created and not waited for.
 	ignoreHooks bool
@@ -41,7 +43,7 @@ type client struct {
 	waited helmkube.ResourceList
 
 	// missed are those that were held when Helm waited for them.
-	missed []kube.Target
+	missed []watch.Target
 
 	// order is in which objects are sent, and matcher tells which of them webhooks
 	// judge, by the labels of namespaces, which are read once.
@@ -87,7 +89,7 @@ func (c *client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 
 // await waits for the kinds of a manifest that other steps bring.
 func (c *client) await(manifest string) error {
-	objects, err := decode(manifest)
+	objects, err := charts.Decode(manifest)
 	if err != nil {
 		return err
 	}
@@ -95,12 +97,12 @@ func (c *client) await(manifest string) error {
 	for _, o := range objects {
 		kinds[o.GroupVersionKind()] = true
 	}
-	missing, err := c.session.Missing(c.ctx, slices.Collect(maps.Keys(kinds))...)
+	missing, err := watch.Missing(c.ctx, c.session, slices.Collect(maps.Keys(kinds))...)
 	if err != nil {
 		return cause(c.ctx, err)
 	}
 	for _, m := range missing {
-		err := c.session.Await(c.ctx, m, func(object, message string) {
+		err := watch.Await(c.ctx, c.session, m, func(object, message string) {
 			c.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: object, Message: message})
 		})
 		if err != nil {
@@ -126,15 +128,15 @@ func (c *client) WaitWithJobs(resources helmkube.ResourceList, _ time.Duration) 
 // settled waits for the custom resources among the objects that Helm waited for.
 // Helm is done by then, and so are its hooks, which may be what makes them ready.
 func (c *client) settled() error {
-	return c.until(targets(c.waited, isCustom), kube.Wait{Judge: isReady})
+	return c.until(targets(c.waited, isCustom), watch.Wait{Judge: isReady})
 }
 
 // ready waits for objects, and for the API server to serve the kinds among
 // them: Helm reads the objects of new kinds right after. Those that are held are
 // waited for when all is sent; see gathered.
-func (c *client) ready(resources helmkube.ResourceList, ts []kube.Target) error {
+func (c *client) ready(resources helmkube.ResourceList, ts []watch.Target) error {
 	pending := c.order.Pending()
-	ts = slices.DeleteFunc(ts, func(t kube.Target) bool {
+	ts = slices.DeleteFunc(ts, func(t watch.Target) bool {
 		held := slices.ContainsFunc(pending, func(it *sequence.Item) bool {
 			return it.Kind == t.Kind && it.Namespace == t.Namespace && it.Name == t.Name
 		})
@@ -143,7 +145,7 @@ func (c *client) ready(resources helmkube.ResourceList, ts []kube.Target) error 
 		}
 		return held
 	})
-	if err := c.until(ts, kube.Wait{Judge: isReady}); err != nil {
+	if err := c.until(ts, watch.Wait{Judge: isReady}); err != nil {
 		return err
 	}
 	var kinds []schema.GroupVersionKind
@@ -152,7 +154,7 @@ func (c *client) ready(resources helmkube.ResourceList, ts []kube.Target) error 
 			return nil
 		}
 		if o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(i.Object); err == nil {
-			kinds = append(kinds, kube.CustomKinds(&unstructured.Unstructured{Object: o})...)
+			kinds = append(kinds, cluster.CustomKinds(&unstructured.Unstructured{Object: o})...)
 		}
 		return nil
 	})
@@ -171,35 +173,35 @@ func (c *client) WatchUntilReady(resources helmkube.ResourceList, _ time.Duratio
 	for _, t := range ts {
 		c.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: t.Object(), Message: "hook " + t.Object()})
 	}
-	return c.until(ts, kube.Wait{Judge: ended})
+	return c.until(ts, watch.Wait{Judge: ended})
 }
 
 // WaitForDelete waits until the objects are gone.
 func (c *client) WaitForDelete(resources helmkube.ResourceList, _ time.Duration) error {
-	return c.until(targets(resources, nil), kube.Wait{For: "deletion", Judge: absent, Deletion: true})
+	return c.until(targets(resources, nil), watch.Wait{For: "deletion", Judge: absent, Deletion: true})
 }
 
 // WaitAndGetCompletedPodPhase waits until a pod has run to its end.
 func (c *client) WaitAndGetCompletedPodPhase(name string, _ time.Duration) (corev1.PodPhase, error) {
-	t := kube.Target{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: c.Namespace, Name: name}
+	t := watch.Target{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: c.Namespace, Name: name}
 	phase := corev1.PodUnknown
-	err := c.until([]kube.Target{t}, kube.Wait{Judge: func(_ kube.Target, u *unstructured.Unstructured) kube.Reading {
+	err := c.until([]watch.Target{t}, watch.Wait{Judge: func(_ watch.Target, u *unstructured.Unstructured) watch.Reading {
 		phase = podPhase(u)
 		if phase == corev1.PodSucceeded || phase == corev1.PodFailed {
-			return kube.Reading{State: kube.Reached}
+			return watch.Reading{State: watch.Reached}
 		}
-		return kube.Reading{State: kube.Waiting, Reason: string(phase)}
+		return watch.Reading{State: watch.Waiting, Reason: string(phase)}
 	}})
 	return phase, err
 }
 
-func (c *client) until(ts []kube.Target, w kube.Wait) error {
+func (c *client) until(ts []watch.Target, w watch.Wait) error {
 	if len(ts) == 0 {
 		return nil
 	}
 	w.Targets = ts
 	w.Notice = func(s string) { c.reporter.Report(runner.Report{Type: runner.TypeLog, Message: s}) }
-	w.Changed = func(ch kube.Change) {
+	w.Changed = func(ch watch.Change) {
 		message := ch.Target.Object()
 		if ch.Reading.Reason != "" {
 			message += ": " + ch.Reading.Reason
@@ -209,7 +211,7 @@ func (c *client) until(ts []kube.Target, w kube.Wait) error {
 		})
 	}
 	// What is held goes on meanwhile; its failure ends the wait.
-	return c.note(c.order.While(c.ctx, func(ctx context.Context) error { return c.session.Until(ctx, w) }))
+	return c.note(c.order.While(c.ctx, func(ctx context.Context) error { return watch.Until(ctx, c.session, w) }))
 }
 
 func (c *client) progress(format string, args ...any) {
@@ -227,12 +229,12 @@ func (c *client) note(err error) error {
 }
 
 // targets are the objects of the kinds that keep says yes to; all without.
-func targets(resources helmkube.ResourceList, keep func(schema.GroupVersionKind) bool) []kube.Target {
-	var ts []kube.Target
+func targets(resources helmkube.ResourceList, keep func(schema.GroupVersionKind) bool) []watch.Target {
+	var ts []watch.Target
 	_ = resources.Visit(func(i *resource.Info, err error) error {
 		kind := i.Mapping.GroupVersionKind
 		if err == nil && (keep == nil || keep(kind)) {
-			ts = append(ts, kube.Target{Kind: kind, Namespace: i.Namespace, Name: i.Name})
+			ts = append(ts, watch.Target{Kind: kind, Namespace: i.Namespace, Name: i.Name})
 		}
 		return nil
 	})
@@ -240,28 +242,28 @@ func targets(resources helmkube.ResourceList, keep func(schema.GroupVersionKind)
 }
 
 // absent judges an object that is to be gone.
-func absent(_ kube.Target, u *unstructured.Unstructured) kube.Reading {
+func absent(_ watch.Target, u *unstructured.Unstructured) watch.Reading {
 	if u == nil {
-		return kube.Reading{State: kube.Reached}
+		return watch.Reading{State: watch.Reached}
 	}
 	if f := u.GetFinalizers(); len(f) > 0 {
-		return kube.Reading{State: kube.Waiting, Reason: fmt.Sprintf("waits for finalizers %v", f)}
+		return watch.Reading{State: watch.Waiting, Reason: fmt.Sprintf("waits for finalizers %v", f)}
 	}
-	return kube.Reading{State: kube.Waiting, Reason: "still there"}
+	return watch.Reading{State: watch.Waiting, Reason: "still there"}
 }
 
 // ended judges the Job or Pod of a hook.
-func ended(t kube.Target, u *unstructured.Unstructured) kube.Reading {
+func ended(t watch.Target, u *unstructured.Unstructured) watch.Reading {
 	if u == nil || t.Kind.GroupKind() == job {
-		return kube.Ready(u)
+		return watch.Ready(u)
 	}
 	switch phase := podPhase(u); phase {
 	case corev1.PodSucceeded:
-		return kube.Reading{State: kube.Reached}
+		return watch.Reading{State: watch.Reached}
 	case corev1.PodFailed:
-		return kube.Reading{State: kube.Failed, Reason: "pod failed"}
+		return watch.Reading{State: watch.Failed, Reason: "pod failed"}
 	default:
-		return kube.Reading{State: kube.Waiting, Reason: string(phase)}
+		return watch.Reading{State: watch.Waiting, Reason: string(phase)}
 	}
 }
 

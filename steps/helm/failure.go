@@ -9,7 +9,8 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
 
 // schemaFault is how Helm begins what a chart's schema says of its values.
@@ -31,16 +32,16 @@ func (e *releaseError) Unwrap() []error { return e.causes }
 func (o *operation) failed(err error) error {
 	if stop := context.Cause(o.ctx); stop != nil && !isTimeout(stop) {
 		// What Helm makes of its ended requests helps nobody.
-		return fmt.Errorf("release %s/%s is recorded as it is and may be run again: %w", o.namespace, o.release, stop)
+		return fmt.Errorf("release %s/%s is recorded as it is and may be run again: %w", o.Namespace, o.ReleaseName, stop)
 	}
-	wrapped := &releaseError{text: kube.Plain(withoutValues(err.Error())), causes: []error{err}}
+	wrapped := &releaseError{text: watch.Plain(withoutValues(err.Error())), causes: []error{err}}
 	if f := o.client.failure; f != nil && !errors.Is(err, f) && strings.Contains(err.Error(), f.Error()) {
 		wrapped.causes = append(wrapped.causes, f)
 	}
 	if o.ctx.Err() != nil {
 		wrapped.causes = append(wrapped.causes, context.Cause(o.ctx))
 	}
-	out := explain(wrapped, o.namespace)
+	out := explain(wrapped, o.Namespace)
 	if o.records.made == nil {
 		return out
 	}
@@ -65,7 +66,7 @@ func explain(err error, namespace string) error {
 	case strings.Contains(text, "is incompatible with Kubernetes"):
 		return runner.Permanent(err)
 	}
-	return kube.Explain(err, kube.Op{Namespace: namespace})
+	return kubeerr.Explain(err, kubeerr.Op{Namespace: namespace})
 }
 
 // cause prefers the reason for which a context ended to what a client made of it.

@@ -12,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
 )
 
@@ -20,16 +22,16 @@ import (
 // release's: Helm refuses to send any while there are such ones. Those that the
 // release has already are not looked at, nor are hooks and the crds folder, all
 // as by Helm (helm.sh/helm/v3 pkg/action/validate.go).
-func (a *Action) Foreign(ctx context.Context, has Capabilities) ([]string, error) {
+func (a *Action) Foreign(ctx context.Context, has charts.Capabilities) ([]string, error) {
 	all, err := a.history(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rel, err := a.render(ctx, has, false)
+	rel, err := a.DryRelease(ctx, has, false)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := decode(rel.Manifest)
+	objects, err := charts.Decode(rel.Manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -37,14 +39,14 @@ func (a *Action) Foreign(ctx context.Context, has Capabilities) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	a.place(objects)
+	a.Place(objects)
 	var (
 		group errgroup.Group
 		said  = make([]string, len(objects))
 	)
 	group.SetLimit(lookups)
 	for i, o := range objects {
-		if had[kube.TargetOf(o)] {
+		if had[watch.TargetOf(o)] {
 			continue
 		}
 		group.Go(func() (err error) {
@@ -66,7 +68,7 @@ func (a *Action) Foreign(ctx context.Context, has Capabilities) ([]string, error
 
 // had are the objects of the revision that an upgrade starts from: the deployed
 // one, else the last.
-func (a *Action) had(all []*release.Release) (map[kube.Target]bool, error) {
+func (a *Action) had(all []*release.Release) (map[watch.Target]bool, error) {
 	from, err := deployedOf(all)
 	if err != nil {
 		for _, r := range all {
@@ -75,17 +77,17 @@ func (a *Action) had(all []*release.Release) (map[kube.Target]bool, error) {
 			}
 		}
 	}
-	had := map[kube.Target]bool{}
+	had := map[watch.Target]bool{}
 	if from == nil || from.Info.Status == release.StatusUninstalled {
 		return had, nil
 	}
-	objects, err := decode(from.Manifest)
+	objects, err := charts.Decode(from.Manifest)
 	if err != nil {
 		return nil, err
 	}
-	a.place(objects)
+	a.Place(objects)
 	for _, o := range objects {
-		had[kube.TargetOf(o)] = true
+		had[watch.TargetOf(o)] = true
 	}
 	return had, nil
 }
@@ -96,7 +98,7 @@ func (a *Action) foreign(ctx context.Context, o *unstructured.Unstructured) (str
 	if meta.IsNoMatchError(err) {
 		return "", nil // there are no such objects
 	}
-	target := kube.TargetOf(o)
+	target := watch.TargetOf(o)
 	if err == nil {
 		if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
 			target.Namespace = ""
@@ -107,13 +109,13 @@ func (a *Action) foreign(ctx context.Context, o *unstructured.Unstructured) (str
 	case apierrors.IsNotFound(err):
 		return "", nil
 	case err != nil:
-		op := kube.Op{Verb: "get", Namespace: target.Namespace}
+		op := kubeerr.Op{Verb: "get", Namespace: target.Namespace}
 		if mapping != nil {
 			op.Resource = mapping.Resource.GroupResource()
 		}
-		return "", kube.Explain(fmt.Errorf("reading %s: %w", target.Object(), cause(ctx, err)), op)
+		return "", kubeerr.Explain(fmt.Errorf("reading %s: %w", target.Object(), cause(ctx, err)), op)
 	}
-	own := a.namespace + "/" + a.release
+	own := a.Namespace + "/" + a.ReleaseName
 	is := "belongs to no Helm release"
 	switch owner := webhook.OwnerOf(o).Release; {
 	case owner == own && o.GetLabels()[managedBy] == "Helm":

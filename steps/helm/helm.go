@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
+	helmchart "helm.sh/helm/v3/pkg/chart"
 	helmkube "helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -30,7 +30,9 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 )
 
 const (
@@ -49,8 +51,8 @@ func init() {
 
 // Action installs or upgrades one release.
 type Action struct {
-	*Chart
-	session *kube.Session
+	*charts.Chart
+	session *cluster.Session
 	options Options
 	// recorded says that an attempt has made a revision.
 	recorded atomic.Bool
@@ -68,22 +70,22 @@ type Options struct {
 
 // New makes the action that installs a chart, into the cluster's default
 // namespace if its step names none. Its values files are read in Run.
-func New(c *Chart, session *kube.Session, o Options) *Action {
+func New(c *charts.Chart, session *cluster.Session, o Options) *Action {
 	here := *c
-	if c.spec.Namespace == "" {
-		here.namespace = session.Cluster.Namespace()
+	if c.Spec.Namespace == "" {
+		here.Namespace = session.Cluster.Namespace()
 	}
 	return &Action{Chart: &here, session: session, options: o}
 }
 
 // Run installs or upgrades the release, and waits as the step says.
 func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
-	values, err := a.values()
+	values, err := a.Values()
 	if err != nil {
 		return runner.Permanent(err)
 	}
-	r.Report(runner.Report{Type: runner.TypeProgress, Message: "loading chart " + public(a.spec.Chart)})
-	ch, err := a.source.load(ctx)
+	r.Report(runner.Report{Type: runner.TypeProgress, Message: "loading chart " + charts.Public(a.Spec.Chart)})
+	ch, err := a.Source.Load(ctx)
 	if err != nil {
 		return err
 	}
@@ -118,7 +120,7 @@ type operation struct {
 	*connection
 	ctx      context.Context
 	reporter runner.Reporter
-	chart    *chart.Chart
+	chart    *helmchart.Chart
 	values   map[string]any
 	inputs   string
 	// last is the newest revision before this attempt; nil when there is none.
@@ -134,20 +136,20 @@ type operation struct {
 }
 
 // prepare connects Helm to the session, and finds what is there.
-func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *chart.Chart, values map[string]any) (*operation, error) {
+func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *helmchart.Chart, values map[string]any) (*operation, error) {
 	conn, err := a.connect(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	o := &operation{
 		Action: a, connection: conn, ctx: ctx, reporter: r,
-		chart: ch, values: values, inputs: digest(ch),
+		chart: ch, values: values, inputs: charts.Digest(ch),
 	}
 	conn.records.complete = o.complete
-	all, err := conn.Releases.History(a.release)
+	all, err := conn.Releases.History(a.ReleaseName)
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
-		return nil, kube.Explain(fmt.Errorf("reading release %s/%s: %w", a.namespace, a.release, cause(ctx, err)), kube.Op{
-			Verb: "list", Namespace: a.namespace,
+		return nil, kubeerr.Explain(fmt.Errorf("reading release %s/%s: %w", a.Namespace, a.ReleaseName, cause(ctx, err)), kubeerr.Op{
+			Verb: "list", Namespace: a.Namespace,
 		})
 	}
 	o.last = latest(all)
@@ -174,7 +176,7 @@ func latest(all []*release.Release) *release.Release {
 func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, error) {
 	config := new(action.Configuration)
 	quiet := func(string, ...any) {} // Helm's log is for its developers; errors say what people need
-	if err := config.Init(a.session.Getter(a.namespace), a.namespace, "secret", quiet); err != nil {
+	if err := config.Init(a.session.Getter(a.Namespace), a.Namespace, "secret", quiet); err != nil {
 		return nil, fmt.Errorf("setting Helm up: %w", err)
 	}
 	config.Releases.MaxHistory = history
@@ -187,7 +189,7 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, e
 		return nil, fmt.Errorf("setting Helm up: %w", err)
 	}
 	c := &client{
-		Client: base, ctx: ctx, session: a.session, reporter: r, ignoreHooks: a.spec.Wait == plan.WaitNone,
+		Client: base, ctx: ctx, session: a.session, reporter: r, ignoreHooks: a.Spec.Wait == plan.WaitNone,
 		order: sequence.New(ctx), rest: rest,
 	}
 	c.matcher.Cluster.Labels = c.labelsOf
@@ -231,8 +233,8 @@ func sameValues(a, b map[string]any) bool {
 	if len(a) == 0 && len(b) == 0 {
 		return true
 	}
-	x, errX := canonical(a)
-	y, errY := canonical(b)
+	x, errX := charts.Canonical(a)
+	y, errY := charts.Canonical(b)
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
@@ -272,9 +274,9 @@ func sentAgain(gone []string) string {
 func (o *operation) first() (*release.Release, error) {
 	o.installs = true
 	i := action.NewInstall(o.Configuration)
-	i.ReleaseName, i.Namespace = o.release, o.namespace
-	i.CreateNamespace = o.spec.CreateNamespace
-	i.SkipCRDs = o.spec.SkipCRDs
+	i.ReleaseName, i.Namespace = o.ReleaseName, o.Namespace
+	i.CreateNamespace = o.Spec.CreateNamespace
+	i.SkipCRDs = o.Spec.SkipCRDs
 	i.Wait, i.DisableHooks = o.waits(), false
 	i.Timeout = forever
 	i.Labels = map[string]string{inputsLabel: o.inputs}
@@ -296,8 +298,8 @@ func (o *operation) first() (*release.Release, error) {
 
 func (o *operation) upgrade() (*release.Release, error) {
 	u := action.NewUpgrade(o.Configuration)
-	u.Namespace = o.namespace
-	u.SkipCRDs = o.spec.SkipCRDs
+	u.Namespace = o.Namespace
+	u.SkipCRDs = o.Spec.SkipCRDs
 	u.Wait = o.waits()
 	u.Timeout = forever
 	u.MaxHistory = history
@@ -307,8 +309,8 @@ func (o *operation) upgrade() (*release.Release, error) {
 		u.PostRenderer = rendered(o.last.Manifest)
 		unrendered(o.chart)
 	}
-	return u.Run(o.release, o.chart, o.values)
+	return u.Run(o.ReleaseName, o.chart, o.values)
 }
 
 // waits tells whether the objects are waited for.
-func (a *Action) waits() bool { return a.spec.Wait == "" || a.spec.Wait == plan.WaitReady }
+func (a *Action) waits() bool { return a.Spec.Wait == "" || a.Spec.Wait == plan.WaitReady }

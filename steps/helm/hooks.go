@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
 )
 
 // toRun are those hooks that are still to run in an install that goes on with
@@ -92,14 +93,14 @@ type hookObject struct {
 }
 
 func (o *operation) objectOfHook(h *release.Hook) hookObject {
-	objects, err := decode(h.Manifest)
+	objects, err := charts.Decode(h.Manifest)
 	if err != nil || len(objects) != 1 {
 		return hookObject{name: h.Path} // Helm says what is wrong with it
 	}
 	u := objects[0]
 	out := hookObject{u.GroupVersionKind().GroupKind(), u.GetNamespace(), u.GetName()}
 	if out.namespace == "" {
-		out.namespace = o.namespace
+		out.namespace = o.Namespace
 	}
 	return out
 }

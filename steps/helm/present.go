@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
 
 // lookups is how many objects are looked up at the same time.
@@ -47,7 +48,7 @@ func (o *operation) gone(resources helmkube.ResourceList) ([]string, error) {
 	var names []string
 	for i, info := range resources {
 		if errs[i] != nil {
-			return nil, kube.Explain(errs[i], kube.Op{Verb: "get", Resource: info.Mapping.Resource.GroupResource(), Namespace: info.Namespace})
+			return nil, kubeerr.Explain(errs[i], kubeerr.Op{Verb: "get", Resource: info.Mapping.Resource.GroupResource(), Namespace: info.Namespace})
 		}
 		if absent[i] {
 			names = append(names, objectOf(info))
@@ -57,7 +58,7 @@ func (o *operation) gone(resources helmkube.ResourceList) ([]string, error) {
 }
 
 func objectOf(info *resource.Info) string {
-	t := kube.Target{Kind: info.Mapping.GroupVersionKind, Namespace: info.Namespace, Name: info.Name}
+	t := watch.Target{Kind: info.Mapping.GroupVersionKind, Namespace: info.Namespace, Name: info.Name}
 	return t.Object()
 }
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
 
 var (
@@ -50,12 +50,12 @@ const glance = 2 * time.Second
 
 // isReady judges an object by its status. What Helm would not wait for any more is
 // ready.
-func isReady(_ kube.Target, u *unstructured.Unstructured) kube.Reading {
-	r := kube.Ready(u)
-	if r.State == kube.Reached || u == nil || u.GetDeletionTimestamp() != nil || !isEnough(u) {
+func isReady(_ watch.Target, u *unstructured.Unstructured) watch.Reading {
+	r := watch.Ready(u)
+	if r.State == watch.Reached || u == nil || u.GetDeletionTimestamp() != nil || !isEnough(u) {
 		return r
 	}
-	return kube.Reading{State: kube.Reached, Reason: r.Reason + ", which Helm does not wait for", Lasting: glance}
+	return watch.Reading{State: watch.Reached, Reason: r.Reason + ", which Helm does not wait for", Lasting: glance}
 }
 
 // isEnough tells whether an object is ready for Helm (helm.sh/helm/v3

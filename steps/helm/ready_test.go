@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
 
 // object is what judges of readiness have in common.
@@ -36,7 +36,7 @@ func helmSays(t *testing.T, o object, others ...runtime.Object) bool {
 }
 
 // weSay is what the step makes of it.
-func weSay(t *testing.T, o object) kube.Reading {
+func weSay(t *testing.T, o object) watch.Reading {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func weSay(t *testing.T, o object) kube.Reading {
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(kinds[0])
 	before := u.DeepCopy()
-	reading := isReady(kube.Target{}, u)
+	reading := isReady(watch.Target{}, u)
 	require.Equal(t, before, u, "judging changes nothing")
 	return reading
 }
@@ -81,7 +81,7 @@ func TestReadyDeploymentsAsHelm(t *testing.T) {
 			Status:     appsv1.ReplicaSetStatus{Replicas: updated, ReadyReplicas: ready},
 		}
 		want, got := helmSays(t, d, rs), weSay(t, d)
-		require.Equal(t, want, got.State == kube.Reached, "%s %v observed %d: %d of %d updated, %d of them ready, %d old: %s",
+		require.Equal(t, want, got.State == watch.Reached, "%s %v observed %d: %d of %d updated, %d of them ready, %d old: %s",
 			strategy.Type, strategy.RollingUpdate, observed, updated, replicas, ready, old, got.Reason)
 	}
 	for _, observed := range []int64{1, 2} {
@@ -109,7 +109,7 @@ func TestReadyDaemonSetsAsHelm(t *testing.T) {
 			UpdatedNumberScheduled: updated, NumberReady: ready, NumberAvailable: ready,
 		}}
 		want, got := helmSays(t, d), weSay(t, d)
-		require.Equal(t, want, got.State == kube.Reached, "%s %v observed %d: %d of %d updated, %d ready: %s",
+		require.Equal(t, want, got.State == watch.Reached, "%s %v observed %d: %d of %d updated, %d ready: %s",
 			strategy.Type, strategy.RollingUpdate, observed, updated, desired, ready, got.Reason)
 	}
 	for _, observed := range []int64{1, 2} {
@@ -136,11 +136,11 @@ func TestReadyStatefulSetsAsHelm(t *testing.T) {
 		}}
 		got := weSay(t, s)
 		if helmSays(t, s) {
-			require.Equal(t, kube.Reached, got.State, "%s %v observed %d: %d of %d updated, %d ready, %d extra, revision %s: %s",
+			require.Equal(t, watch.Reached, got.State, "%s %v observed %d: %d of %d updated, %d ready, %d extra, revision %s: %s",
 				strategy.Type, strategy.RollingUpdate, observed, updated, replicas, ready, extra, revision, got.Reason)
 		}
 		if ready < replicas && strategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
-			require.NotEqual(t, kube.Reached, got.State)
+			require.NotEqual(t, watch.Reached, got.State)
 		}
 	}
 	for _, observed := range []int64{1, 2} {
@@ -204,7 +204,7 @@ func TestReadyAsHelm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.ready, helmSays(t, c.object, c.others...), "Helm")
 			reading := weSay(t, c.object)
-			require.Equal(t, c.ready, reading.State == kube.Reached, reading.Reason)
+			require.Equal(t, c.ready, reading.State == watch.Reached, reading.Reason)
 		})
 	}
 }

@@ -3,9 +3,11 @@ package helm
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
+	helmchart "helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/postrender"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -114,7 +116,7 @@ func (o *operation) complete(r *release.Release) ([]*release.Hook, error) {
 
 // unrendered takes the templates out of a chart that is sent again: what they
 // would render to, or fail with, does not matter.
-func unrendered(ch *chart.Chart) {
+func unrendered(ch *helmchart.Chart) {
 	ch.Templates = nil
 	for _, sub := range ch.Dependencies() {
 		unrendered(sub)
@@ -131,3 +133,7 @@ var _ postrender.PostRenderer = rendered("")
 func (m rendered) Run(*bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBufferString(string(m)), nil
 }
+
+func manifestOf(r *release.Release) io.Reader { return strings.NewReader(r.Manifest) }
+
+func hookManifest(h *release.Hook) io.Reader { return strings.NewReader(h.Manifest) }

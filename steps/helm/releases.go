@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 )
 
 // Installed is a release that a cluster has, at its last revision. Its texts are
@@ -45,7 +46,7 @@ func List(ctx context.Context, client kubernetes.Interface, namespace string) ([
 	}
 	all, err := secrets.List(func(*release.Release) bool { return true })
 	if err != nil {
-		return nil, kube.Explain(err, kube.Op{Verb: "list", Resource: corev1.Resource("secrets"), Namespace: namespace})
+		return nil, kubeerr.Explain(err, kubeerr.Op{Verb: "list", Resource: corev1.Resource("secrets"), Namespace: namespace})
 	}
 	slices.SortFunc(all, func(a, b *release.Release) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(b.Version, a.Version))
@@ -71,7 +72,7 @@ func installed(r *release.Release) (Installed, error) {
 	}
 	manifests := []string{r.Manifest}
 	for _, h := range r.Hooks {
-		if installs(h) {
+		if charts.Installs(h) {
 			manifests = append(manifests, h.Manifest)
 		}
 	}
@@ -88,7 +89,7 @@ func installed(r *release.Release) (Installed, error) {
 	}
 	var problems []error
 	for _, m := range manifests {
-		objects, err := decode(m)
+		objects, err := charts.Decode(m)
 		problems = append(problems, err)
 		i.Objects = append(i.Objects, objects...)
 	}

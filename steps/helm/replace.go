@@ -120,7 +120,7 @@ func (o *operation) owns(live runtime.Object) bool {
 		return false
 	}
 	a := m.GetAnnotations()
-	return a["meta.helm.sh/release-name"] == o.release && a["meta.helm.sh/release-namespace"] == o.namespace &&
+	return a["meta.helm.sh/release-name"] == o.ReleaseName && a["meta.helm.sh/release-namespace"] == o.Namespace &&
 		a[helmkube.ResourcePolicyAnno] != helmkube.KeepPolicy
 }
 

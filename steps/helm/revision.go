@@ -16,6 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/match"
 )
@@ -45,7 +46,7 @@ func (r *revision) begin(rel *release.Release) {
 		}
 	}
 	for _, m := range manifests {
-		objects, _ := decode(m) // Helm reads it too, and says what is wrong
+		objects, _ := charts.Decode(m) // Helm reads it too, and says what is wrong
 		for _, o := range objects {
 			r.later[r.identity(o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName())] = o
 		}

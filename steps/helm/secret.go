@@ -2,7 +2,6 @@ package helm
 
 import (
 	"errors"
-	"net/url"
 	"regexp"
 	"strings"
 
@@ -11,46 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 )
-
-// userinfo is the password in an address, however that is quoted.
-var userinfo = regexp.MustCompile(`(://[^/\s:@"]*):[^/\s"]*@`)
-
-// public is text without the passwords of addresses: those that it holds
-// itself, and those of the addresses given, wherever they stand.
-func public(text string, addresses ...string) string {
-	for _, a := range addresses {
-		u, err := url.Parse(a)
-		if err != nil || u.User == nil {
-			continue
-		}
-		password, _ := u.User.Password()
-		_, escaped, _ := strings.Cut(u.User.String(), ":")
-		for _, p := range []string{password, escaped} {
-			if len(p) > 3 { // shorter ones would garble the text, and are no secret
-				text = strings.ReplaceAll(text, p, "xxxxx")
-			}
-		}
-	}
-	return userinfo.ReplaceAllString(text, "${1}:xxxxx@")
-}
-
-// withoutPasswords takes the passwords of addresses out of an error, whose
-// chain is given up for it; permanence and hint stay.
-func withoutPasswords(err error, addresses ...string) error {
-	hint := runner.HintOf(err)
-	text := public(err.Error(), addresses...)
-	if text == err.Error() && public(hint, addresses...) == hint {
-		return err
-	}
-	out := errors.New(text)
-	if runner.IsPermanent(err) {
-		out = runner.Permanent(out)
-	}
-	return runner.WithHint(out, public(hint, addresses...))
-}
 
 // quotedValues are the places where the JSON schema library puts a value into
 // an error (github.com/santhosh-tekuri/jsonschema/v6/kind/kind.go); each is on
@@ -103,7 +64,7 @@ func withoutSecrets(err error, secrets []*unstructured.Unstructured) error {
 				continue
 			}
 		}
-		err = kube.Redact(err, u)
+		err = kubeerr.Redact(err, u)
 	}
 	return err
 }

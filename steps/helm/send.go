@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
 )
 
@@ -177,7 +177,7 @@ func (c *client) gathered() error {
 	if err := c.note(c.order.Gather(nil)); err != nil {
 		return err
 	}
-	return c.until(c.missed, kube.Wait{Judge: isReady})
+	return c.until(c.missed, watch.Wait{Judge: isReady})
 }
 
 // byKind parts items where the kind changes.

@@ -14,7 +14,9 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
+	"github.com/kplan-dev/kplan/steps/internal/transport"
 )
 
 const (
@@ -31,7 +33,7 @@ func (o *operation) undone(err error) error {
 	what, failure := o.undo()
 	switch {
 	case failure != nil:
-		return fmt.Errorf("%w; %s failed: %w", err, what, kube.Explain(failure, kube.Op{Namespace: o.namespace}))
+		return fmt.Errorf("%w; %s failed: %w", err, what, kubeerr.Explain(failure, kubeerr.Op{Namespace: o.Namespace}))
 	case what == "":
 		return err
 	}
@@ -43,7 +45,7 @@ func (o *operation) undone(err error) error {
 // step asks for it, and says what it did. It has time of its own, since the
 // step's may be over.
 func (o *operation) undo() (what string, err error) {
-	if o.spec.OnFailure != plan.RollbackRelease && o.spec.OnFailure != plan.UninstallRelease {
+	if o.Spec.OnFailure != plan.RollbackRelease && o.Spec.OnFailure != plan.UninstallRelease {
 		return "", nil
 	}
 	end := time.Now()
@@ -55,8 +57,8 @@ func (o *operation) undo() (what string, err error) {
 	records, stopRecords := o.until(end.Add(cleanup + record))
 	defer stopRecords()
 	// The step's own line ends with the step; this goes past it, and is held for no webhook.
-	session, err := o.session.Cluster.Session(kube.Options{Wrap: func(next http.RoundTripper) http.RoundTripper {
-		return &bounded{next: next, ctx: work, records: records}
+	session, err := o.session.Cluster.Session(cluster.Options{Wrap: func(next http.RoundTripper) http.RoundTripper {
+		return &transport.Bound{Next: next, Context: work, Records: records}
 	}})
 	if err != nil {
 		return "undoing it", err
@@ -66,7 +68,7 @@ func (o *operation) undo() (what string, err error) {
 		return "undoing it", err
 	}
 	defer conn.client.order.Close()
-	all, err := conn.Releases.History(o.release)
+	all, err := conn.Releases.History(o.ReleaseName)
 	switch {
 	case errors.Is(err, driver.ErrReleaseNotFound):
 		return "", nil
@@ -75,10 +77,10 @@ func (o *operation) undo() (what string, err error) {
 		return "undoing it", fmt.Errorf("reading the release's history: %w", cause(work, err))
 	case !same(latest(all), o.records.made):
 		return "", nil // it was never written, or somebody else has gone on from it
-	case o.spec.OnFailure == plan.UninstallRelease && o.installs:
+	case o.Spec.OnFailure == plan.UninstallRelease && o.installs:
 		return o.uninstall(conn, len(all) > 1)
 	}
-	if to := o.rollbackTo(all); o.spec.OnFailure == plan.RollbackRelease && to != nil {
+	if to := o.rollbackTo(all); o.Spec.OnFailure == plan.RollbackRelease && to != nil {
 		return o.rollback(conn, to.Version)
 	}
 	return "", nil
@@ -136,7 +138,7 @@ func (o *operation) rollback(c *connection, revision int) (string, error) {
 	o.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: what})
 	r := action.NewRollback(c.Configuration)
 	r.Version, r.Wait, r.Timeout, r.MaxHistory = revision, o.waits(), forever, history
-	err := r.Run(o.release)
+	err := r.Run(o.ReleaseName)
 	return what, c.settle("Rollback", c.records.made, err)
 }
 
@@ -146,11 +148,11 @@ func (o *operation) uninstall(c *connection, others bool) (string, error) {
 	o.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: what[:len(what)-1]})
 	u := action.NewUninstall(c.Configuration)
 	u.Wait, u.Timeout, u.KeepHistory = o.waits(), forever, others
-	_, err := u.Run(o.release)
+	_, err := u.Run(o.ReleaseName)
 	if err == nil {
 		return what, nil
 	}
-	left, unread := c.Releases.Get(o.release, o.records.made.Version)
+	left, unread := c.Releases.Get(o.ReleaseName, o.records.made.Version)
 	if unread != nil { // gone, as a rule
 		return what, err
 	}

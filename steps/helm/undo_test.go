@@ -15,7 +15,8 @@ import (
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 )
 
 // log is a reporter that keeps nothing.
@@ -46,9 +47,9 @@ func undoIsBounded(t *testing.T, template, says string) {
 	t.Helper()
 	lab := labtest.ControlPlane(t)
 	ns := lab.Namespace(t)
-	cluster, err := kube.Connect(t.Context(), lab.Flags(), "kplan-test")
+	api, err := cluster.Connect(t.Context(), lab.Flags(), "kplan-test")
 	require.NoError(t, err)
-	session, err := cluster.Session(kube.Options{})
+	session, err := api.Session(cluster.Options{})
 	require.NoError(t, err)
 	// Nobody runs the pods of this lab: a rollback to it waits for ever.
 	dir := t.TempDir()
@@ -63,7 +64,7 @@ func undoIsBounded(t *testing.T, template, says string) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	stepOf := func(wait plan.WaitFor, values map[string]any) *Action {
-		c, err := NewChart(&plan.Plan{}, plan.Step{Name: "never", Helm: &plan.Helm{
+		c, err := charts.New(&plan.Plan{}, plan.Step{Name: "never", Helm: &plan.Helm{
 			Chart: dir, Namespace: ns, Wait: wait, OnFailure: plan.RollbackRelease, Values: values,
 		}}, ns)
 		require.NoError(t, err)
@@ -77,9 +78,9 @@ func undoIsBounded(t *testing.T, template, says string) {
 	defer cancel()
 	began := time.Now()
 	a := stepOf(plan.WaitReady, map[string]any{"tag": 2})
-	ch, err := a.source.load(ctx)
+	ch, err := a.Source.Load(ctx)
 	require.NoError(t, err)
-	o, err := a.prepare(ctx, log{}, ch, a.spec.Values)
+	o, err := a.prepare(ctx, log{}, ch, a.Spec.Values)
 	require.NoError(t, err)
 	_, failure := o.install()
 	require.Error(t, failure)

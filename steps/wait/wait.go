@@ -20,21 +20,22 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
 
 // Action waits for the objects of one step.
 type Action struct {
-	target    kube.Target
+	target    watch.Target
 	condition plan.Condition
-	judge     func(*unstructured.Unstructured) kube.Reading
-	session   *kube.Session
+	judge     func(*unstructured.Unstructured) watch.Reading
+	session   *cluster.Session
 }
 
 var _ runner.Action = (*Action)(nil)
 
 // New reads the description of a wait step. The cluster is asked in Run only.
-func New(spec plan.Wait, session *kube.Session) (*Action, error) {
+func New(spec plan.Wait, session *cluster.Session) (*Action, error) {
 	target, err := targetOf(spec, session.Cluster.Namespace())
 	if err != nil {
 		return nil, runner.Permanent(fmt.Errorf("resource: %w", err))
@@ -51,24 +52,24 @@ func New(spec plan.Wait, session *kube.Session) (*Action, error) {
 }
 
 // targetOf reads TYPE/NAME, or TYPE with a selector.
-func targetOf(spec plan.Wait, namespace string) (kube.Target, error) {
+func targetOf(spec plan.Wait, namespace string) (watch.Target, error) {
 	kind, name, named := strings.Cut(spec.Resource, "/")
 	switch {
 	case kind == "":
-		return kube.Target{}, errors.New("the type is missing")
+		return watch.Target{}, errors.New("the type is missing")
 	case strings.ContainsAny(kind, ", "):
-		return kube.Target{}, fmt.Errorf("%q is not one type; a wait step waits for one", kind)
+		return watch.Target{}, fmt.Errorf("%q is not one type; a wait step waits for one", kind)
 	case named && (name == "" || strings.Contains(name, "/")):
-		return kube.Target{}, fmt.Errorf("%q is not TYPE/NAME", spec.Resource)
+		return watch.Target{}, fmt.Errorf("%q is not TYPE/NAME", spec.Resource)
 	case named && spec.Selector != "":
-		return kube.Target{}, errors.New("name and selector exclude each other")
+		return watch.Target{}, errors.New("name and selector exclude each other")
 	case !named && spec.Selector == "":
-		return kube.Target{}, runner.WithHint(fmt.Errorf("%q names no object", spec.Resource), "write TYPE/NAME, or add a selector")
+		return watch.Target{}, runner.WithHint(fmt.Errorf("%q names no object", spec.Resource), "write TYPE/NAME, or add a selector")
 	}
 	if _, err := labels.Parse(spec.Selector); err != nil {
-		return kube.Target{}, fmt.Errorf("selector %q: %w", spec.Selector, err)
+		return watch.Target{}, fmt.Errorf("selector %q: %w", spec.Selector, err)
 	}
-	t := kube.Target{Type: kind, Name: name, Selector: spec.Selector, Namespace: namespace}
+	t := watch.Target{Type: kind, Name: name, Selector: spec.Selector, Namespace: namespace}
 	if spec.Namespace != "" {
 		t.Namespace = spec.Namespace
 	}
@@ -77,14 +78,14 @@ func targetOf(spec plan.Wait, namespace string) (kube.Target, error) {
 
 // Run implements runner.Action.
 func (a *Action) Run(ctx context.Context, reporter runner.Reporter) error {
-	first, last := true, kube.Reading{}
-	err := a.session.Until(ctx, kube.Wait{
-		Targets:  []kube.Target{a.target},
+	first, last := true, watch.Reading{}
+	err := watch.Until(ctx, a.session, watch.Wait{
+		Targets:  []watch.Target{a.target},
 		For:      a.purpose(),
 		Deletion: a.condition.Type == plan.ConditionDelete,
-		Judge:    func(_ kube.Target, u *unstructured.Unstructured) kube.Reading { return a.judge(u) },
-		Changed: func(c kube.Change) {
-			if c.Reading.State == kube.Waiting {
+		Judge:    func(_ watch.Target, u *unstructured.Unstructured) watch.Reading { return a.judge(u) },
+		Changed: func(c watch.Change) {
+			if c.Reading.State == watch.Waiting {
 				first = false
 			}
 			last = c.Reading
@@ -117,25 +118,26 @@ func (a *Action) purpose() string {
 }
 
 // judgeOf makes the judge of a condition. Judges look at nothing but the object.
-func judgeOf(c plan.Condition) (func(*unstructured.Unstructured) kube.Reading, error) {
+func judgeOf(c plan.Condition) (func(*unstructured.Unstructured) watch.Reading, error) {
 	switch c.Type {
 	case plan.ConditionCreate:
-		return present(func(*unstructured.Unstructured) kube.Reading { return met("exists") }), nil
+		return present(func(*unstructured.Unstructured) watch.Reading { return met("exists") }), nil
 	case plan.ConditionDelete:
 		return deleted, nil
 	case plan.ConditionStatus:
-		return present(func(u *unstructured.Unstructured) kube.Reading { return conditionMet(u, c.Name, c.Value) }), nil
+		return present(func(u *unstructured.Unstructured) watch.Reading { return conditionMet(u, c.Name, c.Value) }), nil
 	case plan.ConditionJSONPath:
 		return jsonPathJudge(c)
 	}
 	return nil, fmt.Errorf("%q is not understood", c.Type)
 }
 
-func met(reason string) kube.Reading   { return kube.Reading{State: kube.Reached, Reason: reason} }
-func unmet(reason string) kube.Reading { return kube.Reading{State: kube.Waiting, Reason: reason} }
+func met(reason string) watch.Reading { return watch.Reading{State: watch.Reached, Reason: reason} }
 
-func present(judge func(*unstructured.Unstructured) kube.Reading) func(*unstructured.Unstructured) kube.Reading {
-	return func(u *unstructured.Unstructured) kube.Reading {
+func unmet(reason string) watch.Reading { return watch.Reading{State: watch.Waiting, Reason: reason} }
+
+func present(judge func(*unstructured.Unstructured) watch.Reading) func(*unstructured.Unstructured) watch.Reading {
+	return func(u *unstructured.Unstructured) watch.Reading {
 		if u == nil {
 			return unmet("not found")
 		}
@@ -143,7 +145,7 @@ func present(judge func(*unstructured.Unstructured) kube.Reading) func(*unstruct
 	}
 }
 
-func deleted(u *unstructured.Unstructured) kube.Reading {
+func deleted(u *unstructured.Unstructured) watch.Reading {
 	switch {
 	case u == nil:
 		return met("is gone")
@@ -158,7 +160,7 @@ func deleted(u *unstructured.Unstructured) kube.Reading {
 // conditionMet looks at status.conditions as kubectl does (pkg/cmd/wait/condition.go):
 // names and values without regard to case, and a condition that was observed
 // on an older generation does not count.
-func conditionMet(u *unstructured.Unstructured, name, value string) kube.Reading {
+func conditionMet(u *unstructured.Unstructured, name, value string) watch.Reading {
 	raw, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "conditions")
 	list, _ := raw.([]any)
 	for _, item := range list {
@@ -190,8 +192,8 @@ func conditionMet(u *unstructured.Unstructured, name, value string) kube.Reading
 
 // hopeless makes a failure of what is unmet when the object has failed for
 // good: a Job that failed will never be complete.
-func hopeless(u *unstructured.Unstructured, reading kube.Reading) kube.Reading {
-	if r := kube.Ready(u); r.State == kube.Failed && !r.Recoverable {
+func hopeless(u *unstructured.Unstructured, reading watch.Reading) watch.Reading {
+	if r := watch.Ready(u); r.State == watch.Failed && !r.Recoverable {
 		return r
 	}
 	return reading
@@ -219,12 +221,12 @@ func gives(results [][]reflect.Value) bool {
 
 // jsonPathJudge compares what a path gives, as text. A path without a value
 // has to give something; an empty text is something, as for kubectl.
-func jsonPathJudge(c plan.Condition) (func(*unstructured.Unstructured) kube.Reading, error) {
+func jsonPathJudge(c plan.Condition) (func(*unstructured.Unstructured) watch.Reading, error) {
 	path := jsonpath.New("wait").AllowMissingKeys(true)
 	if err := path.Parse(c.Path); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Path, err)
 	}
-	return present(func(u *unstructured.Unstructured) kube.Reading {
+	return present(func(u *unstructured.Unstructured) watch.Reading {
 		results, err := path.FindResults(u.UnstructuredContent())
 		if err != nil {
 			return unmet(c.Path + " cannot be evaluated yet: " + err.Error())

@@ -18,7 +18,8 @@ import (
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
 
 func object(t testing.TB, text string) *unstructured.Unstructured {
@@ -48,38 +49,38 @@ status:
 func TestJudge(t *testing.T) {
 	for name, tt := range map[string]struct {
 		condition, object string
-		state             kube.ReadingState
+		state             watch.ReadingState
 		reason            string
 	}{
-		"nothing there":              {"condition=Ready", "", kube.Waiting, "not found"},
-		"create":                     {"create", certificate, kube.Reached, "exists"},
-		"create, nothing there":      {"create", "", kube.Waiting, "not found"},
-		"delete":                     {"delete", "", kube.Reached, "is gone"},
-		"delete, nobody asked":       {"delete", certificate, kube.Waiting, "still exists, nobody has asked to delete it"},
-		"delete, finalizers":         {"delete", `{apiVersion: v1, kind: Pod, metadata: {name: x, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [a, b]}}`, kube.Waiting, "being deleted, finalizers: a, b"},
-		"condition that is not met":  {"condition=Ready", certificate, kube.Waiting, "Ready is False: Issuing no issuer"},
-		"condition without case":     {"condition=ready=false", certificate, kube.Reached, "Ready is False: Issuing no issuer"},
-		"condition that is missing":  {"condition=Other", certificate, kube.Waiting, "has no condition Other yet"},
-		"condition of the past":      {"condition=Old", certificate, kube.Waiting, "Old is of generation 1, the object is at 2"},
-		"no conditions":              {"condition=Ready", `{apiVersion: v1, kind: Pod, metadata: {name: x}}`, kube.Waiting, "has no conditions yet"},
-		"condition that cannot come": {"condition=Complete", `{apiVersion: batch/v1, kind: Job, metadata: {name: x}, status: {conditions: [{type: Failed, status: "True", message: too often}]}}`, kube.Failed, "Failed is True: too often"},
-		"condition Failed of a Job":  {"condition=Failed", `{apiVersion: batch/v1, kind: Job, metadata: {name: x}, status: {conditions: [{type: Failed, status: "True"}]}}`, kube.Reached, "Failed is True"},
-		"path with value":            {"jsonpath={.status.revision}=3", certificate, kube.Reached, "{.status.revision} is 3"},
-		"path with another value":    {"jsonpath={.status.revision}=4", certificate, kube.Waiting, "{.status.revision} is 3"},
-		"path with filter":           {`jsonpath={.status.conditions[?(@.type=="Ready")].status}=False`, certificate, kube.Reached, `{.status.conditions[?(@.type=="Ready")].status} is False`},
-		"path that gives something":  {"jsonpath={.spec.secretName}", certificate, kube.Reached, "{.spec.secretName} is tls"},
-		"path that gives the empty":  {"jsonpath={.spec.empty}", certificate, kube.Reached, "{.spec.empty} is "},
-		"path that gives nothing":    {"jsonpath={.status.notAfter}", certificate, kube.Waiting, "{.status.notAfter} gives nothing yet"},
-		"path out of bounds":         {"jsonpath={.spec.dnsNames[5]}", certificate, kube.Waiting, "{.spec.dnsNames[5]} cannot be evaluated yet: array index out of bounds: index 5, length 2"},
-		"path into a Secret":         {"jsonpath={.data.token}", `{apiVersion: v1, kind: Secret, metadata: {name: x}, data: {token: aHVudGVyMg==}}`, kube.Reached, "{.data.token} is set"},
-		"wrong value in a Secret":    {"jsonpath={.data.token}=eA==", `{apiVersion: v1, kind: Secret, metadata: {name: x}, data: {token: aHVudGVyMg==}}`, kube.Waiting, "{.data.token} has another value"},
+		"nothing there":              {"condition=Ready", "", watch.Waiting, "not found"},
+		"create":                     {"create", certificate, watch.Reached, "exists"},
+		"create, nothing there":      {"create", "", watch.Waiting, "not found"},
+		"delete":                     {"delete", "", watch.Reached, "is gone"},
+		"delete, nobody asked":       {"delete", certificate, watch.Waiting, "still exists, nobody has asked to delete it"},
+		"delete, finalizers":         {"delete", `{apiVersion: v1, kind: Pod, metadata: {name: x, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [a, b]}}`, watch.Waiting, "being deleted, finalizers: a, b"},
+		"condition that is not met":  {"condition=Ready", certificate, watch.Waiting, "Ready is False: Issuing no issuer"},
+		"condition without case":     {"condition=ready=false", certificate, watch.Reached, "Ready is False: Issuing no issuer"},
+		"condition that is missing":  {"condition=Other", certificate, watch.Waiting, "has no condition Other yet"},
+		"condition of the past":      {"condition=Old", certificate, watch.Waiting, "Old is of generation 1, the object is at 2"},
+		"no conditions":              {"condition=Ready", `{apiVersion: v1, kind: Pod, metadata: {name: x}}`, watch.Waiting, "has no conditions yet"},
+		"condition that cannot come": {"condition=Complete", `{apiVersion: batch/v1, kind: Job, metadata: {name: x}, status: {conditions: [{type: Failed, status: "True", message: too often}]}}`, watch.Failed, "Failed is True: too often"},
+		"condition Failed of a Job":  {"condition=Failed", `{apiVersion: batch/v1, kind: Job, metadata: {name: x}, status: {conditions: [{type: Failed, status: "True"}]}}`, watch.Reached, "Failed is True"},
+		"path with value":            {"jsonpath={.status.revision}=3", certificate, watch.Reached, "{.status.revision} is 3"},
+		"path with another value":    {"jsonpath={.status.revision}=4", certificate, watch.Waiting, "{.status.revision} is 3"},
+		"path with filter":           {`jsonpath={.status.conditions[?(@.type=="Ready")].status}=False`, certificate, watch.Reached, `{.status.conditions[?(@.type=="Ready")].status} is False`},
+		"path that gives something":  {"jsonpath={.spec.secretName}", certificate, watch.Reached, "{.spec.secretName} is tls"},
+		"path that gives the empty":  {"jsonpath={.spec.empty}", certificate, watch.Reached, "{.spec.empty} is "},
+		"path that gives nothing":    {"jsonpath={.status.notAfter}", certificate, watch.Waiting, "{.status.notAfter} gives nothing yet"},
+		"path out of bounds":         {"jsonpath={.spec.dnsNames[5]}", certificate, watch.Waiting, "{.spec.dnsNames[5]} cannot be evaluated yet: array index out of bounds: index 5, length 2"},
+		"path into a Secret":         {"jsonpath={.data.token}", `{apiVersion: v1, kind: Secret, metadata: {name: x}, data: {token: aHVudGVyMg==}}`, watch.Reached, "{.data.token} is set"},
+		"wrong value in a Secret":    {"jsonpath={.data.token}=eA==", `{apiVersion: v1, kind: Secret, metadata: {name: x}, data: {token: aHVudGVyMg==}}`, watch.Waiting, "{.data.token} has another value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := plan.Wait{For: tt.condition}.Condition()
 			require.NoError(t, err)
 			judge, err := judgeOf(c)
 			require.NoError(t, err)
-			require.Equal(t, kube.Reading{State: tt.state, Reason: tt.reason}, judge(object(t, tt.object)))
+			require.Equal(t, watch.Reading{State: tt.state, Reason: tt.reason}, judge(object(t, tt.object)))
 		})
 	}
 }
@@ -87,19 +88,19 @@ func TestJudge(t *testing.T) {
 func TestTarget(t *testing.T) {
 	for name, tt := range map[string]struct {
 		spec plan.Wait
-		want kube.Target
+		want watch.Target
 		err  string
 	}{
-		"a name":               {plan.Wait{Resource: "deploy/x"}, kube.Target{Type: "deploy", Name: "x", Namespace: "default"}, ""},
-		"a group":              {plan.Wait{Resource: "certificates.v1.cert-manager.io/x", Namespace: "app"}, kube.Target{Type: "certificates.v1.cert-manager.io", Name: "x", Namespace: "app"}, ""},
-		"a selector":           {plan.Wait{Resource: "pods", Selector: "app in (x, y)"}, kube.Target{Type: "pods", Selector: "app in (x, y)", Namespace: "default"}, ""},
-		"neither":              {plan.Wait{Resource: "pods"}, kube.Target{}, `"pods" names no object`},
-		"both":                 {plan.Wait{Resource: "pods/x", Selector: "a=b"}, kube.Target{}, "name and selector exclude each other"},
-		"no name":              {plan.Wait{Resource: "pods/"}, kube.Target{}, `"pods/" is not TYPE/NAME`},
-		"no type":              {plan.Wait{Resource: "/x"}, kube.Target{}, "the type is missing"},
-		"a path":               {plan.Wait{Resource: "pods/x/log"}, kube.Target{}, `"pods/x/log" is not TYPE/NAME`},
-		"several types":        {plan.Wait{Resource: "pods,services", Selector: "a=b"}, kube.Target{}, `"pods,services" is not one type; a wait step waits for one`},
-		"a malformed selector": {plan.Wait{Resource: "pods", Selector: "a in"}, kube.Target{}, `selector "a in": unable to parse requirement`},
+		"a name":               {plan.Wait{Resource: "deploy/x"}, watch.Target{Type: "deploy", Name: "x", Namespace: "default"}, ""},
+		"a group":              {plan.Wait{Resource: "certificates.v1.cert-manager.io/x", Namespace: "app"}, watch.Target{Type: "certificates.v1.cert-manager.io", Name: "x", Namespace: "app"}, ""},
+		"a selector":           {plan.Wait{Resource: "pods", Selector: "app in (x, y)"}, watch.Target{Type: "pods", Selector: "app in (x, y)", Namespace: "default"}, ""},
+		"neither":              {plan.Wait{Resource: "pods"}, watch.Target{}, `"pods" names no object`},
+		"both":                 {plan.Wait{Resource: "pods/x", Selector: "a=b"}, watch.Target{}, "name and selector exclude each other"},
+		"no name":              {plan.Wait{Resource: "pods/"}, watch.Target{}, `"pods/" is not TYPE/NAME`},
+		"no type":              {plan.Wait{Resource: "/x"}, watch.Target{}, "the type is missing"},
+		"a path":               {plan.Wait{Resource: "pods/x/log"}, watch.Target{}, `"pods/x/log" is not TYPE/NAME`},
+		"several types":        {plan.Wait{Resource: "pods,services", Selector: "a=b"}, watch.Target{}, `"pods,services" is not one type; a wait step waits for one`},
+		"a malformed selector": {plan.Wait{Resource: "pods", Selector: "a in"}, watch.Target{}, `selector "a in": unable to parse requirement`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := targetOf(tt.spec, "default")
@@ -134,9 +135,9 @@ func (s *script) Report(r runner.Report) {
 
 func TestWait(t *testing.T) {
 	lab := labtest.ControlPlane(t)
-	cluster, err := kube.Connect(t.Context(), lab.Flags(), "kplan/test")
+	api, err := cluster.Connect(t.Context(), lab.Flags(), "kplan/test")
 	require.NoError(t, err)
-	session, err := cluster.Session(kube.Options{})
+	session, err := api.Session(cluster.Options{})
 	require.NoError(t, err)
 	set := lab.Clientset(t)
 	namespace := lab.Namespace(t)

@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
-	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
 )
 
@@ -44,7 +45,7 @@ func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]web
 		}
 		if err := changed(ctx); err != nil {
 			last := cmp.Or(hidden, a.unread(definitions), "there is none")
-			return nil, standing.TimedOut(err, a.target.what+" to be configured", string(webhook.Configured)+": "+kube.Plain(last), a.target.hint)
+			return nil, diagnosis.TimedOut(err, a.target.what+" to be configured", string(webhook.Configured)+": "+watch.Plain(last), a.target.hint)
 		}
 	}
 }
@@ -68,7 +69,7 @@ func (a *Action) readable(ctx context.Context) error {
 		}
 		_, err := a.session.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1})
 		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-			return fmt.Errorf("finding %s: %w", a.target.what, kube.Explain(err, kube.Op{Verb: "list", Resource: gvr.GroupResource()}))
+			return fmt.Errorf("finding %s: %w", a.target.what, kubeerr.Explain(err, kubeerr.Op{Verb: "list", Resource: gvr.GroupResource()}))
 		}
 	}
 	return nil

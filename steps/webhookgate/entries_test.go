@@ -17,7 +17,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
@@ -68,7 +68,7 @@ func TestEntriesWantAll(t *testing.T) {
 				})
 				view := survey.New(client)
 				defer view.Close()
-				a, err := New(standing.Owners{Plan: &plan.Plan{}}, plan.Step{Webhook: &plan.Webhook{All: true}}, nil, view)
+				a, err := New(diagnosis.Owners{Plan: &plan.Plan{}}, plan.Step{Webhook: &plan.Webhook{All: true}}, nil, view)
 				require.NoError(t, err)
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, &runner.TimeoutError{After: time.Minute})
 				defer cancel()

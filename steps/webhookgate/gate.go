@@ -19,16 +19,18 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
-	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 // Action waits for the webhooks of one step.
 type Action struct {
 	spec    plan.Webhook
-	owners  standing.Owners
-	session *kube.Session
+	owners  diagnosis.Owners
+	session *cluster.Session
 	survey  *survey.Survey
 	target  target
 	objects objects
@@ -38,7 +40,7 @@ var _ runner.Action = (*Action)(nil)
 
 // New makes the action of a webhook step of a plan. What is wrong in the step and
 // in its files is told here; the cluster is asked in Run only.
-func New(owners standing.Owners, step plan.Step, session *kube.Session, view *survey.Survey) (*Action, error) {
+func New(owners diagnosis.Owners, step plan.Step, session *cluster.Session, view *survey.Survey) (*Action, error) {
 	spec := *step.Webhook
 	t, err := targetOf(owners, spec)
 	if err != nil {
@@ -59,9 +61,9 @@ func New(owners standing.Owners, step plan.Step, session *kube.Session, view *su
 func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 	known, err := newKnowledge(ctx, a.session)
 	if err != nil {
-		return kube.Explain(err, kube.Op{Verb: "list"})
+		return kubeerr.Explain(err, kubeerr.Op{Verb: "list"})
 	}
-	fresh, err := a.session.Cluster.Session(kube.Options{Fresh: true})
+	fresh, err := a.session.Cluster.Session(cluster.Options{Fresh: true})
 	if err != nil {
 		return err
 	}
@@ -126,12 +128,12 @@ func summary(gates []*gate, hidden string) string {
 	var notes []string
 	for _, g := range gates {
 		if g.unproven != "" {
-			notes = append(notes, fmt.Sprintf("%s %s unproven: %s", g.entry.Kind, g.entry.Name, kube.Plain(g.unproven)))
+			notes = append(notes, fmt.Sprintf("%s %s unproven: %s", g.entry.Kind, g.entry.Name, watch.Plain(g.unproven)))
 		}
 	}
 	s := fmt.Sprintf("%d of %d webhooks admit", len(gates)-len(notes), len(gates))
 	if hidden != "" {
-		notes = append(notes, "conversion webhooks unproven: "+kube.Plain(hidden))
+		notes = append(notes, "conversion webhooks unproven: "+watch.Plain(hidden))
 	}
 	if len(notes) > 0 {
 		s += " (" + strings.Join(notes, "; ") + ")"

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/webhook/match"
 )
 
 // knowledge is what is known of a cluster to predict which webhooks it calls.
 type knowledge struct {
-	session *kube.Session
+	session *cluster.Session
 	matcher *match.Matcher
 
 	mu     sync.Mutex
@@ -27,7 +27,7 @@ type knowledge struct {
 	unlabelled bool
 }
 
-func newKnowledge(ctx context.Context, s *kube.Session) (*knowledge, error) {
+func newKnowledge(ctx context.Context, s *cluster.Session) (*knowledge, error) {
 	k := &knowledge{session: s}
 	cached, err := s.Getter("").ToDiscoveryClient()
 	if err != nil {
@@ -87,7 +87,7 @@ func (k *knowledge) blind() bool {
 // mapper finds resources as long as a context lasts.
 type mapper struct {
 	ctx     context.Context //nolint:containedctx // probe.Mapper has the methods of a meta.RESTMapper, which take none
-	cluster *kube.Cluster
+	cluster *cluster.Cluster
 }
 
 func (k *knowledge) mapper(ctx context.Context) mapper { return mapper{ctx, k.session.Cluster} }

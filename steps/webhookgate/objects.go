@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/kplan-dev/kplan/plan"
-	"github.com/kplan-dev/kplan/steps/apply"
-	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
+	"github.com/kplan-dev/kplan/steps/internal/manifest"
 	"github.com/kplan-dev/kplan/webhook/probe"
 )
 
@@ -25,11 +25,11 @@ type objects struct {
 }
 
 // objectsOf reads the files that a step names, and those of later steps.
-func objectsOf(owners standing.Owners, step plan.Step) (objects, error) {
+func objectsOf(owners diagnosis.Owners, step plan.Step) (objects, error) {
 	var o objects
 	spec := *step.Webhook
 	read := func(files ...string) ([]*unstructured.Unstructured, error) {
-		return apply.Objects(owners.Plan.In(step), plan.Apply{Files: files, Namespace: cmp.Or(spec.Namespace, owners.Namespace)})
+		return manifest.Objects(owners.Plan.In(step), plan.Apply{Files: files, Namespace: cmp.Or(spec.Namespace, owners.Namespace)})
 	}
 	var err error
 	if o.files, err = read(spec.Files...); err != nil {
@@ -97,7 +97,7 @@ func canariesOf(spec plan.Canary, read func(...string) ([]*unstructured.Unstruct
 
 // laterObjects are those of the apply steps on the same cluster that need the named
 // step, directly or not. Faults in their files are for them to tell.
-func laterObjects(owners standing.Owners, name string) []*unstructured.Unstructured {
+func laterObjects(owners diagnosis.Owners, name string) []*unstructured.Unstructured {
 	later := owners.Plan.Graph().Descendants(name)
 	var all []*unstructured.Unstructured
 	for _, s := range owners.Steps() {
@@ -106,7 +106,7 @@ func laterObjects(owners standing.Owners, name string) []*unstructured.Unstructu
 		}
 		spec := *s.Apply
 		spec.Namespace = cmp.Or(spec.Namespace, owners.Namespace)
-		if found, err := apply.Objects(owners.Plan.In(s), spec); err == nil {
+		if found, err := manifest.Objects(owners.Plan.In(s), spec); err == nil {
 			all = append(all, found...)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kplan-dev/kplan/plan"
-	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/match"
 )
@@ -29,7 +29,7 @@ type target struct {
 }
 
 // targetOf reads which webhooks a step means.
-func targetOf(owners standing.Owners, spec plan.Webhook) (target, error) {
+func targetOf(owners diagnosis.Owners, spec plan.Webhook) (target, error) {
 	t := target{
 		hint:        "list what there is with: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
 		conversions: spec.Configuration == "",
@@ -67,7 +67,7 @@ func targetOf(owners standing.Owners, spec plan.Webhook) (target, error) {
 }
 
 // namespaceOf finds the namespace of a release of the plan on the cluster; "" when none says it.
-func namespaceOf(owners standing.Owners, release string) string {
+func namespaceOf(owners diagnosis.Owners, release string) string {
 	for _, s := range owners.Steps() {
 		if s.Helm != nil && s.ReleaseName() == release {
 			return s.Helm.Namespace

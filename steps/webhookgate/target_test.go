@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/kplan-dev/kplan/plan"
-	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
@@ -36,7 +36,7 @@ func TestTarget(t *testing.T) {
 		entry("closed", func(e *webhook.Entry) { e.FailurePolicy = admissionv1.Fail }),
 		entry("converting", func(e *webhook.Entry) { e.Kind, e.FailurePolicy = webhook.Conversion, "" }),
 	}
-	owners := standing.Owners{Namespace: "home", Plan: &plan.Plan{Steps: []plan.Step{{Name: "op", Helm: &plan.Helm{Namespace: "app"}}}}}
+	owners := diagnosis.Owners{Namespace: "home", Plan: &plan.Plan{Steps: []plan.Step{{Name: "op", Helm: &plan.Helm{Namespace: "app"}}}}}
 	for name, tt := range map[string]struct {
 		spec plan.Webhook
 		want []string
@@ -76,7 +76,7 @@ func TestTargetReadsCRDs(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	owners := standing.Owners{Plan: &plan.Plan{Dir: dir}, Namespace: "home"}
+	owners := diagnosis.Owners{Plan: &plan.Plan{Dir: dir}, Namespace: "home"}
 	for name, tt := range map[string]struct {
 		spec plan.Webhook
 		want bool

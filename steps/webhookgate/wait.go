@@ -12,8 +12,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kube"
-	"github.com/kplan-dev/kplan/steps/internal/standing"
+	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/hold"
 	"github.com/kplan-dev/kplan/webhook/probe"
@@ -58,7 +59,7 @@ func (g *gate) wait(ctx context.Context) error {
 			return err
 		}
 		if age := time.Since(g.entry.Created); age < settled {
-			if err := kube.Pause(ctx, time.Until(g.began.Add(settle))); err != nil {
+			if err := watch.Pause(ctx, time.Until(g.began.Add(settle))); err != nil {
 				return err
 			}
 		}
@@ -97,7 +98,7 @@ func (g *gate) barred(o probe.Outcome) error {
 	if !o.Forbidden || g.entry.FailurePolicy == admissionv1.Ignore {
 		return nil
 	}
-	return runner.WithHint(runner.Permanent(fmt.Errorf("%s cannot be asked: %s", g.entry, kube.Plain(o.Reason))),
+	return runner.WithHint(runner.Permanent(fmt.Errorf("%s cannot be asked: %s", g.entry, watch.Plain(o.Reason))),
 		"a dry run needs the rights to list namespaces and to create what the webhook is called for, by kplan's user; the objects of canaries are asked with first")
 }
 
@@ -113,9 +114,9 @@ func (g *gate) climb(ctx context.Context) error {
 		if st.Ladder.Callable() {
 			return nil
 		}
-		g.report(standing.Of(st))
+		g.report(diagnosis.Of(st))
 		if err := changed(ctx); err != nil {
-			return g.timedOut(err, st, standing.Lacks(st.Ladder), g.owners.Hint(st, webhook.Fault{}))
+			return g.timedOut(err, st, diagnosis.Lacks(st.Ladder), g.owners.Hint(st, webhook.Fault{}))
 		}
 	}
 }
@@ -167,7 +168,7 @@ func (g *gate) client() dynamic.Interface {
 // the hold, so that a missing one is seen, and over connections of their own.
 func (g *gate) stable(ctx context.Context) (bool, error) {
 	for n := 1; n < g.spec.Stable; n++ {
-		if err := kube.Pause(ctx, steady); err != nil {
+		if err := watch.Pause(ctx, steady); err != nil {
 			return false, g.explain(ctx, err, g.some(n))
 		}
 		o, err := g.probe.Ask(ctx, g.fresh)
@@ -215,19 +216,19 @@ func (g *gate) tell(o probe.Outcome) (survey.Status, error) {
 	if err != nil {
 		return st, err
 	}
-	w := standing.Of(st)
+	w := diagnosis.Of(st)
 	switch {
 	case o.State == probe.Unproven:
-		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Unknown), "unproven: "+kube.Plain(o.Reason)
+		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Unknown), "unproven: "+watch.Plain(o.Reason)
 	case o.State == probe.Missing && st.Ladder.Callable():
-		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Waiting), kube.Plain(o.Reason)
+		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Waiting), watch.Plain(o.Reason)
 	}
 	g.report(w)
 	return st, nil
 }
 
 func (g *gate) report(w *runner.Webhook) {
-	w.Cause = kube.Plain(w.Cause)
+	w.Cause = watch.Plain(w.Cause)
 	g.reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: w})
 }
 
@@ -244,7 +245,7 @@ func (g *gate) explain(ctx context.Context, err error, last probe.Outcome) error
 	case errors.As(err, &refused):
 		return runner.WithHint(runner.Permanent(err), "change the canary")
 	case ctx.Err() == nil:
-		return kube.Explain(err, kube.Op{Verb: "create"})
+		return kubeerr.Explain(err, kubeerr.Op{Verb: "create"})
 	}
 	st, gone := g.standing()
 	if gone != nil {
@@ -263,12 +264,12 @@ func (g *gate) timedOut(err error, st survey.Status, last, hint string) error {
 	if service := g.entry.Service(); service != "" {
 		what += " (Service " + service + ")"
 	}
-	return standing.TimedOut(err, what+" to answer", last, hint)
+	return diagnosis.TimedOut(err, what+" to answer", last, hint)
 }
 
 // admitting says what was shown last of a webhook that does not admit yet.
 func admitting(o probe.Outcome) string {
-	return webhook.Reading{Rung: webhook.Admitting, State: webhook.Waiting, Reason: kube.Plain(o.Reason)}.String()
+	return webhook.Reading{Rung: webhook.Admitting, State: webhook.Waiting, Reason: watch.Plain(o.Reason)}.String()
 }
 
 // hint says what people can do after what was shown last.

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kplan-dev/kplan/steps/internal/kube"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/webhook"
 )
 
@@ -266,7 +266,7 @@ func (s *Sequence) stepBatch(batch, before []*Item, leave func(*Item, webhook.Fa
 // nil when there is none. Built-in kinds never have to: a webhook that is held for
 // may need them.
 func (s *Sequence) follows(it *Item, before []*Item) *Item {
-	if it.Judged == nil || !kube.Custom(it.Kind.Group) {
+	if it.Judged == nil || !kinds.Custom(it.Kind.Group) {
 		return nil
 	}
 	var doubtful []*Item

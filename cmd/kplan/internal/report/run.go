@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -69,7 +70,33 @@ func stateOf(s *timeline.Step) runner.State {
 	if slices.Contains(runner.States, s.State) {
 		return s.State
 	}
-	return runner.State(or(line(string(s.State)), "?"))
+	return runner.State(cmp.Or(line(string(s.State)), "?"))
+}
+
+// stateCount is how many steps are in a state.
+type stateCount struct {
+	State runner.State
+	N     int
+}
+
+// counts are the states that steps are in.
+func (r *run) counts() []stateCount {
+	var all []stateCount
+	n := r.x.Counts()
+	for _, s := range runner.States {
+		if n[s] > 0 {
+			all = append(all, stateCount{s, n[s]})
+		}
+	}
+	return all
+}
+
+// until is a time, or the end of the run if that is open.
+func (r *run) until(t time.Time) time.Time {
+	if t.IsZero() {
+		return r.end
+	}
+	return t
 }
 
 // elapsed is how long the run took.

@@ -14,13 +14,13 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/lint/secret"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 // Releases is a plan with a helm step for each release, and the names of the
 // variables that stand for values which look like secrets. Where a chart comes
 // from is not known: its repo is left to be filled in.
-func Releases(name, schema string, releases []steps.Release) (text []byte, secrets []string, err error) {
+func Releases(name, schema string, releases []analyze.Release) (text []byte, secrets []string, err error) {
 	w := writer{used: map[string]bool{}}
 	for _, r := range releases {
 		w.names = append(w.names, w.stepName(r))
@@ -70,7 +70,7 @@ type writer struct {
 }
 
 // stepName is the release's name, with its namespace when that is taken.
-func (w *writer) stepName(r steps.Release) string {
+func (w *writer) stepName(r analyze.Release) string {
 	name := label(r.Name)
 	if name == "" || w.used[name] {
 		name = label(r.Namespace + "-" + r.Name)
@@ -88,7 +88,7 @@ func (w *writer) unique(name, sep string) string {
 	return try
 }
 
-func (w *writer) step(i int, r steps.Release) (*yaml.Node, error) {
+func (w *writer) step(i int, r analyze.Release) (*yaml.Node, error) {
 	step := mapping(pair("name", scalar(w.names[i])))
 	if r.Status != "deployed" {
 		step.HeadComment = "The release was not deployed but " + line(r.Status) + " when this was written."

@@ -9,7 +9,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/scaffold"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
-	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/analyze"
 	"github.com/kplan-dev/kplan/steps/helm"
 )
 
@@ -20,7 +20,7 @@ func TestBlankIsValid(t *testing.T) {
 }
 
 func TestReleases(t *testing.T) {
-	text, secrets, err := scaffold.Releases("My Cluster", "plan.schema.json", []steps.Release{
+	text, secrets, err := scaffold.Releases("My Cluster", "plan.schema.json", []analyze.Release{
 		{
 			Installed: helm.Installed{
 				Name: "eso", Namespace: "external-secrets", Chart: "external-secrets", Version: "1.10", Status: "deployed",
@@ -39,7 +39,7 @@ func TestReleases(t *testing.T) {
 					"env": []any{map[string]any{"name": "DB_PASSWORD", "value": "hunter3"}, map[string]any{"name": "MODE", "value": "fast"}},
 				},
 			},
-			Needs: []steps.ReleaseNeed{{Index: 0, Why: "its webhooks judge 2 objects of this release"}},
+			Needs: []analyze.ReleaseNeed{{Index: 0, Why: "its webhooks judge 2 objects of this release"}},
 		},
 		{Installed: helm.Installed{Name: "grafana", Namespace: "b", Chart: "grafana", Version: "8.0.0", Status: "deployed"}},
 	})

@@ -58,32 +58,37 @@ type Lane struct {
 // Rung is how a webhook stood at one rung of its ladder.
 type Rung struct {
 	// Name is one of Ladder.
-	Name string
-	// State is Ready, Waiting, Failed or Unknown; "" above a rung that was not reached.
-	State string
+	Name string `json:"rung"`
+	// State is Ready, Waiting, Failed or Unknown. It is "" above a rung that was not reached.
+	State string `json:"state,omitempty"`
 	// Cause says why it is not Ready, and Explanation that in words that take no
 	// knowledge of Kubernetes.
-	Cause, Explanation string
+	Cause       string `json:"cause,omitempty"`
+	Explanation string `json:"explanation,omitempty"`
 	// From is since when, To until when: zero while it lasts.
-	From, To time.Time
+	From time.Time `json:"from,omitzero"`
+	To   time.Time `json:"to,omitzero"`
 	// Found says that it stood so when it was first looked at.
-	Found bool
+	Found bool `json:"found,omitempty"`
 }
 
 // Hold is a request that was held.
 type Hold struct {
 	// Step sent it, and Object is what it was about.
-	Step, Object string
+	Step   string `json:"step"`
+	Object string `json:"object,omitempty"`
 	// Cause is why the webhook could not answer, as last told, and Explanation that
 	// in words that take no knowledge of Kubernetes.
-	Cause, Explanation string
+	Cause       string `json:"cause,omitempty"`
+	Explanation string `json:"explanation,omitempty"`
 	// From is when it was held first, To when it was answered or given up: zero
 	// while it is held.
-	From, To time.Time
+	From time.Time `json:"from"`
+	To   time.Time `json:"to,omitzero"`
 	// Sends counts how often it was sent, once it is over.
-	Sends int
+	Sends int `json:"sends,omitempty"`
 	// Error is why it was given up.
-	Error string
+	Error string `json:"error,omitempty"`
 
 	lane *Lane
 }

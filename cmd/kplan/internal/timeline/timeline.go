@@ -3,7 +3,7 @@
 // ladder and which requests it held. runner.Execution, which it keeps beside,
 // knows only how things stand last.
 //
-// It draws nothing, cleans no texts, reads no clock and knows nothing of
+// Its types have the JSON of the JSON report. It draws nothing, cleans no texts, reads no clock and knows nothing of
 // Kubernetes. What it keeps of a run is bounded, see the limits.
 package timeline
 
@@ -53,12 +53,13 @@ type Timeline struct {
 // Notice is something that was told of the run as a whole: that it was stopped or
 // paused, or an order of somebody who watched it.
 type Notice struct {
-	Time time.Time
-	Type runner.Type
+	Time time.Time   `json:"time"`
+	Type runner.Type `json:"type"`
 	// Step is the step that it is about, if any.
-	Step string
+	Step string `json:"step,omitempty"`
 	// Text says what, and Error what went wrong or why the run was stopped.
-	Text, Error string
+	Text  string `json:"message,omitempty"`
+	Error string `json:"error,omitempty"`
 }
 
 // Apply folds one event. Events should come in order; a time that lies before

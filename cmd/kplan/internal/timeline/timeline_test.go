@@ -85,7 +85,7 @@ func dump(w *bytes.Buffer, t *Timeline) {
 			fmt.Fprintf(w, "  %s %s %d\n", at(x.From, x.To), x.State, x.Attempt)
 		}
 		for _, a := range s.Attempts {
-			fmt.Fprintf(w, "  attempt %d %s %s %q %q %s\n", a.N, at(a.From, a.To), a.State, a.Error, a.Hint, a.Delay)
+			fmt.Fprintf(w, "  attempt %d %s %s %q %q %s\n", a.N, at(a.From, a.To), a.State, a.Error, a.Hint, time.Duration(a.DelaySeconds*float64(time.Second)))
 		}
 		for _, n := range s.Notes {
 			fmt.Fprintf(w, "  note %s %q\n", at(n.Time, n.Time), n.Text)

@@ -1,0 +1,95 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cenkalti/backoff/v4"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"github.com/kplan-dev/kplan/runner"
+)
+
+// discoverable bounds how long a kind may take from Established to being
+// discovered; some 35 ms is usual with one API server.
+const discoverable = 30 * time.Second
+
+// CustomKinds are the kinds that a CustomResourceDefinition serves.
+func CustomKinds(crd *unstructured.Unstructured) []schema.GroupVersionKind {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	var kinds []schema.GroupVersionKind
+	for _, v := range versions {
+		m, _ := v.(map[string]any)
+		name, _ := m["name"].(string)
+		if served, _ := m["served"].(bool); served && name != "" {
+			kinds = append(kinds, schema.GroupVersionKind{Group: group, Version: name, Kind: kind})
+		}
+	}
+	return kinds
+}
+
+// Served waits until discovery knows the kinds of CustomResourceDefinitions
+// that are established: the API server takes a moment from one to the other.
+func (c *Cluster) Served(ctx context.Context, kinds []schema.GroupVersionKind) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, discoverable, &runner.TimeoutError{
+		After: discoverable, For: "the API server to serve its new kinds",
+	})
+	defer cancel()
+	wait := backoff.WithContext(backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(20*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(0),
+	), ctx)
+	for _, kind := range kinds {
+		err := backoff.Retry(func() error {
+			_, err := c.Mapping(ctx, kind)
+			if err != nil && !meta.IsNoMatchError(err) {
+				return backoff.Permanent(err)
+			}
+			return err
+		}, wait)
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Serves lists what the API server serves, from the shared cache, and its
+// version. What an API service does not tell is left out.
+func (c *Cluster) Serves(ctx context.Context) (lists []*metav1.APIResourceList, gitVersion string, err error) {
+	served := discovery.ToDiscoveryInterfaceWithContext(c.discovery)
+	v, err := served.ServerVersionWithContext(ctx)
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the cluster's version: %w", err)
+	}
+	_, lists, err = served.ServerGroupsAndResourcesWithContext(ctx)
+	if len(lists) == 0 && err != nil {
+		return nil, "", fmt.Errorf("reading what the cluster serves: %w", err)
+	}
+	return lists, v.GitVersion, nil
+}
+
+// Prospect says whether a kind that the API server does not serve may come yet.
+// The zero value says that it will not.
+type Prospect struct {
+	Comes bool
+	// Step is the step of the plan that brings the kind, or may; Beside says that
+	// it does not come before the step that asks.
+	Step   string
+	Beside bool
+	// Definition is the name of the kind's CustomResourceDefinition; empty when
+	// nobody knows it beforehand.
+	Definition string
+	// Why says for people what brings the kind, or what keeps it from coming.
+	Why string
+}

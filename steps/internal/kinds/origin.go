@@ -1,0 +1,119 @@
+// Package kinds knows where kinds come from that a cluster does not serve yet:
+// from definitions among the objects of a plan's steps, or from a program that
+// a step starts, which may define kinds when it runs.
+//
+// It reads objects. It asks no cluster and waits for nothing.
+package kinds
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
+)
+
+// Step is what the objects of one step mean for kinds.
+type Step struct {
+	name        string
+	definitions map[schema.GroupKind]definition
+	// programs says that the step may start programs.
+	programs bool
+}
+
+type definition struct {
+	name     string
+	versions []string // that are served
+}
+
+// Of reads the objects of a step.
+func Of(name string, objects []*unstructured.Unstructured) *Step {
+	s := &Step{name: name, definitions: map[schema.GroupKind]definition{}}
+	for _, o := range objects {
+		gk := o.GroupVersionKind().GroupKind()
+		if gk.Group != "apiextensions.k8s.io" {
+			s.programs = s.programs || starts(gk)
+			continue
+		}
+		for _, kind := range cluster.CustomKinds(o) {
+			d := s.definitions[kind.GroupKind()]
+			d.name, d.versions = o.GetName(), append(d.versions, kind.Version)
+			s.definitions[kind.GroupKind()] = d
+		}
+	}
+	return s
+}
+
+// Unknown is a step whose objects cannot be known.
+func Unknown(name string) *Step { return &Step{name: name, programs: true} }
+
+// starts tells whether an object of the kind makes a program run. A custom
+// resource may: it can stand for an application that its operator installs.
+func starts(gk schema.GroupKind) bool {
+	switch gk.Group {
+	case "":
+		return gk.Kind == "Pod" || gk.Kind == "ReplicationController"
+	case "apps", "batch":
+		return true
+	}
+	return !builtin(gk.Group)
+}
+
+// builtin tells whether Kubernetes itself defines the kinds of a group.
+func builtin(group string) bool {
+	return scheme.Scheme.IsGroupRegistered(group) || group == "apiregistration.k8s.io" || group == "apiextensions.k8s.io"
+}
+
+// Defines tells whether a definition of the kind, in any version, is among the
+// step's objects.
+func (s *Step) Defines(gk schema.GroupKind) bool { return s.definitions[gk].name != "" }
+
+// Neighbours are the steps of a plan as one of them sees them.
+type Neighbours struct {
+	// Own is the step itself; nil when nothing is known of it.
+	Own *Step
+	// Before are those that it needs, directly or not. Beside are those that may
+	// run at the same time.
+	Before, Beside []*Step
+}
+
+// Find tells whether a kind that the cluster does not serve may come yet.
+func (n Neighbours) Find(gvk schema.GroupVersionKind) cluster.Prospect {
+	gk, other := gvk.GroupKind(), ""
+	for i, s := range slices.Concat(n.Before, n.Beside) {
+		d := s.definitions[gk]
+		switch {
+		case slices.Contains(d.versions, gvk.Version):
+			return cluster.Prospect{
+				Comes: true, Step: s.name, Beside: i >= len(n.Before), Definition: d.name, Why: fmt.Sprintf("step %q brings it", s.name),
+			}
+		case d.name != "":
+			other = fmt.Sprintf("step %q brings it in %s only", s.name, strings.Join(d.versions, ", "))
+		}
+	}
+	switch {
+	case other != "":
+		return cluster.Prospect{Why: other}
+	case builtin(gvk.Group):
+		return cluster.Prospect{}
+	case n.Own != nil && n.Own.Defines(gk):
+		return cluster.Prospect{Why: "the step's own chart defines it, and Helm has to know the kinds of all templates before it sends any"}
+	}
+	return n.Run()
+}
+
+// Run tells whether a step before may define any kind when it runs.
+func (n Neighbours) Run() cluster.Prospect {
+	for _, s := range n.Before {
+		if s.programs {
+			return cluster.Prospect{
+				Comes: true, Step: s.name, Why: fmt.Sprintf("no manifest of the plan brings it, step %q may when it runs", s.name),
+			}
+		}
+	}
+	return cluster.Prospect{}
+}

@@ -1,0 +1,95 @@
+package preflight
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
+)
+
+// brings is what the cluster has once a step is done.
+type brings struct {
+	kinds      map[schema.GroupKind]bool
+	types      map[string]bool // as kubectl takes them, without a version
+	namespaces map[string]bool
+	// definitions are the CRDs that the step waits for, by PLURAL.GROUP.
+	definitions map[string]bool
+}
+
+func broughtBy(s Step) *brings {
+	b := &brings{map[schema.GroupKind]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	for _, o := range s.Objects {
+		switch o.GroupVersionKind().GroupKind() {
+		case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
+			b.define(o.Unstructured)
+		case schema.GroupKind{Kind: "Namespace"}:
+			b.namespaces[o.GetName()] = true
+		}
+		if s.Helm != nil && s.Helm.CreateNamespace {
+			b.namespaces[o.GetNamespace()] = true
+		}
+	}
+	if s.Wait != nil && s.Wait.For != string(plan.ConditionDelete) {
+		typ, name, _ := strings.Cut(strings.ToLower(s.Wait.Resource), "/")
+		switch typ, _, _ = strings.Cut(typ, "."); typ {
+		case "crd", "crds", "customresourcedefinition", "customresourcedefinitions":
+			plural, group, _ := strings.Cut(name, ".")
+			b.definitions[name] = true
+			b.types[plural], b.types[plural+"."+group] = true, true
+		case "ns", "namespace", "namespaces":
+			b.namespaces[name] = true
+		}
+	}
+	return b
+}
+
+// originOf is what a step's objects mean for kinds.
+func originOf(s Step) *kinds.Step {
+	if s.Unread {
+		return kinds.Unknown(s.Name)
+	}
+	objects := make([]*unstructured.Unstructured, len(s.Objects))
+	for i, o := range s.Objects {
+		objects[i] = o.Unstructured
+	}
+	return kinds.Of(s.Name, objects)
+}
+
+// define takes note of a CRD.
+func (b *brings) define(crd *unstructured.Unstructured) {
+	text := func(path ...string) string {
+		s, _, _ := unstructured.NestedString(crd.Object, append([]string{"spec"}, path...)...)
+		return s
+	}
+	group, kind := text("group"), text("names", "kind")
+	b.kinds[schema.GroupKind{Group: group, Kind: kind}] = true
+	short, _, _ := unstructured.NestedStringSlice(crd.Object, "spec", "names", "shortNames")
+	for _, name := range append(short, text("names", "plural"), text("names", "singular"), strings.ToLower(kind)) {
+		b.types[name], b.types[name+"."+group] = true, true
+	}
+}
+
+// names tells whether a type argument of kubectl means a kind that is brought.
+func (b *brings) names(typ string) bool {
+	full, resource := schema.ParseResourceArg(strings.ToLower(typ))
+	if b.types[resource.String()] {
+		return true
+	}
+	return full != nil && b.types[full.GroupResource().String()]
+}
+
+// defines tells whether the step brings a kind, or waits for its definition.
+func (b *brings) defines(kind schema.GroupKind) bool { return b.kinds[kind] || b.waitsFor(kind) }
+
+// waitsFor tells whether the step waits for the definition of a kind.
+func (b *brings) waitsFor(kind schema.GroupKind) bool {
+	if len(b.definitions) == 0 {
+		return false
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(kind.WithVersion(""))
+	return b.definitions[plural.Resource+"."+kind.Group]
+}
