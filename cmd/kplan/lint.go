@@ -14,6 +14,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
 	"github.com/kplan-dev/kplan/steps/analyze"
@@ -184,7 +185,7 @@ func (l *lintRun) look(ctx context.Context) (*plan.Plan, lint.Input, []finding.F
 
 // faults shows why the plan could not be read, as data where that is wanted.
 func (l *lintRun) faults(err error) error {
-	faults, ok := errors.AsType[plan.Diagnostics](err)
+	faults, ok := errors.AsType[document.Diagnostics](err)
 	if l.output == lintText || !ok {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 func newVars(a *app) *cobra.Command {
@@ -51,10 +52,10 @@ Exit codes: 0 every variable has a value that it takes, 2 one has not, or the fi
 
 // variables are those of a plan, for programs.
 type variables struct {
-	File        string           `json:"file"`
-	Plan        string           `json:"plan,omitempty"`
-	Variables   []variable       `json:"variables"`
-	Diagnostics plan.Diagnostics `json:"diagnostics"`
+	File        string               `json:"file"`
+	Plan        string               `json:"plan,omitempty"`
+	Variables   []variable           `json:"variables"`
+	Diagnostics document.Diagnostics `json:"diagnostics"`
 }
 
 // variable is one of them. Without value it has none, or none that is known yet.
@@ -78,7 +79,7 @@ func (a *app) vars(path string, in plan.Options, output format) error {
 		return err
 	}
 	a.keep(p)
-	all := variables{File: path, Plan: p.Metadata.Name, Variables: []variable{}, Diagnostics: plan.Diagnostics{}}
+	all := variables{File: path, Plan: p.Metadata.Name, Variables: []variable{}, Diagnostics: document.Diagnostics{}}
 	for _, v := range p.Variables() {
 		x := variable{
 			Name: v.Name, Type: v.Type, Description: v.Description, Source: v.Source, From: origin(v),
