@@ -3,6 +3,7 @@ package plan
 import (
 	"maps"
 
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
 )
 
@@ -17,8 +18,8 @@ func (c *checker) bind(s Step, e *stepDecl, it *instance, o inherited, known Inp
 			return skipped(s), nil
 		}
 	}
-	c.text.mu.Lock() // the checkers of a file share its source
-	defer c.text.mu.Unlock()
+	c.binding.Lock()
+	defer c.binding.Unlock()
 	b := c.again()
 	scope := b.deferredScope(e, it, known)
 	now := &instance{key: it.key, value: it.value}
@@ -34,7 +35,7 @@ func (c *checker) bind(s Step, e *stepDecl, it *instance, o inherited, known Inp
 	b.finish(&full, e, it, o)
 	full.Needs, full.Last, full.Skip = s.Needs, s.Last, s.Skip
 	b.checkWhole(full, e, now)
-	if err := b.err(); err != nil {
+	if err := b.Err(); err != nil {
 		return Step{}, err
 	}
 	return full, nil
@@ -48,7 +49,7 @@ func skipped(s Step) Step {
 // again is a checker for a second look at the file.
 func (c *checker) again() *checker {
 	b := *c
-	b.faults = &faults{secrets: c.secrets}
+	b.Reporter = document.Reporter{Faults: &document.Faults{Secrets: c.Secrets}, Source: c.Source.Clone()}
 	b.shared = &shared{cost: expr.NewBudget(), onDisk: c.onDisk}
 	b.budget = nearestBudget
 	return &b
@@ -56,14 +57,14 @@ func (c *checker) again() *checker {
 
 // holds tells whether the when of an include is true.
 func (w when) holds(known Inputs) (bool, error) {
-	w.c.text.mu.Lock()
-	defer w.c.text.mu.Unlock()
+	w.c.binding.Lock()
+	defer w.c.binding.Unlock()
 	b := w.c.again()
 	x := expander{checker: b, scope: b.deferredScope(w.e, w.it, known)}
-	at := w.e.at.key("when")
+	at := w.e.at.Key("when")
 	v := x.expand(w.e.raw["when"], at)
 	b.checkWhen(v, at)
-	return v == true, b.err()
+	return v == true, b.Err()
 }
 
 // deferredScope is what the expressions of a deferred step see once its inputs are known.

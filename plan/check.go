@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,7 +26,7 @@ var (
 const labelHint = "use small letters, digits and -, at most 63, starting and ending with a letter or digit"
 
 // value gives what the file has at a path; nil when there is nothing.
-func (c *checker) value(at path) any {
+func (c *checker) value(at document.Path) any {
 	var v any = c.tree
 	if len(at) > 1 && len(c.stepAt) == 2 && at[0] == c.stepAt[0] && at[1] == c.stepAt[1] {
 		v, at = c.step, at[2:]
@@ -47,11 +48,11 @@ func (c *checker) value(at path) any {
 }
 
 // has tells whether the file gives a value at a path.
-func (c *checker) has(at path) bool { return c.value(at) != nil }
+func (c *checker) has(at document.Path) bool { return c.value(at) != nil }
 
 // isNumber tells whether the file gives a number: a zero in the plan may also
 // mean that there is none, or that its fault is reported already.
-func (c *checker) isNumber(at path) bool {
+func (c *checker) isNumber(at document.Path) bool {
 	switch c.value(at).(type) {
 	case int64, float64:
 		return true
@@ -61,19 +62,19 @@ func (c *checker) isNumber(at path) bool {
 
 // isEmptyText tells an empty text from none, and from one whose fault is
 // reported already.
-func (c *checker) isEmptyText(at path) bool { return c.value(at) == "" }
+func (c *checker) isEmptyText(at document.Path) bool { return c.value(at) == "" }
 
 // checkHead looks at all but the steps that the types alone cannot say. Fields
 // whose fault is reported already are empty, so empty fields are passed over here.
 func (c *checker) checkHead() {
 	p := c.plan
-	c.checkConst(p.APIVersion, APIVersion, path{"apiVersion"})
-	c.checkConst(p.Kind, PlanKind, path{"kind"})
-	c.checkLabel(p.Metadata.Name, path{"metadata", "name"})
-	c.checkRetry(p.Defaults.Retry, path{"defaults", "retry"})
+	c.checkConst(p.APIVersion, APIVersion, document.Path{"apiVersion"})
+	c.checkConst(p.Kind, PlanKind, document.Path{"kind"})
+	c.checkLabel(p.Metadata.Name, document.Path{"metadata", "name"})
+	c.checkRetry(p.Defaults.Retry, document.Path{"defaults", "retry"})
 	c.checkClusters()
 	if steps, ok := c.tree["steps"].([]any); ok && len(steps) == 0 {
-		c.as(CodeMissingField).addKey(path{"steps"}, "add a step", "the plan has no steps")
+		c.ReportField(document.Fault{Code: document.CodeMissingField, At: document.Path{"steps"}, Hint: "add a step"}, "the plan has no steps")
 	}
 }
 
@@ -95,27 +96,27 @@ func (c *checker) checkAll() {
 	}
 }
 
-func (c *checker) checkConst(got, want string, at path) {
+func (c *checker) checkConst(got, want string, at document.Path) {
 	if got != "" && got != want {
-		c.as(CodeUnknownValue).addValue(at, "write "+want, "%s is %q, but only %s is understood", at, cut(got, 60), want)
+		c.Report(document.Fault{Code: document.CodeUnknownValue, At: at, Hint: "write " + want}, "%s is %q, but only %s is understood", at, document.Cut(got, 60), want)
 	}
 }
 
-func (c *checker) checkLabel(name string, at path) {
+func (c *checker) checkLabel(name string, at document.Path) {
 	if name != "" && (len(name) > 63 || !dnsLabel.MatchString(name)) {
 		hint := labelHint
 		if better := strings.Trim(strings.NewReplacer("_", "-", " ", "-", ".", "-").Replace(strings.ToLower(name)), "-"); len(better) <= 63 && dnsLabel.MatchString(better) {
 			hint = fmt.Sprintf("did you mean %q?", better)
 		}
-		c.addValue(at, hint, "%q cannot be a %s", cut(name, 80), strings.ReplaceAll(labelKind(at), "_", " "))
+		c.Report(document.Fault{At: at, Hint: hint}, "%q cannot be a %s", document.Cut(name, 80), strings.ReplaceAll(labelKind(at), "_", " "))
 	}
 	if name == "" && c.isEmptyText(at) {
-		c.as(CodeMissingField).addValue(at, "", "the %s is empty", labelKind(at))
+		c.Report(document.Fault{Code: document.CodeMissingField, At: at}, "the %s is empty", labelKind(at))
 	}
 }
 
 // labelKind says what a name names: a plan, a step or a namespace.
-func labelKind(at path) string {
+func labelKind(at document.Path) string {
 	switch last := at[len(at)-1].(string); {
 	case last == "namespace":
 		return last
@@ -128,7 +129,7 @@ func labelKind(at path) string {
 // kindNames are the fields of a step of which there is one.
 var kindNames = []string{string(KindHelm), string(KindApply), string(KindWait), string(KindWebhook), string(KindInclude)}
 
-func (c *checker) checkKinds(s Step, at path) {
+func (c *checker) checkKinds(s Step, at document.Path) {
 	step := c.step
 	var given []string
 	for _, k := range kindNames {
@@ -143,15 +144,15 @@ func (c *checker) checkKinds(s Step, at path) {
 				return // a mistyped kind is reported as such
 			}
 		}
-		c.as(CodeMissingField).addValue(at, "give it one of helm, apply, wait, webhook or include", "the step%s says nothing to do", named(s.Name))
+		c.Report(document.Fault{Code: document.CodeMissingField, At: at, Hint: "give it one of helm, apply, wait, webhook or include"}, "the step%s says nothing to do", named(s.Name))
 	case 1:
 	default:
 		// The one that stands last in the file is the one too many.
 		last := slices.MaxFunc(given, func(a, b string) int {
-			p, q := c.src.keyPos(at.key(a)), c.src.keyPos(at.key(b))
+			p, q := c.Source.KeyPos(at.Key(a)), c.Source.KeyPos(at.Key(b))
 			return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Col, q.Col))
 		})
-		c.addKey(at.key(last), "make a step of each", "the step%s is of more than one kind: %s", named(s.Name), strings.Join(given, " and "))
+		c.ReportField(document.Fault{At: at.Key(last), Hint: "make a step of each"}, "the step%s is of more than one kind: %s", named(s.Name), strings.Join(given, " and "))
 	}
 }
 
@@ -169,7 +170,7 @@ func (c *checker) checkNeeds() {
 	allNamed := true
 	for _, e := range c.decls {
 		if e.name == "" {
-			allNamed = allNamed && !c.has(e.at.key("name"))
+			allNamed = allNamed && !c.has(e.at.Key("name"))
 			continue
 		}
 		names = append(names, e.name)
@@ -177,22 +178,22 @@ func (c *checker) checkNeeds() {
 	for _, e := range c.decls {
 		seen := make(map[string]bool, len(e.needs))
 		for j, n := range e.needs {
-			at := e.at.key("needs").index(j)
+			at := e.at.Key("needs").Index(j)
 			if _, long := c.value(at).(map[string]any); long {
-				at = at.key("step")
+				at = at.Key("step")
 			}
 			target := c.target(n.Step)
 			switch {
 			case n.Step == "" && !c.isEmptyText(at):
 			case n.Step != "" && n.Step == e.name && c.byName[e.name] != e: // the name is that of two
 			case n.Step != "" && n.Step == e.name:
-				c.as(CodeCycle).addValue(at, "remove it", "the step %q needs itself", n.Step)
+				c.Report(document.Fault{Code: document.CodeCycle, At: at, Hint: "remove it"}, "the step %q needs itself", n.Step)
 			case seen[n.Step]:
-				c.as(CodeDuplicate).addValue(at, "remove it", "the step %q is needed twice", n.Step)
+				c.Report(document.Fault{Code: document.CodeDuplicate, At: at, Hint: "remove it"}, "the step %q is needed twice", n.Step)
 			case target == nil && allNamed:
-				c.as(CodeUnknownName).addValue(at, c.needHint(n.Step, names), "there is no step %q", n.Step)
+				c.Report(document.Fault{Code: document.CodeUnknownName, At: at, Hint: c.needHint(n.Step, names)}, "there is no step %q", n.Step)
 			case target != nil && target.last && !e.last:
-				c.addValue(at, "the steps of finally run after all others", "the step %q needs %q, which is one of finally", e.name, n.Step)
+				c.Report(document.Fault{At: at, Hint: "the steps of finally run after all others"}, "the step %q needs %q, which is one of finally", e.name, n.Step)
 			}
 			seen[n.Step] = true
 		}
@@ -201,7 +202,7 @@ func (c *checker) checkNeeds() {
 		if len(cycle) > 1 {
 			e := c.byName[cycle[0]]
 			j := slices.IndexFunc(c.localNeeds(e), func(n Need) bool { return n.Step == cycle[1] })
-			c.as(CodeCycle).addValue(e.at.key("needs").index(j), "each step needs the next one: remove one of these needs", "cycle: %s", strings.Join(append(cycle, cycle[0]), " -> "))
+			c.Report(document.Fault{Code: document.CodeCycle, At: e.at.Key("needs").Index(j), Hint: "each step needs the next one: remove one of these needs"}, "cycle: %s", strings.Join(append(cycle, cycle[0]), " -> "))
 		}
 	}
 }
@@ -211,7 +212,7 @@ func (c *checker) needHint(n string, names []string) string {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if len(names) <= 10 {
-		return "the steps are " + cut(strings.Join(names, ", "), 120)
+		return "the steps are " + document.Cut(strings.Join(names, ", "), 120)
 	}
 	return ""
 }

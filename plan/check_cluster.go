@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"slices"
 	"strings"
 )
@@ -9,42 +10,42 @@ import (
 // checkClusters looks at the plan's clusters and at who names them.
 func (c *checker) checkClusters() {
 	for _, name := range sortedKeys(c.plan.Clusters) {
-		cluster, at := c.plan.Clusters[name], path{"clusters", name}
+		cluster, at := c.plan.Clusters[name], document.Path{"clusters", name}
 		if len(name) > 63 || !dnsLabel.MatchString(name) {
-			c.addKey(at, labelHint, "%q cannot be the name of a cluster", cut(name, 80))
+			c.ReportField(document.Fault{At: at, Hint: labelHint}, "%q cannot be the name of a cluster", document.Cut(name, 80))
 		}
 		for _, field := range []string{"context", "kubeconfig", "namespace"} {
-			if c.isEmptyText(at.key(field)) {
-				c.addValue(at.key(field), "remove it", "%s is empty", field)
+			if c.isEmptyText(at.Key(field)) {
+				c.Report(document.Fault{At: at.Key(field), Hint: "remove it"}, "%s is empty", field)
 			}
 		}
-		c.checkLabel(cluster.Namespace, at.key("namespace"))
+		c.checkLabel(cluster.Namespace, at.Key("namespace"))
 		ref := cluster.KubeconfigSecret
 		if ref == nil {
 			continue
 		}
-		at = at.key("kubeconfig_secret")
+		at = at.Key("kubeconfig_secret")
 		if cluster.Kubeconfig != "" {
-			c.addKey(at, "keep one of them", "the cluster %q has both kubeconfig and kubeconfig_secret", name)
+			c.ReportField(document.Fault{At: at, Hint: "keep one of them"}, "the cluster %q has both kubeconfig and kubeconfig_secret", name)
 		}
-		c.checkClusterName(ref.Cluster, at.key("cluster"))
-		c.checkLabel(ref.Namespace, at.key("namespace"))
+		c.checkClusterName(ref.Cluster, at.Key("cluster"))
+		c.checkLabel(ref.Namespace, at.Key("namespace"))
 		if ref.Name != "" && (len(ref.Name) > 253 || !dnsSubdomain.MatchString(ref.Name)) {
-			c.addValue(at.key("name"), "", "%q cannot be the name of a Secret", cut(ref.Name, 80))
+			c.Report(document.Fault{At: at.Key("name")}, "%q cannot be the name of a Secret", document.Cut(ref.Name, 80))
 		}
 		if ref.Key != "" && !dataKey.MatchString(ref.Key) {
-			c.addValue(at.key("key"), "", "%q cannot be the key of a Secret", cut(ref.Key, 80))
+			c.Report(document.Fault{At: at.Key("key")}, "%q cannot be the key of a Secret", document.Cut(ref.Key, 80))
 		}
 	}
-	c.checkClusterName(c.plan.Defaults.Cluster, path{"defaults", "cluster"})
+	c.checkClusterName(c.plan.Defaults.Cluster, document.Path{"defaults", "cluster"})
 	c.checkClusterCycles()
 }
 
 // checkClusterName looks whether the plan has a cluster.
-func (c *checker) checkClusterName(name string, at path) {
+func (c *checker) checkClusterName(name string, at document.Path) {
 	if name == "" {
 		if c.isEmptyText(at) {
-			c.addValue(at, "remove it to mean the default", "the name of the cluster is empty")
+			c.Report(document.Fault{At: at, Hint: "remove it to mean the default"}, "the name of the cluster is empty")
 		}
 		return
 	}
@@ -56,7 +57,7 @@ func (c *checker) checkClusterName(name string, at path) {
 	if near := c.nearest(name, sortedKeys(clusters)); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	c.as(CodeUnknownName).addValue(at, hint, "there is no cluster %q", cut(name, 80))
+	c.Report(document.Fault{Code: document.CodeUnknownName, At: at, Hint: hint}, "there is no cluster %q", document.Cut(name, 80))
 }
 
 // checkClusterCycles reports clusters whose kubeconfig is read from themselves,
@@ -77,9 +78,8 @@ func (c *checker) checkClusterCycles() {
 				next = c.plan.Defaults.Cluster
 			}
 			if i := slices.Index(chain, next); i >= 0 {
-				at := path{"clusters", name, "kubeconfig_secret"}
-				c.as(CodeCycle).addKey(at, "let one of them be reached by a context or a kubeconfig file",
-					"cycle: each cluster's kubeconfig is in the next one: %s", strings.Join(append(chain[i:], next), " -> "))
+				at := document.Path{"clusters", name, "kubeconfig_secret"}
+				c.ReportField(document.Fault{Code: document.CodeCycle, At: at, Hint: "let one of them be reached by a context or a kubeconfig file"}, "cycle: each cluster's kubeconfig is in the next one: %s", strings.Join(append(chain[i:], next), " -> "))
 				break
 			}
 			if _, ok := c.plan.Clusters[next]; !ok {

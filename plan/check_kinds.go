@@ -2,81 +2,82 @@ package plan
 
 import (
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"strings"
 )
 
-func (c *checker) checkHelm(s Step, at path) {
+func (c *checker) checkHelm(s Step, at document.Path) {
 	h := *s.Helm
-	c.checkLabel(h.Namespace, at.key("namespace"))
+	c.checkLabel(h.Namespace, at.Key("namespace"))
 	c.checkRelease(s, at)
-	c.checkNotEmpty(h.ValuesFiles, at.key("values_files"))
-	chart, repo := at.key("chart"), at.key("repo")
+	c.checkNotEmpty(h.ValuesFiles, at.Key("values_files"))
+	chart, repo := at.Key("chart"), at.Key("repo")
 	switch {
 	case h.Chart == "":
 		if c.isEmptyText(chart) {
-			c.addValue(chart, "", "the chart is empty")
+			c.Report(document.Fault{At: chart}, "the chart is empty")
 		}
 	case h.IsLocal():
 		if h.Repo != "" {
-			c.addKey(repo, "remove it, or give the chart's name without the path", "repo is of no use for the chart %q, which is a path", cut(h.Chart, 80))
+			c.ReportField(document.Fault{At: repo, Hint: "remove it, or give the chart's name without the path"}, "repo is of no use for the chart %q, which is a path", document.Cut(h.Chart, 80))
 		}
 	case h.IsOCI():
 		if h.Repo != "" {
-			c.addKey(repo, "remove it: oci:// names the registry already", "repo is of no use for an oci:// chart")
+			c.ReportField(document.Fault{At: repo, Hint: "remove it: oci:// names the registry already"}, "repo is of no use for an oci:// chart")
 		}
 		if strings.Trim(strings.TrimPrefix(h.Chart, "oci://"), "/") == "" || !strings.Contains(strings.TrimPrefix(h.Chart, "oci://"), "/") {
-			c.addValue(chart, "write oci://HOST/PATH/CHART", "the address %q names no chart", cut(h.Chart, 80))
+			c.Report(document.Fault{At: chart, Hint: "write oci://HOST/PATH/CHART"}, "the address %q names no chart", document.Cut(h.Chart, 80))
 		}
 		if _, tag := h.OCITag(); tag != "" && h.Version != "" && tag != strings.ReplaceAll(h.Version, "+", "_") {
-			c.addValue(at.key("version"), "write the version once", "the chart has the tag %q, but the version is %q", cut(tag, 80), cut(h.Version, 80))
+			c.Report(document.Fault{At: at.Key("version"), Hint: "write the version once"}, "the chart has the tag %q, but the version is %q", document.Cut(tag, 80), document.Cut(h.Version, 80))
 		}
 	case strings.Contains(h.Chart, "://"):
-		c.addValue(chart, "give oci://HOST/PATH, a path such as ./chart, or the chart's name together with repo", "charts cannot be read from %q", cut(h.Chart, 80))
+		c.Report(document.Fault{At: chart, Hint: "give oci://HOST/PATH, a path such as ./chart, or the chart's name together with repo"}, "charts cannot be read from %q", document.Cut(h.Chart, 80))
 	case !c.has(repo):
-		hint := "give repo: https://…, or write ./" + cut(h.Chart, 60) + " for a folder"
+		hint := "give repo: https://…, or write ./" + document.Cut(h.Chart, 60) + " for a folder"
 		if alias, name, found := strings.Cut(h.Chart, "/"); found && !strings.HasSuffix(name, ".tgz") {
-			hint = fmt.Sprintf("names from helm repo add are not known here: write chart: %s and repo: with the address of %s, or ./%s for a folder", cut(name, 60), cut(alias, 60), cut(h.Chart, 60))
+			hint = fmt.Sprintf("names from helm repo add are not known here: write chart: %s and repo: with the address of %s, or ./%s for a folder", document.Cut(name, 60), document.Cut(alias, 60), document.Cut(h.Chart, 60))
 		}
-		c.addValue(chart, hint, "it is not said where the chart %q comes from", cut(h.Chart, 80))
+		c.Report(document.Fault{At: chart, Hint: hint}, "it is not said where the chart %q comes from", document.Cut(h.Chart, 80))
 	case h.Repo != "" && !strings.HasPrefix(h.Repo, "https://") && !strings.HasPrefix(h.Repo, "http://"):
 		hint := "write https://…"
 		if strings.HasPrefix(h.Repo, "oci://") {
-			hint = "write chart: " + cut(strings.TrimSuffix(h.Repo, "/")+"/"+h.Chart, 100) + " and no repo"
+			hint = "write chart: " + document.Cut(strings.TrimSuffix(h.Repo, "/")+"/"+h.Chart, 100) + " and no repo"
 		}
-		c.addValue(repo, hint, "%q is not the address of a chart repository", cut(h.Repo, 80))
+		c.Report(document.Fault{At: repo, Hint: hint}, "%q is not the address of a chart repository", document.Cut(h.Repo, 80))
 	}
 }
 
 // checkRelease knows that Helm allows fewer characters than a step's name has.
-func (c *checker) checkRelease(s Step, at path) {
+func (c *checker) checkRelease(s Step, at document.Path) {
 	name := s.ReleaseName()
 	if name == "" || (len(name) <= maxReleaseName && dnsSubdomain.MatchString(name)) {
 		return
 	}
 	if s.Helm.Release != "" {
-		c.addValue(at.key("release"), fmt.Sprintf("use small letters, digits, - and ., at most %d", maxReleaseName), "%q cannot be the name of a release", cut(name, 80))
-	} else if !c.has(at.key("release")) && dnsLabel.MatchString(name) && len(name) <= 63 {
-		c.addKey(at, "give a shorter name in release", "the step's name is too long for a release: %d characters, Helm takes %d", len(name), maxReleaseName)
+		c.Report(document.Fault{At: at.Key("release"), Hint: fmt.Sprintf("use small letters, digits, - and ., at most %d", maxReleaseName)}, "%q cannot be the name of a release", document.Cut(name, 80))
+	} else if !c.has(at.Key("release")) && dnsLabel.MatchString(name) && len(name) <= 63 {
+		c.ReportField(document.Fault{At: at, Hint: "give a shorter name in release"}, "the step's name is too long for a release: %d characters, Helm takes %d", len(name), maxReleaseName)
 	}
 }
 
-func (c *checker) checkApply(a Apply, at path) {
-	c.checkLabel(a.Namespace, at.key("namespace"))
-	c.checkNotEmpty(a.Files, at.key("files"))
-	if !c.has(at.key("files")) && !c.has(at.key("objects")) || c.emptyLists(at) {
-		c.addKey(at, "give files or objects", "there is nothing to apply")
+func (c *checker) checkApply(a Apply, at document.Path) {
+	c.checkLabel(a.Namespace, at.Key("namespace"))
+	c.checkNotEmpty(a.Files, at.Key("files"))
+	if !c.has(at.Key("files")) && !c.has(at.Key("objects")) || c.emptyLists(at) {
+		c.ReportField(document.Fault{At: at, Hint: "give files or objects"}, "there is nothing to apply")
 	}
 	if a.Wait == WaitHooks {
-		c.addValue(at.key("wait"), "write none or ready", "hooks are for helm steps only")
+		c.Report(document.Fault{At: at.Key("wait"), Hint: "write none or ready"}, "hooks are for helm steps only")
 	}
 	for i := range a.Objects {
-		o, _ := c.value(at.key("objects").index(i)).(map[string]any)
-		c.checkObject(o, at.key("objects").index(i))
+		o, _ := c.value(at.Key("objects").Index(i)).(map[string]any)
+		c.checkObject(o, at.Key("objects").Index(i))
 	}
 }
 
 // emptyLists tells whether all lists of an apply step that are given are empty.
-func (c *checker) emptyLists(at path) bool {
+func (c *checker) emptyLists(at document.Path) bool {
 	apply, _ := c.value(at).(map[string]any)
 	total := 0
 	for _, k := range []string{"files", "objects"} {
@@ -90,7 +91,7 @@ func (c *checker) emptyLists(at path) bool {
 }
 
 // checkObject wants what every Kubernetes object has.
-func (c *checker) checkObject(o map[string]any, at path) {
+func (c *checker) checkObject(o map[string]any, at document.Path) {
 	if o == nil {
 		return
 	}
@@ -98,9 +99,9 @@ func (c *checker) checkObject(o map[string]any, at path) {
 		switch v := o[k].(type) {
 		case string, invalid, deferred:
 		case nil:
-			c.addValue(at, "", "the object has no %s", k)
+			c.Report(document.Fault{At: at}, "the object has no %s", k)
 		default:
-			c.addValue(at.key(k), "", "expected text, got %s", describe(v))
+			c.Report(document.Fault{At: at.Key(k)}, "expected text, got %s", document.Describe(v))
 		}
 	}
 	kind, _ := o["kind"].(string)
@@ -116,49 +117,49 @@ func (c *checker) checkObject(o map[string]any, at path) {
 			hint = "server-side apply needs a name; generateName makes a new one each time"
 		}
 		if !isUnsaid(o["metadata"]) {
-			c.addValue(at, hint, "the object has no metadata.name")
+			c.Report(document.Fault{At: at, Hint: hint}, "the object has no metadata.name")
 		}
 	default:
-		c.addValue(at.key("metadata").key("name"), "quote it", "expected text, got %s", describe(meta["name"]))
+		c.Report(document.Fault{At: at.Key("metadata").Key("name"), Hint: "quote it"}, "expected text, got %s", document.Describe(meta["name"]))
 	}
 }
 
 // checkNotEmpty reports empty paths in a list.
-func (c *checker) checkNotEmpty(list []string, at path) {
+func (c *checker) checkNotEmpty(list []string, at document.Path) {
 	for i, s := range list {
-		if s == "" && c.isEmptyText(at.index(i)) {
-			c.addValue(at.index(i), "", "the path is empty")
+		if s == "" && c.isEmptyText(at.Index(i)) {
+			c.Report(document.Fault{At: at.Index(i)}, "the path is empty")
 		}
 	}
 }
 
-func (c *checker) checkWait(w Wait, at path) {
-	c.checkLabel(w.Namespace, at.key("namespace"))
+func (c *checker) checkWait(w Wait, at document.Path) {
+	c.checkLabel(w.Namespace, at.Key("namespace"))
 	if w.Resource != "" {
 		kind, name, hasName := strings.Cut(w.Resource, "/")
 		switch {
 		case kind == "", hasName && name == "", strings.Contains(name, "/"), strings.ContainsAny(w.Resource, " ,"):
-			c.addValue(at.key("resource"), "write TYPE/NAME, such as deployment/web or certificate.cert-manager.io/tls", "%q is not a resource", cut(w.Resource, 80))
+			c.Report(document.Fault{At: at.Key("resource"), Hint: "write TYPE/NAME, such as deployment/web or certificate.cert-manager.io/tls"}, "%q is not a resource", document.Cut(w.Resource, 80))
 		case hasName && w.Selector != "":
-			c.addValue(at.key("selector"), "remove one of them", "a resource with a name, %q, takes no selector", cut(w.Resource, 80))
-		case !hasName && w.Selector == "" && !c.has(at.key("selector")):
-			c.addValue(at.key("resource"), fmt.Sprintf("write %s/NAME, or add a selector", cut(w.Resource, 60)), "the resource %q has no name", cut(w.Resource, 80))
+			c.Report(document.Fault{At: at.Key("selector"), Hint: "remove one of them"}, "a resource with a name, %q, takes no selector", document.Cut(w.Resource, 80))
+		case !hasName && w.Selector == "" && !c.has(at.Key("selector")):
+			c.Report(document.Fault{At: at.Key("resource"), Hint: fmt.Sprintf("write %s/NAME, or add a selector", document.Cut(w.Resource, 60))}, "the resource %q has no name", document.Cut(w.Resource, 80))
 		}
 	}
 	if w.For == "" {
-		if c.isEmptyText(at.key("for")) {
-			c.addValue(at.key("for"), conditionHint, "for is empty")
+		if c.isEmptyText(at.Key("for")) {
+			c.Report(document.Fault{At: at.Key("for"), Hint: conditionHint}, "for is empty")
 		}
 		return
 	}
 	if _, err := w.Condition(); err != nil {
 		hint := conditionHint
 		if len(w.For) > 0 && !strings.Contains(w.For, "=") && w.For[0] >= 'A' && w.For[0] <= 'Z' {
-			hint = "did you mean condition=" + cut(w.For, 60) + "?"
+			hint = "did you mean condition=" + document.Cut(w.For, 60) + "?"
 		} else if near := c.nearest(strings.SplitN(w.For, "=", 2)[0], []string{"condition", "jsonpath", "create", "delete"}); near != "" && !strings.HasPrefix(w.For, near) {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
-		c.addValue(at.key("for"), hint, "for cannot be read: %v", err)
+		c.Report(document.Fault{At: at.Key("for"), Hint: hint}, "for cannot be read: %v", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/kplan-dev/kplan/plan/document"
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 )
@@ -27,7 +28,7 @@ const (
 // Diagnostics with every fault; files that cannot be read are left to Load and to
 // the run.
 func (p *Plan) CheckFiles() error {
-	c := contents{plan: p, faults: &faults{secrets: p.secrets}, seen: map[string]bool{}}
+	c := contents{plan: p, Faults: &document.Faults{Secrets: p.secrets}, seen: map[string]bool{}}
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		there := p.In(*s)
@@ -47,8 +48,8 @@ func (p *Plan) CheckFiles() error {
 			c.look(file, c.manifests)
 		}
 	}
-	err := c.err()
-	if ds, ok := errors.AsType[Diagnostics](err); ok {
+	err := c.Err()
+	if ds, ok := errors.AsType[document.Diagnostics](err); ok {
 		for i := range ds {
 			if secretLine.MatchString(ds[i].Excerpt) {
 				ds[i].Excerpt = ""
@@ -64,7 +65,7 @@ var secretLine = regexp.MustCompile(`(?i)pass|pwd|secret|token|credential|cookie
 // contents looks into files.
 type contents struct {
 	plan *Plan
-	*faults
+	*document.Faults
 	// seen are the files, and the lists of files, that were looked into.
 	seen  map[string]bool
 	bytes int64
@@ -81,7 +82,7 @@ func (c *contents) knows(dir string, files []string) bool {
 }
 
 // look reads a file, unless that was done.
-func (c *contents) look(file string, check func(*source)) {
+func (c *contents) look(file string, check func(*document.Source)) {
 	if c.seen[file] {
 		return
 	}
@@ -96,10 +97,7 @@ func (c *contents) look(file string, check func(*source)) {
 		return
 	}
 	c.files++
-	s := &source{file: c.plan.shown(file), order: c.files, src: bytes.TrimPrefix(src, []byte("\ufeff")), secrets: c.secrets}
-	s.private = aSecret.Match(src)
-	s.index()
-	check(s)
+	check(document.NewSource(c.plan.shown(file), src, document.Options{Order: c.files, Private: aSecret.Match(src)}, c.Faults))
 }
 
 // aSecret is a file with a Secret: none of its lines is shown.
@@ -115,20 +113,20 @@ func (p *Plan) shown(file string) string {
 }
 
 // values looks into a file of values, of which Helm reads the first document.
-func (c *contents) values(s *source) {
+func (c *contents) values(s *document.Source) {
 	var doc yamlv3.Node
-	switch err := yamlv3.NewDecoder(bytes.NewReader(s.src)).Decode(&doc); {
+	switch err := yamlv3.NewDecoder(bytes.NewReader(s.Bytes())).Decode(&doc); {
 	case errors.Is(err, io.EOF):
 	case err != nil:
 		c.syntax(s, err)
 	case !isNull(doc.Content[0]) && behind(doc.Content[0]).Kind != yamlv3.MappingNode:
-		c.as(CodeWrongType).add(s, s.pos(doc.Content[0]), "", "write one name: value on each line", "expected a mapping of values, got %s", nodeKind(doc.Content[0]))
+		c.Add(s, s.Pos(doc.Content[0]), document.Fault{Code: document.CodeWrongType, Hint: "write one name: value on each line"}, "expected a mapping of values, got %s", nodeKind(doc.Content[0]))
 	}
 }
 
 // manifests looks into a file of objects.
-func (c *contents) manifests(s *source) {
-	d := yamlv3.NewDecoder(bytes.NewReader(s.src))
+func (c *contents) manifests(s *document.Source) {
+	d := yamlv3.NewDecoder(bytes.NewReader(s.Bytes()))
 	for {
 		var doc yamlv3.Node
 		switch err := d.Decode(&doc); {
@@ -148,24 +146,24 @@ var separator = regexp.MustCompile(`(?m)^(---([ \t].*)?|\.\.\.)\r?$`)
 
 // syntax reports what the parser says, unless the one that reads the file in a run
 // has nothing against it.
-func (c *contents) syntax(s *source, err error) {
-	for _, doc := range separator.Split(string(s.src), -1) {
+func (c *contents) syntax(s *document.Source, err error) {
+	for _, doc := range separator.Split(string(s.Bytes()), -1) {
 		if _, e := yaml.YAMLToJSON([]byte(doc)); e != nil {
-			s.syntaxFault(c.faults, err)
+			s.ReportSyntax(c.Faults, err)
 			return
 		}
 	}
 }
 
 // duplicates reports keys that are given twice.
-func (c *contents) duplicates(s *source, n *yamlv3.Node) {
+func (c *contents) duplicates(s *document.Source, n *yamlv3.Node) {
 	if n.Kind == yamlv3.MappingNode {
 		first := make(map[string]int, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k := n.Content[i]
-			name, ok := simpleKey(k)
+			name, ok := document.SimpleKey(k)
 			if line, twice := first[name]; ok && twice {
-				c.as(CodeDuplicate).add(s, s.pos(k), "", fmt.Sprintf("the first one is on line %d", line), "the key %q is given twice", cut(name, 80))
+				c.Add(s, s.Pos(k), document.Fault{Code: document.CodeDuplicate, Hint: fmt.Sprintf("the first one is on line %d", line)}, "the key %q is given twice", document.Cut(name, 80))
 			} else if ok {
 				first[name] = k.Line
 			}
@@ -177,10 +175,10 @@ func (c *contents) duplicates(s *source, n *yamlv3.Node) {
 }
 
 // object reports what an object lacks.
-func (c *contents) object(s *source, n *yamlv3.Node) {
+func (c *contents) object(s *document.Source, n *yamlv3.Node) {
 	object := behind(n)
 	if object.Kind != yamlv3.MappingNode {
-		c.as(CodeWrongType).add(s, s.pos(n), "", "", "expected an object with apiVersion and kind, got %s", nodeKind(n))
+		c.Add(s, s.Pos(n), document.Fault{Code: document.CodeWrongType}, "expected an object with apiVersion and kind, got %s", nodeKind(n))
 		return
 	}
 	version, kind, metadata := fieldOf(object, "apiVersion"), fieldOf(object, "kind"), fieldOf(object, "metadata")
@@ -191,7 +189,7 @@ func (c *contents) object(s *source, n *yamlv3.Node) {
 		return
 	}
 	lacks := func(at *yamlv3.Node, hint, format string, args ...any) {
-		c.as(CodeMissingField).add(s, s.pos(at), "", hint, format, args...)
+		c.Add(s, s.Pos(at), document.Fault{Code: document.CodeMissingField, Hint: hint}, format, args...)
 	}
 	name := fieldOf(metadata, "name")
 	switch {
@@ -200,17 +198,17 @@ func (c *contents) object(s *source, n *yamlv3.Node) {
 	case isEmptyNode(version) && isEmptyNode(kind):
 		lacks(n, "is it an object of Kubernetes?", "the object has neither apiVersion nor kind")
 	case isEmptyNode(version):
-		lacks(n, "", "the %s has no apiVersion", cut(kind.Value, 80))
+		lacks(n, "", "the %s has no apiVersion", document.Cut(kind.Value, 80))
 	case isEmptyNode(kind):
 		lacks(n, "", "the object has no kind")
 	case metadata != nil && !isNull(metadata) && metadata.Kind != yamlv3.MappingNode:
-		c.as(CodeWrongType).add(s, s.pos(metadata), "", "", "metadata is %s, not a mapping", nodeKind(metadata))
+		c.Add(s, s.Pos(metadata), document.Fault{Code: document.CodeWrongType}, "metadata is %s, not a mapping", nodeKind(metadata))
 	case isEmptyNode(name) && !isEmptyNode(fieldOf(metadata, "generateName")):
-		lacks(n, "server-side apply needs a name: it decides whether the object is already there", "the %s has generateName, but no name", cut(kind.Value, 80))
+		lacks(n, "server-side apply needs a name: it decides whether the object is already there", "the %s has generateName, but no name", document.Cut(kind.Value, 80))
 	case isEmptyNode(name):
-		lacks(n, "", "the %s has no metadata.name", cut(kind.Value, 80))
-	case !isText(name):
-		c.as(CodeWrongType).add(s, s.pos(name), "", "quote it", "metadata.name is not a text")
+		lacks(n, "", "the %s has no metadata.name", document.Cut(kind.Value, 80))
+	case !document.IsText(name):
+		c.Add(s, s.Pos(name), document.Fault{Code: document.CodeWrongType, Hint: "quote it"}, "metadata.name is not a text")
 	}
 }
 
@@ -248,12 +246,6 @@ func isNull(n *yamlv3.Node) bool { return n.Kind == yamlv3.ScalarNode && n.Short
 
 func isEmptyNode(n *yamlv3.Node) bool {
 	return n == nil || n.Kind == yamlv3.ScalarNode && (n.Value == "" || isNull(n))
-}
-
-// isText tells whether YAML 1.1 reads a node as text.
-func isText(n *yamlv3.Node) bool {
-	_, isBool := yaml11Bool[n.Value]
-	return n.Kind == yamlv3.ScalarNode && n.ShortTag() == "!!str" && (n.Style != 0 || !isBool)
 }
 
 func nodeKind(n *yamlv3.Node) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // Each case is a plan with files, and what is wrong in these.
@@ -32,7 +33,7 @@ func TestCheckFiles(t *testing.T) {
 			require.NoError(t, err)
 			got := ""
 			if err := p.CheckFiles(); err != nil {
-				require.IsType(t, plan.Diagnostics{}, err)
+				require.IsType(t, document.Diagnostics{}, err)
 				got = err.Error() + "\n"
 			}
 			if *update {
@@ -57,7 +58,7 @@ func TestCheckFilesReadsAFileOnce(t *testing.T) {
 	}
 	p, err := plan.Parse("plan.yaml", []byte(text.String()), plan.Options{})
 	require.NoError(t, err)
-	ds, ok := p.CheckFiles().(plan.Diagnostics) //nolint:errorlint // it is documented to be one
+	ds, ok := p.CheckFiles().(document.Diagnostics) //nolint:errorlint // it is documented to be one
 	require.True(t, ok)
 	require.Len(t, ds, 1)
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"math"
 	"reflect"
 	"slices"
@@ -12,8 +13,7 @@ import (
 
 // checker finds the faults of one plan while it is decoded and afterwards.
 type checker struct {
-	*faults
-	src *source
+	document.Reporter
 	// tree is the plan as decoded from YAML, with its expressions resolved.
 	tree map[string]any
 	plan *Plan
@@ -26,27 +26,6 @@ type checker struct {
 	budget int
 	// vars are the plan's variables by name.
 	vars map[string]*declaration
-}
-
-// addValue reports a fault of the value at a path.
-func (c *checker) addValue(at path, hint, format string, args ...any) {
-	if c.full() {
-		c.total++
-		return
-	}
-	if n, _ := c.src.node(at); n != nil && strings.HasPrefix(n.Value, "${{") && hint == "" {
-		hint = "the value is that of " + n.Value
-	}
-	c.add(c.src, c.src.valuePos(at), at.String(), hint, format, args...)
-}
-
-// addKey reports a fault of the field at a path as a whole.
-func (c *checker) addKey(at path, hint, format string, args ...any) {
-	if c.full() {
-		c.total++
-		return
-	}
-	c.add(c.src, c.src.keyPos(at), at.String(), hint, format, args...)
 }
 
 // enums are the values that fields of these types take.
@@ -128,7 +107,7 @@ func (c *checker) decode(root map[string]any) {
 
 // set decodes v, which stands at a path, into dst. What is wrong is reported and
 // left zero.
-func (c *checker) set(dst reflect.Value, v any, at path) {
+func (c *checker) set(dst reflect.Value, v any, at document.Path) {
 	if isUnsaid(v) {
 		return
 	}
@@ -167,7 +146,7 @@ func (c *checker) set(dst reflect.Value, v any, at path) {
 	}
 }
 
-func (c *checker) setStruct(dst reflect.Value, m map[string]any, at path) {
+func (c *checker) setStruct(dst reflect.Value, m map[string]any, at document.Path) {
 	fields := structFields(dst.Type())
 	known := 0
 	for _, f := range fields {
@@ -184,30 +163,30 @@ func (c *checker) setStruct(dst reflect.Value, m map[string]any, at path) {
 		case !given, v == nil && dst.Field(f.index).Type().Kind() != reflect.Pointer:
 			// An empty field says the same as none, but an empty "helm:" does not.
 		default:
-			c.set(dst.Field(f.index), v, at.key(f.name))
+			c.set(dst.Field(f.index), v, at.Key(f.name))
 		}
 	}
 	if known == len(m) {
 		return
 	}
 	for _, k := range sortedKeys(m) {
-		if c.full() {
-			c.total += len(m) - known
+		if c.Full() {
+			c.Skip(len(m) - known)
 			return
 		}
 		if !slices.ContainsFunc(fields, func(f structField) bool { return f.name == k }) {
-			c.as(CodeUnknownField).addKey(at.key(k), c.unknownHint(k, fields, dst.Type()), "unknown field %q", k)
+			c.ReportField(document.Fault{Code: document.CodeUnknownField, At: at.Key(k), Hint: c.unknownHint(k, fields, dst.Type())}, "unknown field %q", k)
 		}
 	}
 }
 
 // plainOn finds the field on, which YAML 1.1 reads as true when it is not quoted. It
 // is called on from then on.
-func (c *checker) plainOn(m map[string]any, at path) (v any, given bool) {
+func (c *checker) plainOn(m map[string]any, at document.Path) (v any, given bool) {
 	if v, given = m["true"]; !given {
 		return nil, false
 	}
-	if _, key, _ := c.src.find(at.key("true")); key != nil && !strings.EqualFold(key.Value, "on") {
+	if _, key := c.Source.Node(at.Key("true")); key != nil && !strings.EqualFold(key.Value, "on") {
 		return nil, false
 	}
 	delete(m, "true")
@@ -215,16 +194,16 @@ func (c *checker) plainOn(m map[string]any, at path) (v any, given bool) {
 	return v, true
 }
 
-func (c *checker) missing(name string, given bool, at path) {
+func (c *checker) missing(name string, given bool, at document.Path) {
 	if given {
-		c.as(CodeMissingField).addKey(at.key(name), "", "the field %q is empty", name)
+		c.ReportField(document.Fault{Code: document.CodeMissingField, At: at.Key(name)}, "the field %q is empty", name)
 		return
 	}
-	c.as(CodeMissingField).addKey(at, "", "the field %q is missing%s", name, in(at))
+	c.ReportField(document.Fault{Code: document.CodeMissingField, At: at}, "the field %q is missing%s", name, in(at))
 }
 
 // in names the place of a fault in words that people use.
-func in(at path) string {
+func in(at document.Path) string {
 	if len(at) == 0 {
 		return ""
 	}
@@ -261,7 +240,7 @@ var otherTools = map[string]string{
 	"variables": "vars", "manifests": "files", "condition": "for", "labels": "selector",
 }
 
-func (c *checker) setMap(dst reflect.Value, v any, at path) {
+func (c *checker) setMap(dst reflect.Value, v any, at document.Path) {
 	m, ok := v.(map[string]any)
 	if !ok {
 		c.wrongType(dst.Type(), v, at)
@@ -273,7 +252,7 @@ func (c *checker) setMap(dst reflect.Value, v any, at path) {
 			continue
 		}
 		elem := reflect.New(dst.Type().Elem()).Elem()
-		c.set(elem, m[k], at.key(k))
+		c.set(elem, m[k], at.Key(k))
 		out.SetMapIndex(reflect.ValueOf(k), elem)
 	}
 	dst.Set(out)
@@ -318,7 +297,7 @@ func hasLate(v any) bool {
 	return isUnsaid(v)
 }
 
-func (c *checker) setSlice(dst reflect.Value, v any, at path) {
+func (c *checker) setSlice(dst reflect.Value, v any, at document.Path) {
 	list, ok := v.([]any)
 	if !ok {
 		c.wrongType(dst.Type(), v, at)
@@ -326,12 +305,12 @@ func (c *checker) setSlice(dst reflect.Value, v any, at path) {
 	}
 	out := reflect.MakeSlice(dst.Type(), len(list), len(list))
 	for i, e := range list {
-		c.set(out.Index(i), e, at.index(i))
+		c.set(out.Index(i), e, at.Index(i))
 	}
 	dst.Set(out)
 }
 
-func (c *checker) setScalar(dst reflect.Value, v any, at path) {
+func (c *checker) setScalar(dst reflect.Value, v any, at document.Path) {
 	switch t := dst.Type(); t.Kind() {
 	case reflect.String:
 		s, ok := v.(string)
@@ -344,7 +323,7 @@ func (c *checker) setScalar(dst reflect.Value, v any, at path) {
 			if near := c.nearest(s, values); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			c.as(CodeUnknownValue).addValue(at, hint, "%s is %s, but takes %s only", at.last(), c.quote(s, at), orList(values))
+			c.Report(document.Fault{Code: document.CodeUnknownValue, At: at, Hint: hint}, "%s is %s, but takes %s only", at.Last(), c.quote(s, at), document.OrList(values))
 			return
 		}
 		dst.SetString(s)
@@ -374,24 +353,24 @@ func (c *checker) setScalar(dst reflect.Value, v any, at path) {
 	}
 }
 
-func (c *checker) setDuration(dst reflect.Value, v any, at path) {
+func (c *checker) setDuration(dst reflect.Value, v any, at document.Path) {
 	const units = "write a number with its unit, such as 90s, 10m or 1h30m"
 	switch v := v.(type) {
 	case int64:
-		c.as(CodeWrongType).addValue(at, fmt.Sprintf("write %ds for seconds, or %dm for minutes", v, v), "expected a duration, got %s", c.describeAt(v, at))
+		c.Report(document.Fault{Code: document.CodeWrongType, At: at, Hint: fmt.Sprintf("write %ds for seconds, or %dm for minutes", v, v)}, "expected a duration, got %s", c.describeAt(v, at))
 	case string:
 		d, err := time.ParseDuration(v)
 		switch {
 		case err != nil && strings.HasSuffix(v, "d"):
-			c.addValue(at, "the longest unit is the hour: write 24h for a day", "%s is not a duration", c.quote(v, at))
+			c.Report(document.Fault{At: at, Hint: "the longest unit is the hour: write 24h for a day"}, "%s is not a duration", c.quote(v, at))
 		case err != nil:
-			c.addValue(at, units, "%s is not a duration", c.quote(v, at))
+			c.Report(document.Fault{At: at, Hint: units}, "%s is not a duration", c.quote(v, at))
 		case d <= 0:
-			c.addValue(at, "", "the duration must be more than 0")
+			c.Report(document.Fault{At: at}, "the duration must be more than 0")
 		default:
 			dst.SetInt(int64(d))
 		}
 	default:
-		c.as(CodeWrongType).addValue(at, units, "expected a duration, got %s", c.describeAt(v, at))
+		c.Report(document.Fault{Code: document.CodeWrongType, At: at, Hint: units}, "expected a duration, got %s", c.describeAt(v, at))
 	}
 }

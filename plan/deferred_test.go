@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 const latePlan = head + `
@@ -120,7 +121,7 @@ func TestBindFaults(t *testing.T) {
 		{Step: "lb", Output: "ip"}: nil,
 		{From: plan.FromConfigMap, Key: plan.KeyRef{Name: "c", Key: "port"}, Optional: true}: "s3cret",
 	}))
-	var ds plan.Diagnostics
+	var ds document.Diagnostics
 	require.True(t, errors.As(err, &ds))
 	require.Contains(t, err.Error(), `p.yaml:21:`)
 	require.Contains(t, err.Error(), `the step "lb" gave no output "ip"`)

@@ -1,56 +1,55 @@
 package plan
 
 import (
-	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/kplan-dev/kplan/plan/document"
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-func (c *checker) wrongType(t reflect.Type, v any, at path) {
-	if c.full() {
-		c.total++
+func (c *checker) wrongType(t reflect.Type, v any, at document.Path) {
+	if c.Full() {
+		c.Skip(1)
 		return
 	}
 	hint := ""
 	_, isText := v.(string)
-	n, _ := c.src.node(at)
+	n, _ := c.Source.Node(at)
 	plain := n != nil && n.Kind == yamlv3.ScalarNode && n.Style == 0 && !strings.Contains(n.Value, "${{")
 	switch {
 	case enums[t] != nil:
-		hint = "it takes " + orList(enums[t])
+		hint = "it takes " + document.OrList(enums[t])
 	case t.Kind() == reflect.String && plain && v != nil:
-		hint = "quote it to mean the text: " + strconv.Quote(cut(n.Value, 60))
+		hint = "quote it to mean the text: " + strconv.Quote(document.Cut(n.Value, 60))
 	case t.Kind() == reflect.Slice && (t.Elem().Kind() == reflect.String || t.Elem() == needType) && isText && plain:
-		hint = "write a list: [" + cut(n.Value, 60) + "]"
+		hint = "write a list: [" + document.Cut(n.Value, 60) + "]"
 	case t.Kind() != reflect.String && isText && n != nil && n.Style != 0 && !strings.Contains(n.Value, "${{") && slices.Contains([]reflect.Kind{reflect.Int, reflect.Float64, reflect.Bool}, t.Kind()):
 		hint = "write it without quotes"
 	}
 	if v == nil {
-		c.as(CodeWrongType).addKey(at, hint, "expected %s, got nothing", expected(t))
+		c.ReportField(document.Fault{Code: document.CodeWrongType, At: at, Hint: hint}, "expected %s, got nothing", expected(t))
 		return
 	}
-	c.as(CodeWrongType).addValue(at, hint, "expected %s, got %s", expected(t), c.describeAt(v, at))
+	c.Report(document.Fault{Code: document.CodeWrongType, At: at, Hint: hint}, "expected %s, got %s", expected(t), c.describeAt(v, at))
 }
 
 // describeAt is describe for the value at a path. A text that comes from a
 // variable is not shown: it may be a secret.
-func (c *checker) describeAt(v any, at path) string {
+func (c *checker) describeAt(v any, at document.Path) string {
 	if c.isSecret(at) {
 		return "something else"
 	}
-	if n, _ := c.src.node(at); n != nil && strings.Contains(n.Value, "${{") {
-		return describeType(v)
+	if n, _ := c.Source.Node(at); n != nil && strings.Contains(n.Value, "${{") {
+		return document.DescribeType(v)
 	}
-	return describe(v)
+	return document.Describe(v)
 }
 
 // isSecret tells whether a path is in a value of a sensitive variable.
-func (c *checker) isSecret(at path) bool {
+func (c *checker) isSecret(at document.Path) bool {
 	if len(at) < 3 || at[0] != "vars" || !slices.Contains(secretFields, at[2].(string)) {
 		return false
 	}
@@ -59,22 +58,11 @@ func (c *checker) isSecret(at path) bool {
 }
 
 // quote is describeAt for a text of which only some are good.
-func (c *checker) quote(s string, at path) string {
-	if n, _ := c.src.node(at); n != nil && strings.Contains(n.Value, "${{") {
-		return "the value of " + cut(n.Value, 60)
+func (c *checker) quote(s string, at document.Path) string {
+	if n, _ := c.Source.Node(at); n != nil && strings.Contains(n.Value, "${{") {
+		return "the value of " + document.Cut(n.Value, 60)
 	}
-	return strconv.Quote(cut(s, 60))
-}
-
-// describeType says in words what kind of value v is.
-func describeType(v any) string {
-	switch v.(type) {
-	case string:
-		return "text"
-	case int64, float64, json.Number:
-		return "a number"
-	}
-	return describe(v)
+	return strconv.Quote(document.Cut(s, 60))
 }
 
 // expected says in words what a field of type t takes.
@@ -99,30 +87,4 @@ func expected(t reflect.Type) string {
 	default: // the other kinds that a plan's types have are structs and maps
 		return "a mapping"
 	}
-}
-
-// describe says in words what a value is.
-func describe(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "nothing"
-	case string:
-		return "the text " + strconv.Quote(cut(v, 40))
-	case bool:
-		return strconv.FormatBool(v)
-	case int64, float64, json.Number:
-		return fmt.Sprintf("the number %v", v)
-	case []any:
-		return "a list"
-	case map[string]any:
-		return "a mapping"
-	}
-	return "another value"
-}
-
-func orList(values []string) string {
-	if len(values) == 1 {
-		return values[0]
-	}
-	return strings.Join(values[:len(values)-1], ", ") + " or " + values[len(values)-1]
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
 )
 
@@ -56,12 +57,12 @@ type expander struct {
 }
 
 // expand gives v with all expressions resolved. What has expressions is a copy.
-func (x *expander) expand(v any, at path) any {
+func (x *expander) expand(v any, at document.Path) any {
 	v, _ = x.expandValue(v, at)
 	return v
 }
 
-func (x *expander) expandValue(v any, at path) (out any, changed bool) {
+func (x *expander) expandValue(v any, at document.Path) (out any, changed bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		return x.expandMap(v, at)
@@ -90,14 +91,14 @@ func (x *expander) expandValue(v any, at path) (out any, changed bool) {
 	return v, false
 }
 
-func (x *expander) expandMap(v map[string]any, at path) (out any, changed bool) {
+func (x *expander) expandMap(v map[string]any, at document.Path) (out any, changed bool) {
 	m := v
 	if x.copies {
 		m = make(map[string]any, len(v))
 	}
 	for _, k := range sortedKeys(v) {
 		if strings.Contains(k, "${{") && strings.Contains(strings.ReplaceAll(k, "$${{", ""), "${{") {
-			x.as(CodeExpression).addKey(at.key(k), "use expressions in values only", "the name of a field cannot have an expression")
+			x.ReportField(document.Fault{Code: document.CodeExpression, At: at.Key(k), Hint: "use expressions in values only"}, "the name of a field cannot have an expression")
 			if x.copies {
 				m[k] = v[k]
 			}
@@ -118,7 +119,7 @@ func (x *expander) expandMap(v map[string]any, at path) (out any, changed bool) 
 // expandText resolves the expressions of one text. A text that is nothing but
 // one expression takes the value with its type, any other one takes scalars
 // only. $${{ stands for ${{ itself.
-func (x *expander) expandText(text string, at path) any {
+func (x *expander) expandText(text string, at document.Path) any {
 	segments, err := expr.Split(text)
 	if err != nil {
 		x.addText(at, text, asExprError(err), literalHint)
@@ -157,7 +158,7 @@ func (x *expander) expandText(text string, at path) any {
 const literalHint = "to mean the text ${{ itself, write $${{"
 
 // insert puts a value into the plan.
-func (x *expander) insert(v any, at path) any {
+func (x *expander) insert(v any, at document.Path) any {
 	if x.growth.tooLarge {
 		return invalid{}
 	}
@@ -183,19 +184,19 @@ func countNodes(v any) int {
 	return n
 }
 
-func (x *expander) fits(at path) bool {
+func (x *expander) fits(at document.Path) bool {
 	g := &x.growth
-	if g.nodes <= maxNodes && g.text <= maxText {
+	if g.nodes <= document.MaxNodes && g.text <= maxText {
 		return true
 	}
 	if !g.tooLarge { // said once, and nothing is put in any more
 		g.tooLarge = true
-		x.as(CodeExpression).addValue(at, "use smaller variables, or fewer of them", "the expressions make the plan too large: more than %d values or %d bytes of text", maxNodes, maxText)
+		x.Report(document.Fault{Code: document.CodeExpression, At: at, Hint: "use smaller variables, or fewer of them"}, "the expressions make the plan too large: more than %d values or %d bytes of text", document.MaxNodes, maxText)
 	}
 	return false
 }
 
-func (x *expander) writeScalar(b *strings.Builder, v any, at path, text string, offset int) bool {
+func (x *expander) writeScalar(b *strings.Builder, v any, at document.Path, text string, offset int) bool {
 	if x.growth.tooLarge {
 		return false
 	}
@@ -226,12 +227,12 @@ func noText(v any) string {
 	if v == nil {
 		return "null"
 	}
-	return describe(v)
+	return document.Describe(v)
 }
 
 // eval gives the value of one expression of a text: invalid when it has a fault,
 // which is reported; deferred when it is known only when the step starts.
-func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
+func (x *expander) eval(s expr.Segment, at document.Path, text string, alone bool) any {
 	if x.literal {
 		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: "the default of a variable cannot have expressions"}, literalHint)
 		return invalid{}
@@ -241,8 +242,8 @@ func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 	}
 	p, err := x.scope.env.Compile(s.Text)
 	switch {
-	case err != nil && x.full():
-		x.total++ // to find what was meant takes time
+	case err != nil && x.Full():
+		x.Skip(1) // to find what was meant takes time
 		return invalid{}
 	case err != nil:
 		e := *asExprError(err)
@@ -253,7 +254,7 @@ func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 	}
 	if !alone && !p.Type().IsScalar() {
 		about := p.Type().About()
-		if about == describe(nil) {
+		if about == document.Describe(nil) {
 			about = noText(nil)
 		}
 		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: about + " cannot be put inside of a text"}, "let the expression be the whole value")
@@ -286,7 +287,7 @@ func asExprError(err error) *expr.Error {
 
 // uses looks at the names that an expression uses. It gives nil when it can be
 // evaluated, else what stands for its value.
-func (x *expander) uses(p *expr.Program, s expr.Segment, at path, text string) any {
+func (x *expander) uses(p *expr.Program, s expr.Segment, at document.Path, text string) any {
 	var answer any
 	for _, r := range p.Refs() {
 		u, err := x.scope.use(r.Path)
@@ -319,18 +320,10 @@ func (x *expander) uses(p *expr.Program, s expr.Segment, at path, text string) a
 }
 
 // addText reports a fault at an offset of the text at a path.
-func (x *expander) addText(at path, text string, e *expr.Error, hint string) {
-	if x.full() {
-		x.total++
+func (x *expander) addText(at document.Path, text string, e *expr.Error, hint string) {
+	if x.Full() {
+		x.Skip(1)
 		return
 	}
-	x.as(CodeExpression).add(x.src, x.src.textPos(at, text, e.Offset), at.String(), hint, "%s", e.Message)
-}
-
-// cut shortens a text for a message.
-func cut(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return s
+	x.Add(x.Source, x.Source.TextPos(at, text, e.Offset), document.Fault{Code: document.CodeExpression, At: at, Hint: hint}, "%s", e.Message)
 }

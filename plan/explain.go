@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
 )
 
@@ -85,7 +86,7 @@ func (x *expander) explainWord(e *expr.Error) string {
 	if near := x.nearest(e.Word, e.Words); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
-	return "it is " + orList(e.Words)
+	return "it is " + document.OrList(e.Words)
 }
 
 // nearHint offers the name that is most like the one that is missing.

@@ -3,7 +3,9 @@ package plan
 import (
 	"reflect"
 	"slices"
+	"sync"
 
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
 )
 
@@ -14,7 +16,9 @@ type file struct {
 	in Options
 	// order sorts the file's faults among those of others.
 	order int
-	text  *Text
+	// binding is held while a step is bound: steps of a file share what follows.
+	binding *sync.Mutex
+	text    *document.Text
 	// parent is the plan that includes this one, by an item of a step; prefix is what
 	// the names of this one's steps start with in the whole plan.
 	parent         *checker
@@ -34,7 +38,7 @@ type file struct {
 	// step and stepAt are the step that is being checked, with its expressions
 	// resolved, and where it stands.
 	step   map[string]any
-	stepAt path
+	stepAt document.Path
 }
 
 // shared is what the checkers of a plan and of those that it includes share.
@@ -76,19 +80,19 @@ func (c *checker) load(src []byte, in Options, included map[string]given) {
 func (c *checker) expandHead(root map[string]any) {
 	metadata := expander{checker: c, scope: c.newScope("vars"), static: "metadata"}
 	if v, has := root["metadata"]; has {
-		root["metadata"] = metadata.expand(v, path{"metadata"})
+		root["metadata"] = metadata.expand(v, document.Path{"metadata"})
 	}
 	known, _ := root["metadata"].(map[string]any)
 	c.values["plan"] = map[string]any{"name": textField(known, "name"), "description": textField(known, "description")}
 	if v, has := root["clusters"]; has {
 		clusters := expander{checker: c, scope: c.newScope("vars", "plan"), static: "clusters"}
-		root["clusters"] = clusters.expand(v, path{"clusters"})
+		root["clusters"] = clusters.expand(v, document.Path{"clusters"})
 	}
 	c.values["clusters"] = c.clusterValues()
 	for _, k := range sortedKeys(root) {
 		if !slices.Contains([]string{"metadata", "vars", "clusters", "steps", "finally"}, k) {
 			x := expander{checker: c, scope: c.newScope("vars", "plan", "clusters"), static: k}
-			root[k] = x.expand(root[k], path{k})
+			root[k] = x.expand(root[k], document.Path{k})
 		}
 	}
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -129,9 +130,9 @@ var (
 // cannotUse says in one line what is wrong with a path.
 func cannotUse(what, name string, err error) string {
 	if errors.Is(err, errNoFile) {
-		return fmt.Sprintf("there is no %s %q", what, cut(name, 120))
+		return fmt.Sprintf("there is no %s %q", what, document.Cut(name, 120))
 	}
-	return fmt.Sprintf("the %s %q cannot be used: %v", what, cut(name, 120), err)
+	return fmt.Sprintf("the %s %q cannot be used: %v", what, document.Cut(name, 120), err)
 }
 
 // statError says in few words why a path cannot be used.
@@ -155,66 +156,66 @@ func (c *checker) checkFiles() {
 	}
 }
 
-func (c *checker) checkStepFiles(s Step, at path) {
+func (c *checker) checkStepFiles(s Step, at document.Path) {
 	if s.Helm != nil {
-		c.checkChart(*s.Helm, at.key("helm").key("chart"))
+		c.checkChart(*s.Helm, at.Key("helm").Key("chart"))
 		for j, f := range s.Helm.ValuesFiles {
-			c.checkFile(f, at.key("helm").key("values_files").index(j))
+			c.checkFile(f, at.Key("helm").Key("values_files").Index(j))
 		}
 	}
 	if s.Apply != nil {
-		c.checkGlobs(s.Apply.Files, at.key("apply").key("files"))
+		c.checkGlobs(s.Apply.Files, at.Key("apply").Key("files"))
 	}
 	if s.Webhook != nil {
-		c.checkWebhookFiles(*s.Webhook, at.key("webhook"))
+		c.checkWebhookFiles(*s.Webhook, at.Key("webhook"))
 	}
 }
 
-func (c *checker) checkWebhookFiles(w Webhook, at path) {
-	c.checkGlobs(w.Files, at.key("files"))
+func (c *checker) checkWebhookFiles(w Webhook, at document.Path) {
+	c.checkGlobs(w.Files, at.Key("files"))
 	if w.Canary == nil {
 		return
 	}
-	canary := at.key("canary")
-	c.checkGlobs(w.Canary.Accept, canary.key("accept"))
-	c.checkGlobs(w.Canary.Deny, canary.key("deny"))
+	canary := at.Key("canary")
+	c.checkGlobs(w.Canary.Accept, canary.Key("accept"))
+	c.checkGlobs(w.Canary.Deny, canary.Key("deny"))
 	for j, m := range w.Canary.Mutate {
-		c.checkGlob(m.File, canary.key("mutate").index(j).key("file"))
+		c.checkGlob(m.File, canary.Key("mutate").Index(j).Key("file"))
 	}
 }
 
-func (c *checker) checkGlobs(names []string, at path) {
+func (c *checker) checkGlobs(names []string, at document.Path) {
 	for j, name := range names {
-		c.checkGlob(name, at.index(j))
+		c.checkGlob(name, at.Index(j))
 	}
 }
 
-func (c *checker) checkFile(name string, at path) {
+func (c *checker) checkFile(name string, at document.Path) {
 	if name == "" {
 		return
 	}
 	info, err := os.Stat(c.plan.Abs(name))
 	switch {
 	case err != nil:
-		c.as(CodeFile).addValue(at, c.pathHint(name), "%s", cannotUse("file", name, statError(err)))
+		c.Report(document.Fault{Code: document.CodeFile, At: at, Hint: c.pathHint(name)}, "%s", cannotUse("file", name, statError(err)))
 	case info.IsDir():
-		c.as(CodeFile).addValue(at, "", "%q is a folder, not a file", name)
+		c.Report(document.Fault{Code: document.CodeFile, At: at}, "%q is a folder, not a file", name)
 	}
 }
 
-func (c *checker) checkGlob(name string, at path) {
+func (c *checker) checkGlob(name string, at document.Path) {
 	if name == "" {
 		return
 	}
 	switch _, err := c.plan.expandFile(name); {
 	case errors.Is(err, errIsFolder):
-		c.as(CodeFile).addValue(at, "write "+filepath.ToSlash(filepath.Join(name, "*.yaml")), "%q is a folder, not a file", name)
+		c.Report(document.Fault{Code: document.CodeFile, At: at, Hint: "write " + filepath.ToSlash(filepath.Join(name, "*.yaml"))}, "%q is a folder, not a file", name)
 	case err != nil:
-		c.as(CodeFile).addValue(at, c.pathHint(name), "%s", cannotUse("file", name, err))
+		c.Report(document.Fault{Code: document.CodeFile, At: at, Hint: c.pathHint(name)}, "%s", cannotUse("file", name, err))
 	}
 }
 
-func (c *checker) checkChart(h Helm, at path) {
+func (c *checker) checkChart(h Helm, at document.Path) {
 	if !h.IsLocal() {
 		return
 	}
@@ -222,13 +223,13 @@ func (c *checker) checkChart(h Helm, at path) {
 	info, err := os.Stat(full)
 	switch {
 	case err != nil:
-		c.as(CodeFile).addValue(at, c.pathHint(h.Chart), "%s", cannotUse("chart", h.Chart, statError(err)))
+		c.Report(document.Fault{Code: document.CodeFile, At: at, Hint: c.pathHint(h.Chart)}, "%s", cannotUse("chart", h.Chart, statError(err)))
 	case info.IsDir():
 		if _, err := os.Stat(filepath.Join(full, "Chart.yaml")); err != nil {
-			c.as(CodeFile).addValue(at, "", "the folder %q is no chart: it has no Chart.yaml", h.Chart)
+			c.Report(document.Fault{Code: document.CodeFile, At: at}, "the folder %q is no chart: it has no Chart.yaml", h.Chart)
 		}
 	case !strings.HasSuffix(h.Chart, ".tgz") && !strings.HasSuffix(h.Chart, ".tar.gz"):
-		c.as(CodeFile).addValue(at, "", "the file %q is no chart: its name does not end in .tgz", h.Chart)
+		c.Report(document.Fault{Code: document.CodeFile, At: at}, "the file %q is no chart: its name does not end in .tgz", h.Chart)
 	}
 }
 

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"github.com/kplan-dev/kplan/plan/document"
 	"path/filepath"
 	"slices"
 )
@@ -230,7 +231,7 @@ func (f *flattener) needs(c *checker, e *stepDecl, o inherited) []Need {
 	for j, n := range e.needs {
 		names := c.meant(e, n.Step)
 		if target := c.target(n.Step); len(names) == 0 && target != nil && target.name != n.Step && target.whole() {
-			c.as(CodeUnknownName).addValue(e.at.key("needs").index(j), "", "there is no step %q", n.Step)
+			c.Report(document.Fault{Code: document.CodeUnknownName, At: e.at.Key("needs").Index(j)}, "there is no step %q", n.Step)
 		}
 		for _, name := range names {
 			if !seen[name] {
@@ -242,7 +243,7 @@ func (f *flattener) needs(c *checker, e *stepDecl, o inherited) []Need {
 	c.sum.needs += len(needs) * max(1, len(e.instances))
 	if c.sum.needs > maxNeeds {
 		if c.sum.needs-len(needs)*max(1, len(e.instances)) <= maxNeeds {
-			c.addKey(e.at.key("needs"), "let a single step stand between two large groups", "the steps have more than %d needs once for_each and include are put in", maxNeeds)
+			c.ReportField(document.Fault{At: e.at.Key("needs"), Hint: "let a single step stand between two large groups"}, "the steps have more than %d needs once for_each and include are put in", maxNeeds)
 		}
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kplan-dev/kplan/internal/usage"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // FuzzParse feeds Parse with damaged plans. Whatever the bytes are, the answer
@@ -102,7 +103,7 @@ func bind(t *testing.T, s plan.Step) {
 			require.Equal(t, s.Name, got.Name)
 			continue
 		}
-		ds, ok := err.(plan.Diagnostics) //nolint:errorlint // the contract is the type itself
+		ds, ok := err.(document.Diagnostics) //nolint:errorlint // the contract is the type itself
 		require.True(t, ok)
 		require.NotEmpty(t, ds)
 	}
@@ -115,7 +116,7 @@ var yamlBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 // harmless on a terminal.
 func checkDiagnostics(t *testing.T, src []byte, err error) {
 	t.Helper()
-	ds, ok := err.(plan.Diagnostics) //nolint:errorlint // the contract is the type itself
+	ds, ok := err.(document.Diagnostics) //nolint:errorlint // the contract is the type itself
 	require.True(t, ok)
 	require.NotEmpty(t, ds)
 	lines := yamlBreak.Split(string(src), -1)

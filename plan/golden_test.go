@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens in testdata")
@@ -74,7 +75,7 @@ func outputs(t *testing.T, a *txtar.Archive) map[string]string {
 	}
 	p, err := plan.Load("plan.yaml", in)
 	if err != nil {
-		require.IsType(t, plan.Diagnostics{}, err)
+		require.IsType(t, document.Diagnostics{}, err)
 		return map[string]string{"diagnostics": err.Error() + "\n"}
 	}
 	steps, err := json.MarshalIndent(p.Steps, "", "  ")

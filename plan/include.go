@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"io"
 	"os"
 	"path/filepath"
@@ -20,10 +21,10 @@ const (
 // reported.
 func (c *checker) include(e *stepDecl, it *instance) *checker {
 	inc := it.step.Include
-	at := e.at.key("include").key("plan")
+	at := e.at.Key("include").Key("plan")
 	if inc.Plan == "" {
 		if c.isEmptyText(at) {
-			c.addValue(at, "", "the path is empty")
+			c.Report(document.Fault{At: at}, "the path is empty")
 		}
 		return nil
 	}
@@ -31,10 +32,10 @@ func (c *checker) include(e *stepDecl, it *instance) *checker {
 	chain := c.chain()
 	switch {
 	case slices.Contains(chain, abs):
-		c.as(CodeCycle).addValue(at, "", "the plan %q includes itself", inc.Plan)
+		c.Report(document.Fault{Code: document.CodeCycle, At: at}, "the plan %q includes itself", inc.Plan)
 		return nil
 	case len(chain) >= maxDepth:
-		c.addValue(at, "", "plans include each other more than %d deep", maxDepth)
+		c.Report(document.Fault{At: at}, "plans include each other more than %d deep", maxDepth)
 		return nil
 	}
 	src, given := c.in.Files[abs]
@@ -47,7 +48,7 @@ func (c *checker) include(e *stepDecl, it *instance) *checker {
 		if errors.Is(statError(err), errNoFile) {
 			hint = c.pathHint(inc.Plan)
 		}
-		c.as(CodeFile).addValue(at, hint, "%s", cannotUse("plan", inc.Plan, statError(err)))
+		c.Report(document.Fault{Code: document.CodeFile, At: at, Hint: hint}, "%s", cannotUse("plan", inc.Plan, statError(err)))
 		return nil
 	}
 	c.sum.files++
@@ -55,7 +56,7 @@ func (c *checker) include(e *stepDecl, it *instance) *checker {
 	if c.sum.files > maxIncludes || c.sum.bytes > maxIncludedBytes {
 		if !c.sum.tooMany {
 			c.sum.tooMany = true
-			c.addValue(at, "", "the plan includes more than %d plans or %d bytes", maxIncludes, maxIncludedBytes)
+			c.Report(document.Fault{At: at}, "the plan includes more than %d plans or %d bytes", maxIncludes, maxIncludedBytes)
 		}
 		return nil
 	}
@@ -74,7 +75,7 @@ func (c *checker) newChild(e *stepDecl, it *instance, abs string) *checker {
 	}
 	child := newChecker(file, filepath.Dir(abs))
 	child.shared = c.shared
-	child.faults, child.plan.secrets = c.faults, c.plan.secrets
+	child.Faults, child.plan.secrets = c.Faults, c.plan.secrets
 	child.parent, child.parentDecl, child.parentInstance = c, e, it
 	child.prefix = e.flatName(it) + "/"
 	child.skip = c.skip || it.skip
@@ -109,24 +110,24 @@ func (c *checker) includeVars(e *stepDecl, it *instance) map[string]given {
 	raw, _ := include["vars"].(map[string]any)
 	vars := make(map[string]given, len(raw))
 	for name, v := range raw {
-		at := e.at.key("include").key("vars").key(name)
-		vars[name] = given{value: v, src: c.src, at: at, secret: it.hasSecret(at)}
+		at := e.at.Key("include").Key("vars").Key(name)
+		vars[name] = given{value: v, src: c.Source, at: at, secret: it.hasSecret(at)}
 	}
 	return vars
 }
 
 // checkIncludeClusters looks whether the clusters that an include maps are there.
 func (c *checker) checkIncludeClusters(child *checker, e *stepDecl, inc *Include) {
-	at := e.at.key("include").key("clusters")
+	at := e.at.Key("include").Key("clusters")
 	for _, name := range sortedKeys(inc.Clusters) {
 		if _, ok := child.clusters()[name]; !ok {
 			hint := ""
 			if near := c.nearest(name, sortedKeys(child.clusters())); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			c.as(CodeUnknownName).addKey(at.key(name), hint, "the plan %q has no cluster %q", inc.Plan, name)
+			c.ReportField(document.Fault{Code: document.CodeUnknownName, At: at.Key(name), Hint: hint}, "the plan %q has no cluster %q", inc.Plan, name)
 		}
-		c.checkClusterName(inc.Clusters[name], at.key(name))
+		c.checkClusterName(inc.Clusters[name], at.Key(name))
 	}
 }
 
@@ -149,5 +150,5 @@ func readPlain(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	return io.ReadAll(io.LimitReader(f, document.MaxSize+1))
 }

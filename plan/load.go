@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
 
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
 	"github.com/kplan-dev/kplan/plan/redact"
 )
@@ -37,18 +39,18 @@ type Options struct {
 	Files map[string][]byte
 }
 
-// Load reads the plan file at path, with its variables resolved, and checks all
+// Load reads the plan file at Path, with its variables resolved, and checks all
 // that can be known without a cluster, the files that it names included. The
 // error is a Diagnostics with every fault.
 func Load(path string, in Options) (*Plan, error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
+		return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 	}
 	src, given := in.Files[filepath.Join(dir, filepath.Base(path))]
 	if !given {
 		if src, err = readFile(path); err != nil {
-			return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
+			return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 		}
 	}
 	return parse(path, dir, src, in, true)
@@ -60,7 +62,7 @@ func Load(path string, in Options) (*Plan, error) {
 func Parse(file string, src []byte, in Options) (*Plan, error) {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: file}, Code: CodeFile, Message: clean(err.Error())}}
+		return nil, document.Diagnostics{{Pos: document.Pos{File: file}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 	}
 	return parse(file, dir, src, in, false)
 }
@@ -76,7 +78,7 @@ func readFile(path string) ([]byte, error) {
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return nil, errors.New("is a folder, not a file")
 	}
-	src, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	src, err := io.ReadAll(io.LimitReader(f, document.MaxSize+1))
 	if err != nil {
 		return nil, fileError(err)
 	}
@@ -98,7 +100,7 @@ func parse(file, dir string, src []byte, in Options, onDisk bool) (*Plan, error)
 	c.load(src, in, nil)
 	c.flatten()
 	c.checkAll()
-	if err := c.err(); err != nil {
+	if err := c.Err(); err != nil {
 		return nil, err
 	}
 	return c.plan, nil
@@ -108,45 +110,42 @@ func newChecker(name, dir string) *checker {
 	secrets := &redact.Set{}
 	return &checker{
 		plan: &Plan{File: name, Dir: dir, secrets: secrets}, budget: nearestBudget,
-		faults: &faults{secrets: secrets}, file: file{shared: &shared{cost: expr.NewBudget()}},
+		Reporter: document.Reporter{Faults: &document.Faults{Secrets: secrets}}, file: file{binding: &sync.Mutex{}, shared: &shared{cost: expr.NewBudget()}},
 	}
 }
 
 // read gives the values of the plan's file.
 func (c *checker) read(src []byte) (root map[string]any, ok bool) {
-	s, tree, ok := readSource(c.plan.File, 0, src, planKeys, c.faults)
-	c.src, c.text = s, &Text{s: s}
-	if c.parent != nil {
-		s.private, s.order = false, c.order
-	}
+	s, tree, ok := document.Read(c.plan.File, src, document.Options{Order: c.order, Keys: document.PlanKeys}, c.Faults)
+	c.Source, c.text = s, document.TextOf(s)
 	if !ok {
 		return nil, false
 	}
 	root, ok = tree.(map[string]any)
 	if !ok {
-		c.as(CodeWrongType).add(s, s.valuePos(nil), "", "start with apiVersion: "+APIVersion, "expected a plan, which is a mapping, got %s", describe(tree))
+		c.Add(s, s.ValuePos(nil), document.Fault{Code: document.CodeWrongType, Hint: "start with apiVersion: " + APIVersion}, "expected a plan, which is a mapping, got %s", document.Describe(tree))
 	}
 	c.tree = root
 	return root, ok
 }
 
-// LoadVars reads of the plan file at path only its variables, whatever else is
+// LoadVars reads of the plan file at Path only its variables, whatever else is
 // wrong with it: the Plan has Vars, Variables and Sensitive. The error is a
 // Diagnostics with every fault of variables; the Plan is nil only when the file is
 // no YAML mapping.
 func LoadVars(path string, in Options) (*Plan, error) {
 	src, err := readFile(path)
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
+		return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 	}
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return nil, Diagnostics{{Pos: Pos{File: path}, Code: CodeFile, Message: clean(err.Error())}}
+		return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 	}
 	c := newChecker(path, dir)
 	root, ok := c.read(src)
 	if !ok {
-		return nil, c.err()
+		return nil, c.Err()
 	}
 	if metadata, ok := root["metadata"].(map[string]any); ok {
 		c.plan.Metadata.Name, _ = metadata["name"].(string)
@@ -155,5 +154,5 @@ func LoadVars(path string, in Options) (*Plan, error) {
 	if root["vars"] != nil {
 		c.set(reflect.ValueOf(&c.plan.Vars).Elem(), root["vars"], []any{"vars"})
 	}
-	return c.plan, c.err()
+	return c.plan, c.Err()
 }

@@ -5,7 +5,10 @@
 // package runner for the loop and package steps for the kinds of steps.
 package plan
 
-import "github.com/kplan-dev/kplan/plan/redact"
+import (
+	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/redact"
+)
 
 // APIVersion and PlanKind are the only values that a plan file may declare.
 const (
@@ -37,7 +40,7 @@ type Plan struct {
 	Dir string `json:"-"`
 
 	// texts are the files that the plan was read from; see Texts.
-	texts   []*Text
+	texts   []*document.Text
 	vars    []*declaration // sorted by name
 	secrets *redact.Set
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
 )
 
@@ -39,7 +40,7 @@ func (s *scope) sensitive(at []string) bool {
 
 // shownField tells fields whose value stands in all that is shown: no secret can be
 // kept out of it.
-func shownField(at path) bool {
+func shownField(at document.Path) bool {
 	if len(at) > 2 && (at[0] == "steps" || at[0] == "finally") {
 		at = at[2:]
 		switch at[0] {
@@ -54,7 +55,7 @@ func shownField(at path) bool {
 }
 
 // mayShow refuses a sensitive value where it would be shown.
-func (x *expander) mayShow(p *expr.Program, s expr.Segment, at path, text string) bool {
+func (x *expander) mayShow(p *expr.Program, s expr.Segment, at document.Path, text string) bool {
 	if !shownField(at) {
 		return true
 	}
@@ -64,14 +65,14 @@ func (x *expander) mayShow(p *expr.Program, s expr.Segment, at path, text string
 	}
 	x.addText(at, text, &expr.Error{
 		Offset:  s.Offset + r.Offset,
-		Message: "the field " + strconv.Quote(at.last()) + " is always shown, but " + strings.Join(r.Path, ".") + " is sensitive",
+		Message: "the field " + strconv.Quote(at.Last()) + " is always shown, but " + strings.Join(r.Path, ".") + " is sensitive",
 	}, "use a variable that is not")
 	return false
 }
 
 // keepSecret keeps out of all that is shown what an expression made of a sensitive
 // value. Numbers, true and false are no secrets.
-func (x *expander) keepSecret(p *expr.Program, v any, at path) {
+func (x *expander) keepSecret(p *expr.Program, v any, at document.Path) {
 	if _, secret := x.scope.reads(p); !secret {
 		return
 	}
@@ -87,7 +88,7 @@ func (x *expander) keepSecret(p *expr.Program, v any, at path) {
 func (x *expander) addSecret(v any) {
 	switch v := v.(type) {
 	case string:
-		x.secrets.Add(v)
+		x.Secrets.Add(v)
 	case []any:
 		for _, e := range v {
 			x.addSecret(e)
@@ -101,7 +102,7 @@ func (x *expander) addSecret(v any) {
 
 // secretKeys tells whether the keys of a for_each, or of one of the items of its
 // list, are made of a sensitive value.
-func (e *stepDecl) secretKeys(v any, at path) bool {
+func (e *stepDecl) secretKeys(v any, at document.Path) bool {
 	plain, secret := e.secretAt[at.String()]
 	if !secret {
 		return false
@@ -117,7 +118,7 @@ func (e *stepDecl) secretKeys(v any, at path) bool {
 
 // hasSecret tells whether the value at a path, or one below it, is made of a
 // sensitive one.
-func (it *instance) hasSecret(at path) bool {
+func (it *instance) hasSecret(at document.Path) bool {
 	start := at.String()
 	for known := range it.secretAt {
 		if rest, ok := strings.CutPrefix(known, start); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {

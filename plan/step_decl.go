@@ -8,13 +8,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
 )
 
 // stepDecl is a step as the file has it: one step of the plan, or one for each item.
 type stepDecl struct {
 	c  *checker
-	at path
+	at document.Path
 	// raw are its fields as the file has them; name, needs and for_each resolved.
 	raw  map[string]any
 	name string
@@ -77,7 +78,7 @@ func (c *checker) declareSteps() {
 	for _, field := range []string{"steps", "finally"} {
 		list, _ := c.tree[field].([]any)
 		for i, v := range list {
-			at := path{field, i}
+			at := document.Path{field, i}
 			raw, ok := v.(map[string]any)
 			if !ok {
 				c.set(reflect.New(stepType).Elem(), v, at) // says what is wrong
@@ -91,29 +92,28 @@ func (c *checker) declareSteps() {
 			continue
 		}
 		if first, dup := c.byName[e.name]; dup {
-			c.as(CodeDuplicate).addValue(e.at.key("name"), "the first one is on line "+strconv.Itoa(c.src.valuePos(first.at.key("name")).Line),
-				"there are two steps with the name %q", e.name)
+			c.Report(document.Fault{Code: document.CodeDuplicate, At: e.at.Key("name"), Hint: "the first one is on line " + strconv.Itoa(c.Source.ValuePos(first.at.Key("name")).Line)}, "there are two steps with the name %q", e.name)
 			continue
 		}
 		c.byName[e.name] = e
 	}
 }
 
-func (c *checker) declareStep(raw map[string]any, at path, last bool) *stepDecl {
+func (c *checker) declareStep(raw map[string]any, at document.Path, last bool) *stepDecl {
 	e := &stepDecl{c: c, at: at, raw: raw, last: last}
 	x := expander{checker: c, scope: c.newScope("vars", "plan", "clusters")}
 	for _, k := range headFields {
 		if v, has := raw[k]; has {
 			x.static = k
-			raw[k] = x.expand(v, at.key(k))
+			raw[k] = x.expand(v, at.Key(k))
 		}
 	}
 	e.secretAt = x.secretAt
 	e.name, _ = raw["name"].(string)
 	if raw["needs"] != nil {
 		quiet := *c // its faults are found again when the step is decoded
-		quiet.faults = &faults{}
-		quiet.set(reflect.ValueOf(&e.needs).Elem(), raw["needs"], at.key("needs"))
+		quiet.Faults = &document.Faults{}
+		quiet.set(reflect.ValueOf(&e.needs).Elem(), raw["needs"], at.Key("needs"))
 	}
 	_, e.isInclude = raw["include"]
 	outputs, _ := raw["outputs"].(map[string]any)
@@ -149,19 +149,19 @@ func (e *stepDecl) readInstances() {
 		return
 	}
 	e.grouped = true
-	at := e.at.key("for_each")
+	at := e.at.Key("for_each")
 	if isLongForEach(v) {
 		long, _ := v.(map[string]any)
 		n, given := long["parallel"].(int64)
 		if given && (n < 1 || n > maxParallel) {
-			e.c.addValue(at.key("parallel"), "it is how many of the steps run at once", "parallel is %d, but must be from 1 to %d", n, maxParallel)
+			e.c.Report(document.Fault{At: at.Key("parallel"), Hint: "it is how many of the steps run at once"}, "parallel is %d, but must be from 1 to %d", n, maxParallel)
 		} else {
 			e.parallel = int(n)
 		}
 		if given && e.isInclude {
-			e.c.addKey(at.key("parallel"), "remove it", "parallel is of no use for an include")
+			e.c.ReportField(document.Fault{At: at.Key("parallel"), Hint: "remove it"}, "parallel is of no use for an include")
 		}
-		v, at = long["in"], at.key("in")
+		v, at = long["in"], at.Key("in")
 	}
 	if e.secretKeys(v, at) {
 		e.addSecretKeys(at)
@@ -172,29 +172,29 @@ func (e *stepDecl) readInstances() {
 	case invalid:
 	case []any:
 		for i, x := range in {
-			if e.secretKeys(x, at.index(i)) {
-				e.addSecretKeys(at.index(i))
+			if e.secretKeys(x, at.Index(i)) {
+				e.addSecretKeys(at.Index(i))
 				return
 			}
-			if !e.addInstance(listKey(i, x), x, at.index(i), seen) {
+			if !e.addInstance(listKey(i, x), x, at.Index(i), seen) {
 				return
 			}
 		}
 	case map[string]any:
 		for _, k := range sortedKeys(in) {
-			if !e.addInstance(k, in[k], at.key(k), seen) {
+			if !e.addInstance(k, in[k], at.Key(k), seen) {
 				return
 			}
 		}
 	case nil:
-		e.c.as(CodeMissingField).addKey(at, "give a list or a map", "for_each is empty")
+		e.c.ReportField(document.Fault{Code: document.CodeMissingField, At: at, Hint: "give a list or a map"}, "for_each is empty")
 	default:
-		e.c.as(CodeWrongType).addValue(at, "give a list or a map", "for_each goes over a list or a map, not over %s", e.c.describeAt(in, at))
+		e.c.Report(document.Fault{Code: document.CodeWrongType, At: at, Hint: "give a list or a map"}, "for_each goes over a list or a map, not over %s", e.c.describeAt(in, at))
 	}
 }
 
-func (e *stepDecl) addSecretKeys(at path) {
-	e.c.addValue(at, "use a map: its keys are shown, and its values are not", "the names of the steps would show a sensitive value")
+func (e *stepDecl) addSecretKeys(at document.Path) {
+	e.c.Report(document.Fault{At: at, Hint: "use a map: its keys are shown, and its values are not"}, "the names of the steps would show a sensitive value")
 }
 
 // listKey is the key of an item of a list: the item itself when it is a scalar,
@@ -208,7 +208,7 @@ func listKey(i int, v any) string {
 }
 
 // addInstance adds the step of an item; it is not ok when there are too many.
-func (e *stepDecl) addInstance(key string, v any, at path, seen map[string]bool) (ok bool) {
+func (e *stepDecl) addInstance(key string, v any, at document.Path, seen map[string]bool) (ok bool) {
 	c := e.c
 	if c.sum.steps > maxSteps {
 		return false
@@ -217,14 +217,14 @@ func (e *stepDecl) addInstance(key string, v any, at path, seen map[string]bool)
 	case isUnsaid(v):
 		return true
 	case len(key) > maxKey || !instanceKey.MatchString(key):
-		c.addValue(at, "use letters, digits, -, _ and ., or a map with such keys", "%s cannot be the key of a step", c.quote(key, at))
+		c.Report(document.Fault{At: at, Hint: "use letters, digits, -, _ and ., or a map with such keys"}, "%s cannot be the key of a step", c.quote(key, at))
 		return true
 	case seen[key]:
-		c.as(CodeDuplicate).addValue(at, "each item must have a key of its own; a map gives them", "two items have the same key")
+		c.Report(document.Fault{Code: document.CodeDuplicate, At: at, Hint: "each item must have a key of its own; a map gives them"}, "two items have the same key")
 		return true
 	}
 	if c.sum.steps++; c.sum.steps > maxSteps {
-		c.addKey(e.at.key("for_each"), "", "the plan has more than %d steps once for_each and include are put in", maxSteps)
+		c.ReportField(document.Fault{At: e.at.Key("for_each")}, "the plan has more than %d steps once for_each and include are put in", maxSteps)
 		return false
 	}
 	seen[key] = true
@@ -264,7 +264,7 @@ func (c *checker) expandInstance(e *stepDecl, s *scope, copies bool) (tree map[s
 	x := expander{checker: c, scope: s, copies: copies, skip: c.skip}
 	tree = make(map[string]any, len(e.raw))
 	if when, has := e.raw["when"]; has {
-		tree["when"] = x.expand(when, e.at.key("when"))
+		tree["when"] = x.expand(when, e.at.Key("when"))
 		x.skip = x.skip || tree["when"] == false
 	}
 	for _, k := range sortedKeys(e.raw) {
@@ -277,7 +277,7 @@ func (c *checker) expandInstance(e *stepDecl, s *scope, copies bool) (tree map[s
 			if slices.Contains(staticFields, k) {
 				x.static = k
 			}
-			tree[k] = x.expand(e.raw[k], e.at.key(k))
+			tree[k] = x.expand(e.raw[k], e.at.Key(k))
 		}
 	}
 	return tree, x.secretAt
@@ -309,12 +309,12 @@ func (e *stepDecl) checkGroup() {
 	first := map[[3]string]string{}
 	for _, it := range e.instances {
 		h := it.step.Helm
-		at := e.at.key("helm")
+		at := e.at.Key("helm")
 		if h == nil || it.skip {
 			continue
 		}
 		if _, given := it.tree["helm"].(map[string]any)["release"]; !given {
-			e.c.addKey(at, "give release, with ${{ each.key }} in it", "a helm step with for_each must say its release")
+			e.c.ReportField(document.Fault{At: at, Hint: "give release, with ${{ each.key }} in it"}, "a helm step with for_each must say its release")
 			return
 		}
 		key := [3]string{h.Release, h.Namespace, it.step.Cluster}
@@ -322,7 +322,7 @@ func (e *stepDecl) checkGroup() {
 		switch {
 		case h.Release == "", isUnsaid(it.tree["helm"].(map[string]any)["namespace"]):
 		case dup:
-			e.c.as(CodeDuplicate).addValue(at.key("release"), "put ${{ each.key }} into it", "the release %q is that of two items: %s and %s", h.Release, was, it.key)
+			e.c.Report(document.Fault{Code: document.CodeDuplicate, At: at.Key("release"), Hint: "put ${{ each.key }} into it"}, "the release %q is that of two items: %s and %s", h.Release, was, it.key)
 			return
 		default:
 			first[key] = it.key

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // faultsOf gives the positions and messages of what is wrong with a plan.
 func faultsOf(t *testing.T, src string, in plan.Options) []string {
 	t.Helper()
 	_, err := plan.Parse("p.yaml", []byte(src), in)
-	var ds plan.Diagnostics
+	var ds document.Diagnostics
 	require.True(t, errors.As(err, &ds), "the plan has no fault")
 	var lines []string
 	for _, d := range ds {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 func TestLocate(t *testing.T) {
@@ -45,18 +46,18 @@ steps:
 		require.Contains(t, at.Excerpt, tt.caret+"\n")
 	}
 	require.Equal(t, "p.yaml:4:21", p.Texts()[0].Place("vars", "a", "default").String())
-	require.Equal(t, plan.Place{Path: "wait"}, plan.Step{}.Locate("wait"), "a step that was read from no file")
+	require.Equal(t, document.Place{Path: "wait"}, plan.Step{}.Locate("wait"), "a step that was read from no file")
 }
 
 // The document of a file that has others has the lines of the file.
 func TestTextLines(t *testing.T) {
-	text := plan.NewText("f.yaml", 7, []byte("kind: A\nspec: {on: 1}\n"))
-	require.Equal(t, plan.Place{Pos: plan.Pos{File: "f.yaml", Line: 8, Col: 12}, Path: "spec.true", Excerpt: "spec: {on: 1}\n           ^"},
+	text := document.NewText("f.yaml", 7, []byte("kind: A\nspec: {on: 1}\n"))
+	require.Equal(t, document.Place{Pos: document.Pos{File: "f.yaml", Line: 8, Col: 12}, Path: "spec.true", Excerpt: "spec: {on: 1}\n           ^"},
 		text.Place("spec", "true"))
 	require.Equal(t, "spec: {on: 1}", text.Line(8))
 	require.Empty(t, text.Line(1))
 	require.Nil(t, text.Node("spec", "off"))
 	require.Equal(t, 19, text.Offset(text.Node("spec", "true")))
-	require.Nil(t, plan.NewText("f.yaml", 1, []byte("{")).Root())
-	require.Equal(t, "f.yaml", plan.NewText("f.yaml", 1, []byte("{")).Place("a").String())
+	require.Nil(t, document.NewText("f.yaml", 1, []byte("{")).Root())
+	require.Equal(t, "f.yaml", document.NewText("f.yaml", 1, []byte("{")).Place("a").String())
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"reflect"
 	"regexp"
 	"slices"
@@ -13,7 +14,7 @@ import (
 type declaration struct {
 	name, description string
 	// at is where the plan declares it.
-	at  path
+	at  document.Path
 	typ VarType
 	// like says what typ was concluded from: "as the default is"; "" when the plan
 	// says it.
@@ -33,11 +34,11 @@ type declaration struct {
 // declare reads a declaration and reports where it contradicts itself. What is of
 // the wrong type is left to decode.
 func (c *checker) declare(name string, declared any) {
-	d := &declaration{name: name, at: path{"vars", name}, typ: VarAny}
+	d := &declaration{name: name, at: document.Path{"vars", name}, typ: VarAny}
 	c.vars[name] = d
 	c.plan.vars = append(c.plan.vars, d)
 	if !varName.MatchString(name) {
-		c.addKey(d.at, "use letters, digits and _ only, and no digit first", "%q cannot be the name of a variable", name)
+		c.ReportField(document.Fault{At: d.at, Hint: "use letters, digits and _ only, and no digit first"}, "%q cannot be the name of a variable", name)
 	}
 	raw, ok := declared.(map[string]any)
 	if !ok {
@@ -50,7 +51,7 @@ func (c *checker) declare(name string, declared any) {
 	d.sensitive = said && sensitive != false || !said && raw["secret"] != nil
 	if d.sensitive {
 		for _, field := range secretFields {
-			c.src.hide(d.at.key(field))
+			c.Source.Hide(d.at.Key(field))
 		}
 	}
 	for k := range raw {
@@ -60,7 +61,7 @@ func (c *checker) declare(name string, declared any) {
 	for _, field := range []string{"default", "allowed"} {
 		if v, has := raw[field]; has {
 			x := expander{checker: c, literal: true}
-			raw[field] = x.expand(v, d.at.key(field))
+			raw[field] = x.expand(v, d.at.Key(field))
 		}
 	}
 	c.declareType(d, raw)
@@ -80,7 +81,7 @@ func (c *checker) declareEnv(d *declaration, raw map[string]any) {
 		d.env = env
 	default:
 		d.quiet, d.broken = true, true
-		c.addValue(d.at.key("env"), "write the name only, such as GITHUB_TOKEN", "%q cannot be the name of an environment variable", env)
+		c.Report(document.Fault{At: d.at.Key("env"), Hint: "write the name only, such as GITHUB_TOKEN"}, "%q cannot be the name of an environment variable", env)
 	}
 }
 
@@ -115,18 +116,18 @@ func (c *checker) declareAllowed(d *declaration, raw map[string]any) {
 	list, ok := raw["allowed"].([]any)
 	if ok && len(list) == 0 {
 		d.quiet, d.broken = true, true
-		c.as(CodeVariable).addKey(d.at.key("allowed"), "name the values, or leave allowed out", "allowed is empty: the variable %q could have no value", d.name)
+		c.ReportField(document.Fault{Code: document.CodeVariable, At: d.at.Key("allowed"), Hint: "name the values, or leave allowed out"}, "allowed is empty: the variable %q could have no value", d.name)
 	}
 	for i, v := range list {
-		at := d.at.key("allowed").index(i)
+		at := d.at.Key("allowed").Index(i)
 		switch _, bad := v.(invalid); {
 		case bad:
 		case !d.typ.has(v):
 			d.broken = true
-			c.as(CodeVariable).addValue(at, c.quoteHint(d, at, v), "expected %s%s, got %s", d.typ.noun(), d.like, c.describeAt(v, at))
+			c.Report(document.Fault{Code: document.CodeVariable, At: at, Hint: c.quoteHint(d, at, v)}, "expected %s%s, got %s", d.typ.noun(), d.like, c.describeAt(v, at))
 		case among(d.allowed, v):
 			d.broken = true
-			c.as(CodeDuplicate).addValue(at, "remove it", "the value is allowed twice")
+			c.Report(document.Fault{Code: document.CodeDuplicate, At: at, Hint: "remove it"}, "the value is allowed twice")
 		default:
 			d.allowed = append(d.allowed, v)
 		}
@@ -138,13 +139,13 @@ func (c *checker) declareDefault(d *declaration, raw map[string]any) {
 	if !has {
 		return
 	}
-	at := d.at.key("default")
-	c.give(d, given{source: SourceDefault, value: v, src: c.src, at: at})
+	at := d.at.Key("default")
+	c.give(d, given{source: SourceDefault, value: v, src: c.Source, at: at})
 	_, bad := v.(invalid)
 	switch {
 	case bad:
 	case d.required:
-		c.as(CodeVariable).addKey(d.at.key("required"), "remove one: who must give a value cannot leave it to the default", "the variable %q is required and has a default", d.name)
+		c.ReportField(document.Fault{Code: document.CodeVariable, At: d.at.Key("required"), Hint: "remove one: who must give a value cannot leave it to the default"}, "the variable %q is required and has a default", d.name)
 	case !d.typ.has(v):
 		c.addGiven(d, v, c.quoteHint(d, at, v), "the type is %s, but the default is %s", d.typ, c.describeAt(v, at))
 	case len(d.allowed) > 0 && !among(d.allowed, v):
@@ -156,9 +157,9 @@ func (c *checker) declareDefault(d *declaration, raw map[string]any) {
 }
 
 // quoteHint says how to write a text that YAML reads as something else.
-func (c *checker) quoteHint(d *declaration, at path, v any) string {
-	if n, _ := c.src.node(at); d.typ == VarString && n != nil && isScalar(v) && n.Style == 0 && !d.sensitive {
-		return "quote it to mean the text: " + strconv.Quote(cut(n.Value, 60))
+func (c *checker) quoteHint(d *declaration, at document.Path, v any) string {
+	if n, _ := c.Source.Node(at); d.typ == VarString && n != nil && isScalar(v) && n.Style == 0 && !d.sensitive {
+		return "quote it to mean the text: " + strconv.Quote(document.Cut(n.Value, 60))
 	}
 	return ""
 }
@@ -178,7 +179,7 @@ var dataKey = regexp.MustCompile(`^[-._a-zA-Z0-9]{1,253}$`)
 func (c *checker) declareRef(d *declaration, raw map[string]any) {
 	field, source := "secret", SourceSecret
 	if raw["secret"] != nil && raw["config_map"] != nil {
-		c.as(CodeVariable).addKey(d.at.key("config_map"), "keep one of them", "the variable %q has both secret and config_map", d.name)
+		c.ReportField(document.Fault{Code: document.CodeVariable, At: d.at.Key("config_map"), Hint: "keep one of them"}, "the variable %q has both secret and config_map", d.name)
 		d.broken = true
 	} else if raw["config_map"] != nil {
 		field, source = "config_map", SourceConfigMap
@@ -191,21 +192,21 @@ func (c *checker) declareRef(d *declaration, raw map[string]any) {
 		d.quiet, d.broken = true, true
 		return
 	}
-	at := d.at.key(field)
+	at := d.at.Key(field)
 	text := func(name string) string { s, _ := m[name].(string); return s }
 	d.ref = &KeyRef{Cluster: text("cluster"), Namespace: text("namespace"), Name: text("name"), Key: text("key")}
-	c.give(d, given{source: source, value: deferred{}, src: c.src, at: at})
+	c.give(d, given{source: source, value: deferred{}, src: c.Source, at: at})
 	if m["key"] == nil {
-		c.as(CodeMissingField).addKey(at, "say which key of its data has the value", "the field %q is missing%s", "key", in(at))
+		c.ReportField(document.Fault{Code: document.CodeMissingField, At: at, Hint: "say which key of its data has the value"}, "the field %q is missing%s", "key", in(at))
 		d.broken = true
 	}
 	c.checkRef(d, at, "name", len(d.ref.Name) <= 253 && dnsSubdomain.MatchString(d.ref.Name), "name of an object")
 	c.checkRef(d, at, "namespace", len(d.ref.Namespace) <= 63 && dnsLabel.MatchString(d.ref.Namespace), "namespace")
 	c.checkRef(d, at, "key", dataKey.MatchString(d.ref.Key), "key of a Secret or ConfigMap")
-	c.checkRefCluster(d, at.key("cluster"))
+	c.checkRefCluster(d, at.Key("cluster"))
 }
 
-func (c *checker) checkRefCluster(d *declaration, at path) {
+func (c *checker) checkRefCluster(d *declaration, at document.Path) {
 	clusters, ok := c.tree["clusters"].(map[string]any)
 	_, known := clusters[d.ref.Cluster]
 	if d.ref.Cluster == "" || known || !ok && c.tree["clusters"] != nil {
@@ -216,13 +217,13 @@ func (c *checker) checkRefCluster(d *declaration, at path) {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	d.broken = true
-	c.as(CodeUnknownName).addValue(at, hint, "there is no cluster %q", d.ref.Cluster)
+	c.Report(document.Fault{Code: document.CodeUnknownName, At: at, Hint: hint}, "there is no cluster %q", d.ref.Cluster)
 }
 
 // checkRef reports a field of a reference that is a text but cannot be what it
 // should.
-func (c *checker) checkRef(d *declaration, at path, field string, good bool, what string) {
-	v, isText := c.value(at.key(field)).(string)
+func (c *checker) checkRef(d *declaration, at document.Path, field string, good bool, what string) {
+	v, isText := c.value(at.Key(field)).(string)
 	if !isText || good {
 		return
 	}
@@ -231,7 +232,7 @@ func (c *checker) checkRef(d *declaration, at path, field string, good bool, wha
 		hint = "what a variable comes from cannot have expressions"
 	}
 	d.broken = true
-	c.addValue(at.key(field), hint, "%q cannot be the %s", cut(v, 60), what)
+	c.Report(document.Fault{At: at.Key(field), Hint: hint}, "%q cannot be the %s", document.Cut(v, 60), what)
 }
 
 // noun is what messages call the variable.

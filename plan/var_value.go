@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -74,7 +75,7 @@ func (t VarType) parse(text string) (any, error) {
 			return trimmed == "true", nil
 		}
 	case VarInteger, VarNumber:
-		v := plainNumbers(json.Number(trimmed))
+		v := document.PlainNumbers(json.Number(trimmed))
 		_, huge := v.(json.Number)
 		if json.Valid([]byte(trimmed)) && (!huge || wholeNumber.MatchString(trimmed)) && t.has(v) {
 			return v, nil
@@ -87,11 +88,11 @@ func (t VarType) parse(text string) (any, error) {
 		if t.has(v) {
 			return v, nil
 		}
-		return nil, &typeError{t, describe(v)}
+		return nil, &typeError{t, document.Describe(v)}
 	case VarAny:
 		return parseUntyped(text)
 	}
-	return nil, &typeError{t, strconv.Quote(cut(text, 60))}
+	return nil, &typeError{t, strconv.Quote(document.Cut(text, 60))}
 }
 
 // typeError says that a value is not of its variable's type.
@@ -122,11 +123,11 @@ func parseUntyped(text string) (any, error) {
 
 // parseFlow reads YAML with the same care as a file.
 func parseFlow(text string) (any, error) {
-	var f faults
-	_, v, ok := readSource("--set", 0, []byte(text), plainKeys, &f)
+	var f document.Faults
+	_, v, ok := document.Read("--set", []byte(text), document.Options{}, &f)
 	if !ok {
-		if len(f.list) > 0 {
-			return nil, errors.New("the value is not valid YAML: " + f.list[0].Message)
+		if why := f.First(); why != "" {
+			return nil, errors.New("the value is not valid YAML: " + why)
 		}
 		return nil, errors.New("the value is not valid YAML")
 	}
@@ -174,7 +175,7 @@ func literals(values []any) string {
 	for i, v := range values {
 		words[i] = literal(v)
 	}
-	return cut(strings.Join(words, ", "), 200)
+	return document.Cut(strings.Join(words, ", "), 200)
 }
 
 // literal writes a value as one writes it on the command line.

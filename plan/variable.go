@@ -1,6 +1,9 @@
 package plan
 
-import "github.com/kplan-dev/kplan/plan/redact"
+import (
+	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/redact"
+)
 
 // Variable is a variable of a plan that was read, and where its value comes from.
 type Variable struct {
@@ -14,7 +17,7 @@ type Variable struct {
 	// Source says who gives the value; "" when nobody does.
 	Source VarSource
 	// Pos is where the value stands, for a default, a var file and an include.
-	Pos Pos
+	Pos document.Pos
 	// Env is the environment variable that gives the value, with SourceEnv.
 	Env string
 	// Ref is the key that gives the value, with SourceSecret and SourceConfigMap.
@@ -98,8 +101,8 @@ type given struct {
 	text   string
 	isText bool
 	// src and at are where it stands in a file; src is nil for --set.
-	src *source
-	at  path
+	src *document.Source
+	at  document.Path
 	// secret says that it is made of a sensitive value.
 	secret bool
 }
@@ -123,7 +126,7 @@ func (d *declaration) variable() Variable {
 	}
 	switch d.from.source {
 	case SourceDefault, SourceVarFile, SourceInclude:
-		v.Pos = d.from.src.valuePos(d.from.at)
+		v.Pos = d.from.src.ValuePos(d.from.at)
 	case SourceEnv:
 		v.Env = d.env
 	case SourceSecret, SourceConfigMap:

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"github.com/kplan-dev/kplan/plan/document"
 	"os"
 	"regexp"
 	"strings"
@@ -44,8 +45,8 @@ func (c *checker) readVars(root map[string]any, in Options, included map[string]
 // give notes a value of a variable, which wins over those given before.
 func (c *checker) give(d *declaration, g given) {
 	if d.sensitive {
-		c.secrets.Add(g.value)
-		c.secrets.Add(g.text)
+		c.Secrets.Add(g.value)
+		c.Secrets.Add(g.text)
 	}
 	d.from = g
 }
@@ -64,10 +65,10 @@ func (c *checker) giveEnv(in Options) {
 		switch {
 		case !ok:
 		case !utf8.ValidString(text):
-			c.as(CodeVariable).addValue(d.at.key("env"), "", "the environment variable %s is not UTF-8 text", d.env)
+			c.Report(document.Fault{Code: document.CodeVariable, At: d.at.Key("env")}, "the environment variable %s is not UTF-8 text", d.env)
 			d.quiet = true
 		default:
-			c.give(d, given{source: SourceEnv, text: text, isText: true, src: c.src, at: d.at.key("env")})
+			c.give(d, given{source: SourceEnv, text: text, isText: true, src: c.Source, at: d.at.Key("env")})
 		}
 	}
 }
@@ -75,26 +76,27 @@ func (c *checker) giveEnv(in Options) {
 // giveFile reads a YAML file of name: value. Faults show no value of it, for it
 // may well be a secret.
 func (c *checker) giveFile(file string, order int) {
+	o := document.Options{Order: order, Private: true, Keys: document.VarKeys}
 	src, err := readFile(file)
 	if err != nil {
-		c.as(CodeFile).add(&source{file: file, order: order}, Pos{File: file}, "", "", "%s", err)
+		c.Add(document.NewSource(file, nil, o, c.Faults), document.Pos{File: file}, document.Fault{Code: document.CodeFile}, "%s", err)
 		return
 	}
-	s, tree, ok := readSource(file, order, src, varKeys, c.faults)
+	s, tree, ok := document.Read(file, src, o, c.Faults)
 	if !ok {
 		return
 	}
 	values, isMap := tree.(map[string]any)
 	if !isMap {
-		c.as(CodeWrongType).add(s, s.valuePos(nil), "", "write one name: value on each line", "expected a mapping of variables, got %s", describeType(tree))
+		c.Add(s, s.ValuePos(nil), document.Fault{Code: document.CodeWrongType, Hint: "write one name: value on each line"}, "expected a mapping of variables, got %s", document.DescribeType(tree))
 		return
 	}
 	for _, name := range sortedKeys(values) {
 		if d := c.vars[name]; d != nil {
-			c.give(d, given{source: SourceVarFile, value: values[name], src: s, at: path{name}})
+			c.give(d, given{source: SourceVarFile, value: values[name], src: s, at: document.Path{name}})
 			continue
 		}
-		c.as(CodeUnknownName).add(s, s.keyPos(path{name}), name, c.varHint(name), "the plan declares no variable %q", name)
+		c.Add(s, s.KeyPos(document.Path{name}), document.Fault{Code: document.CodeUnknownName, At: document.Path{name}, Hint: c.varHint(name)}, "the plan declares no variable %q", name)
 	}
 }
 
@@ -106,16 +108,16 @@ func (c *checker) giveSet(set []string) {
 		d := c.vars[name]
 		switch {
 		case !found:
-			c.as(CodeVariable).add(nil, setPos(name), "", "write --set name=value", "the = and the value are missing")
+			c.Add(nil, setPos(name), document.Fault{Code: document.CodeVariable, Hint: "write --set name=value"}, "the = and the value are missing")
 		case d == nil:
-			c.as(CodeUnknownName).add(nil, setPos(name), "", c.varHint(name), "the plan declares no variable %q", name)
+			c.Add(nil, setPos(name), document.Fault{Code: document.CodeUnknownName, Hint: c.varHint(name)}, "the plan declares no variable %q", name)
 		default:
 			c.give(d, given{source: SourceSet, text: text, isText: true})
 		}
 	}
 }
 
-func setPos(name string) Pos { return Pos{File: "--set " + cut(name, 60)} }
+func setPos(name string) document.Pos { return document.Pos{File: "--set " + document.Cut(name, 60)} }
 
 // giveIncluded takes the values of the plan that includes this one.
 func (c *checker) giveIncluded(included map[string]given) {
@@ -127,7 +129,7 @@ func (c *checker) giveIncluded(included map[string]given) {
 			c.give(d, g)
 			continue
 		}
-		c.as(CodeUnknownName).add(g.src, g.src.keyPos(g.at), g.at.String(), c.varHint(name), "the plan %s declares no variable %q", c.plan.File, name)
+		c.Add(g.src, g.src.KeyPos(g.at), document.Fault{Code: document.CodeUnknownName, At: g.at, Hint: c.varHint(name)}, "the plan %s declares no variable %q", c.plan.File, name)
 	}
 }
 
@@ -142,7 +144,7 @@ func (c *checker) varHint(name string) string {
 	if len(names) == 0 {
 		return "it declares none"
 	}
-	return "it declares " + cut(strings.Join(names, ", "), 120)
+	return "it declares " + document.Cut(strings.Join(names, ", "), 120)
 }
 
 // settle makes the variable's value of what was given.
@@ -158,11 +160,10 @@ func (c *checker) settle(d *declaration) {
 	case d.from.source == "":
 		d.broken = true
 		if p := c.parent; p != nil && d.env == "" {
-			p.as(CodeVariable).addKey(c.parentDecl.at.key("include"), fmt.Sprintf("give it in vars of the include: %s: VALUE", d.name),
-				"the step %q includes %s, whose %s %q has no value", c.parentDecl.name, c.parentInstance.step.Include.Plan, d.noun(), d.name)
+			p.ReportField(document.Fault{Code: document.CodeVariable, At: c.parentDecl.at.Key("include"), Hint: fmt.Sprintf("give it in vars of the include: %s: VALUE", d.name)}, "the step %q includes %s, whose %s %q has no value", c.parentDecl.name, c.parentInstance.step.Include.Plan, d.noun(), d.name)
 			return
 		}
-		c.as(CodeVariable).addKey(d.at, c.giveHint(d), "the %s %q has no value", d.noun(), d.name)
+		c.ReportField(document.Fault{Code: document.CodeVariable, At: d.at, Hint: c.giveHint(d)}, "the %s %q has no value", d.noun(), d.name)
 		return
 	case d.from.value == deferred{}:
 		d.value = deferred{}
@@ -199,14 +200,14 @@ func (c *checker) judge(d *declaration, g given) (any, *varError) {
 	}
 	switch {
 	case !d.typ.has(v):
-		got, hint := describeType(v), ""
+		got, hint := document.DescribeType(v), ""
 		if d.typ == VarString && isScalar(v) {
 			hint = "quote it to mean the text"
 		}
 		if d.sensitive {
 			got = "something else"
 		} else if show {
-			got = describe(v)
+			got = document.Describe(v)
 		}
 		return v, &varError{"expected " + d.typ.noun() + d.like + ", got " + got, hint}
 	case d.required && isEmpty(v):
@@ -239,13 +240,13 @@ func (d *declaration) refusal(err error, show bool, where string) string {
 func (c *checker) addGiven(d *declaration, v any, hint, format string, args ...any) {
 	g := d.from
 	switch {
-	case c.full():
-		c.total++
+	case c.Full():
+		c.Skip(1)
 	case g.src == nil:
-		c.as(CodeVariable).add(nil, setPos(d.name), "", hint, format, args...)
+		c.Add(nil, setPos(d.name), document.Fault{Code: document.CodeVariable, Hint: hint}, format, args...)
 	case v == nil && !g.isText: // an empty value has no place of its own
-		c.as(CodeVariable).add(g.src, g.src.keyPos(g.at), g.at.String(), hint, format, args...)
+		c.Add(g.src, g.src.KeyPos(g.at), document.Fault{Code: document.CodeVariable, At: g.at, Hint: hint}, format, args...)
 	default:
-		c.as(CodeVariable).add(g.src, g.src.valuePos(g.at), g.at.String(), hint, format, args...)
+		c.Add(g.src, g.src.ValuePos(g.at), document.Fault{Code: document.CodeVariable, At: g.at, Hint: hint}, format, args...)
 	}
 }

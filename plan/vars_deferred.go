@@ -1,6 +1,9 @@
 package plan
 
-import "github.com/kplan-dev/kplan/plan/expr"
+import (
+	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/expr"
+)
 
 // typeOfVar is the type of a variable whose value is not known yet.
 func typeOfVar(d *declaration) expr.Type {
@@ -43,7 +46,7 @@ func (c *checker) answer(name string, answer any, ok bool) any {
 		if def, has := c.defaultOf(d); has {
 			return def
 		}
-		c.addKey(d.at, "", "the variable %q has no value: the cluster does not have %s", name, c.varInput(name))
+		c.ReportField(document.Fault{At: d.at}, "the variable %q has no value: the cluster does not have %s", name, c.varInput(name))
 		return invalid{}
 	}
 	if d.sensitive {
@@ -51,7 +54,7 @@ func (c *checker) answer(name string, answer any, ok bool) any {
 	}
 	v, err := c.judge(d, given{source: d.from.source, text: text, isText: true})
 	if err != nil {
-		c.addKey(d.at, err.hint, "the value of the variable %q: %s", name, err.message)
+		c.ReportField(document.Fault{At: d.at, Hint: err.hint}, "the value of the variable %q: %s", name, err.message)
 		return invalid{}
 	}
 	return v

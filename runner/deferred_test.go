@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -193,7 +194,7 @@ func TestLateStepThatIsFaulty(t *testing.T) {
 		}}
 		p := parsePlan(t, lateSteps)
 		x, err := r.Run(t.Context(), p)
-		var faults plan.Diagnostics
+		var faults document.Diagnostics
 		require.ErrorAs(t, err, &faults)
 		var failed *runner.StepError
 		require.ErrorAs(t, err, &failed)

@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/schema"
 )
 
@@ -127,7 +128,7 @@ func TestGoodPlans(t *testing.T) {
 
 // structural are the faults that a schema can see: it must refuse each of them at
 // its place.
-var structural = []plan.Code{plan.CodeUnknownField, plan.CodeMissingField, plan.CodeWrongType, plan.CodeUnknownValue}
+var structural = []document.Code{document.CodeUnknownField, document.CodeMissingField, document.CodeWrongType, document.CodeUnknownValue}
 
 // unseen are structural faults that the schema does not see, each with the
 // reason.
@@ -148,8 +149,8 @@ func TestBrokenPlans(t *testing.T) {
 			continue
 		}
 		_, err := plan.Parse("plan.yaml", src, plan.Options{})
-		faults, _ := errors.AsType[plan.Diagnostics](err)
-		faults = slices.DeleteFunc(faults, func(d plan.Diagnostic) bool {
+		faults, _ := errors.AsType[document.Diagnostics](err)
+		faults = slices.DeleteFunc(faults, func(d document.Diagnostic) bool {
 			return !slices.Contains(structural, d.Code) || d.File != "plan.yaml"
 		})
 		v, err := instance(t, src)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/child"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -65,7 +65,7 @@ func (a *app) exit(err error) int {
 
 // show writes what went wrong and what to do about it.
 func (a *app) show(err error) {
-	if faults, ok := errors.AsType[plan.Diagnostics](err); ok {
+	if faults, ok := errors.AsType[document.Diagnostics](err); ok {
 		fmt.Fprintln(a.stderr, a.options(a.stderr).Clean(faults.Error()))
 		return
 	}
@@ -96,7 +96,7 @@ func exitCode(err error) int {
 	var (
 		stop   *runner.Interrupted
 		failed *runner.StepError
-		faults plan.Diagnostics
+		faults document.Diagnostics
 		usage  user
 		ended  *child.ExitError
 		never  *child.StartError

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -33,8 +33,8 @@ func TestExitCode(t *testing.T) {
 		"all timed out, and it was shown": {&shownError{allLate}, 4},
 		"the whole run timed out":         {&runner.TimeoutError{After: time.Second}, 4},
 		"timed out, output failed":        {errors.Join(&shownError{allLate}, errors.New("disk is full")), 1},
-		"bad plan":                        {plan.Diagnostics{{Message: "x"}}, 2},
-		"bad step, seen when it started":  {&runner.StepError{Step: "a", Err: plan.Diagnostics{{Message: "x"}}}, 1},
+		"bad plan":                        {document.Diagnostics{{Message: "x"}}, 2},
+		"bad step, seen when it started":  {&runner.StepError{Step: "a", Err: document.Diagnostics{{Message: "x"}}}, 1},
 		"bad usage":                       {usagef("x"), 2},
 		"bad kubeconfig":                  {fmt.Errorf("here: %w", usagef("x")), 2},
 		"interrupted":                     {stop, 130},

@@ -14,6 +14,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
 	"github.com/kplan-dev/kplan/steps/analyze"
@@ -144,29 +145,8 @@ func (l *lintRun) writeList() error {
 
 func (l *lintRun) writeExplanation() error {
 	r, _ := lint.Find(l.explain)
-	_, err := fmt.Fprintf(l.stdout, "%s (%s): %s\n\n%s\n", r.ID, r.Severity, r.Summary, wrapped(r.Explanation, 100))
+	_, err := fmt.Fprintf(l.stdout, "%s (%s): %s\n\n%s\n", r.ID, r.Severity, r.Summary, words.Fill(r.Explanation, 100, ""))
 	return err
-}
-
-// wrapped breaks a paragraph into lines of at most width characters.
-func wrapped(text string, width int) string {
-	var b strings.Builder
-	at := 0
-	for i, word := range strings.Fields(text) {
-		n := len([]rune(word))
-		switch {
-		case i == 0:
-		case at+1+n > width:
-			b.WriteByte('\n')
-			at = 0
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += n
-	}
-	return b.String()
 }
 
 func (l *lintRun) run(ctx context.Context) error {
@@ -205,7 +185,7 @@ func (l *lintRun) look(ctx context.Context) (*plan.Plan, lint.Input, []finding.F
 
 // faults shows why the plan could not be read, as data where that is wanted.
 func (l *lintRun) faults(err error) error {
-	faults, ok := errors.AsType[plan.Diagnostics](err)
+	faults, ok := errors.AsType[document.Diagnostics](err)
 	if l.output == lintText || !ok {
 		return err
 	}

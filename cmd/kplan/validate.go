@@ -13,6 +13,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/steps/preflight"
 )
@@ -69,7 +70,7 @@ func (a *app) validate(path string, in plan.Options, output findings.Format, ask
 	p, err := a.read(path, in)
 	rules := finding.Codes()
 	var found []finding.Finding
-	if faults, ok := errors.AsType[plan.Diagnostics](err); ok {
+	if faults, ok := errors.AsType[document.Diagnostics](err); ok {
 		found = finding.Of(faults)
 	} else if err != nil {
 		return err

@@ -8,12 +8,12 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 func newVars(a *app) *cobra.Command {
@@ -52,10 +52,10 @@ Exit codes: 0 every variable has a value that it takes, 2 one has not, or the fi
 
 // variables are those of a plan, for programs.
 type variables struct {
-	File        string           `json:"file"`
-	Plan        string           `json:"plan,omitempty"`
-	Variables   []variable       `json:"variables"`
-	Diagnostics plan.Diagnostics `json:"diagnostics"`
+	File        string               `json:"file"`
+	Plan        string               `json:"plan,omitempty"`
+	Variables   []variable           `json:"variables"`
+	Diagnostics document.Diagnostics `json:"diagnostics"`
 }
 
 // variable is one of them. Without value it has none, or none that is known yet.
@@ -79,7 +79,7 @@ func (a *app) vars(path string, in plan.Options, output format) error {
 		return err
 	}
 	a.keep(p)
-	all := variables{File: path, Plan: p.Metadata.Name, Variables: []variable{}, Diagnostics: plan.Diagnostics{}}
+	all := variables{File: path, Plan: p.Metadata.Name, Variables: []variable{}, Diagnostics: document.Diagnostics{}}
 	for _, v := range p.Variables() {
 		x := variable{
 			Name: v.Name, Type: v.Type, Description: v.Description, Source: v.Source, From: origin(v),
@@ -158,29 +158,16 @@ func (a *app) varTable(all []variable) error {
 	for _, v := range all {
 		rows = append(rows, []string{v.Name, cell(v), v.From, string(v.Type), v.Description})
 	}
-	widths := make([]int, len(rows[0]))
 	for i, row := range rows {
 		for j, text := range row {
-			text = strings.Join(strings.Fields(words.Clean(a.secrets().Text(text))), " ")
 			most := widestText
 			if j == 1 {
 				most = widestValue
 			}
-			if r := []rune(text); len(r) > most {
-				text = string(r[:most-1]) + "…"
-			}
-			rows[i][j], widths[j] = text, max(widths[j], utf8.RuneCountInString(text))
+			rows[i][j] = words.Cut(a.oneLine(text), most, "…")
 		}
 	}
-	var b strings.Builder
-	for _, row := range rows {
-		var line strings.Builder
-		for j, text := range row {
-			line.WriteString(text + strings.Repeat(" ", widths[j]-utf8.RuneCountInString(text)+2))
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
-	if _, err := io.WriteString(a.stdout, b.String()); err != nil {
+	if _, err := io.WriteString(a.stdout, words.Table(rows, nil)); err != nil {
 		return fmt.Errorf("writing the variables: %w", err)
 	}
 	return nil

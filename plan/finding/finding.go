@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // Severity says how bad a finding is.
@@ -42,7 +42,7 @@ type Rule struct {
 
 // Finding is one thing that a check has to say about a place.
 type Finding struct {
-	plan.Pos
+	document.Pos
 	Severity Severity `json:"severity"`
 	// Rule is the ID of the rule, or the code of a diagnostic.
 	Rule string `json:"code"`
@@ -64,8 +64,8 @@ func (f Finding) String() string {
 	return d.String()
 }
 
-func (f Finding) diagnostic() plan.Diagnostic {
-	return plan.Diagnostic{Pos: f.Pos, Code: plan.Code(f.Rule), Path: f.Path, Message: f.Message, Hint: f.Hint, Excerpt: f.Excerpt}
+func (f Finding) diagnostic() document.Diagnostic {
+	return document.Diagnostic{Pos: f.Pos, Code: document.Code(f.Rule), Path: f.Path, Message: f.Message, Hint: f.Hint, Excerpt: f.Excerpt}
 }
 
 // InFile reports whether the finding is of a file, and not of an argument of the
@@ -73,7 +73,7 @@ func (f Finding) diagnostic() plan.Diagnostic {
 func (f Finding) InFile() bool { return f.File != "" && !strings.HasPrefix(f.File, "--") }
 
 // Of returns the findings that a plan's diagnostics are.
-func Of(ds plan.Diagnostics) []Finding {
+func Of(ds document.Diagnostics) []Finding {
 	all := make([]Finding, len(ds))
 	for i, d := range ds {
 		all[i] = Finding{
@@ -86,7 +86,7 @@ func Of(ds plan.Diagnostics) []Finding {
 // Diagnostics returns the findings that make a plan a bad one. It is nil when
 // there are none.
 func Diagnostics(all []Finding) error {
-	var ds plan.Diagnostics
+	var ds document.Diagnostics
 	for _, f := range all {
 		if f.Severity == Error {
 			ds = append(ds, f.diagnostic())
@@ -101,7 +101,7 @@ func Diagnostics(all []Finding) error {
 // Codes returns the rules that a plan's diagnostics are of.
 func Codes() []Rule {
 	var rules []Rule
-	for _, c := range plan.Codes() {
+	for _, c := range document.Codes() {
 		rules = append(rules, Rule{ID: string(c), Summary: c.About(), Severity: Error})
 	}
 	return rules

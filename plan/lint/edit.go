@@ -8,7 +8,7 @@ import (
 
 	yamlv3 "go.yaml.in/yaml/v3"
 
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // Edit puts text into a file, in the place of some.
@@ -64,12 +64,12 @@ func lineStart(src []byte, line int) int {
 // editor makes edits of one document. It inserts whole nodes and leaves the rest,
 // comments and layout included, as it is.
 type editor struct {
-	text *plan.Text
+	text *document.Text
 	// eol ends the document's lines.
 	eol string
 }
 
-func newEditor(t *plan.Text) editor {
+func newEditor(t *document.Text) editor {
 	e := editor{t, "\n"}
 	if bytes.Contains(t.Bytes(), []byte("\r\n")) {
 		e.eol = "\r\n"

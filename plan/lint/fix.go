@@ -10,6 +10,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 )
 
@@ -176,7 +177,7 @@ func (e editor) waitStep(step *yamlv3.Node, lead string, fields []string) Edit {
 }
 
 // freeName makes the name of a step that waits for a Certificate.
-func (m *fixer) freeName(t *plan.Text, base string) string {
+func (m *fixer) freeName(t *document.Text, base string) string {
 	taken := m.names[t.File()]
 	if taken == nil {
 		taken = map[string]bool{}

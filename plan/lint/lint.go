@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 )
 
@@ -27,7 +28,7 @@ type Input struct {
 	// Guards say which steps' objects webhooks of the plan judge.
 	Guards []Guard
 	// Values are the files of values that helm steps name.
-	Values []*plan.Text
+	Values []*document.Text
 }
 
 // Object is one that a step sends.
@@ -37,7 +38,7 @@ type Object struct {
 	Fields map[string]any
 	// Text is the document that it was read from, and At its path in there. Text is
 	// nil for what a chart renders.
-	Text *plan.Text
+	Text *document.Text
 	At   []any
 }
 
@@ -114,8 +115,8 @@ func (l *linter) each(f func(*plan.Step)) {
 
 // location is where a finding is: a place in a text.
 type location struct {
-	plan.Place
-	text *plan.Text
+	document.Place
+	text *document.Text
 	// secret keeps the line out of what is shown.
 	secret bool
 }
@@ -142,7 +143,7 @@ func (p *pass) add(severity finding.Severity, s *plan.Step, at location, hint, f
 		return finding.Finding{}, false
 	}
 	f := finding.Finding{
-		Pos: at.Pos, Severity: severity, Rule: p.rule.ID, Path: at.Path, Message: plan.Clean(fmt.Sprintf(format, args...)), Hint: plan.Clean(hint),
+		Pos: at.Pos, Severity: severity, Rule: p.rule.ID, Path: at.Path, Message: document.Clean(fmt.Sprintf(format, args...)), Hint: document.Clean(hint),
 	}
 	if s != nil {
 		f.Step = s.Name

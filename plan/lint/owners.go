@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 )
 
@@ -136,7 +137,7 @@ func (p *pass) checkTwice(all []sent, id identity) {
 // eachLocation calls f for each place that steps have in a file, with those that share
 // it, in their order.
 func (l *linter) eachLocation(steps []*plan.Step, at func(*plan.Step) location, f func(location, []*plan.Step)) {
-	by, order := map[plan.Pos][]*plan.Step{}, []location{}
+	by, order := map[document.Pos][]*plan.Step{}, []location{}
 	for _, s := range steps {
 		place := at(s)
 		if by[place.Pos] == nil {

@@ -8,13 +8,14 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 )
 
 // root is where values begin that are not a plan's own fields: the default of a
 // variable, the values of a chart, an object.
 type root struct {
-	text *plan.Text
+	text *document.Text
 	node *yamlv3.Node
 	at   []any
 	// name is the name that the value has: a variable's.
@@ -90,7 +91,7 @@ func checkFiled(p *pass) {
 	})
 }
 
-func (l *linter) rootsOf(t *plan.Text) {
+func (l *linter) rootsOf(t *document.Text) {
 	put := func(r root) { r.text = t; l.roots = append(l.roots, r) }
 	pairs(t.Root(), func(key, value *yamlv3.Node) {
 		switch key.Value {
@@ -177,7 +178,7 @@ func visit(n *yamlv3.Node, name string, at []any, f func(n *yamlv3.Node, name st
 
 func checkUnusedVars(p *pass) {
 	// literal are variables that files would read, if expressions were evaluated there.
-	literal := map[string]plan.Pos{}
+	literal := map[string]document.Pos{}
 	p.filed(func(r root, n *yamlv3.Node, at []any) {
 		used := map[string]bool{}
 		reads(n.Value, used)

@@ -11,6 +11,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // raw is what the file has for a field of a step.
@@ -22,7 +23,7 @@ func raw(s *plan.Step, fields ...any) string {
 	return rawAt(t, append(slices.Clone(at), fields...))
 }
 
-func rawAt(t *plan.Text, at []any) string {
+func rawAt(t *document.Text, at []any) string {
 	if n := t.Node(at...); n != nil && n.Kind == yamlv3.ScalarNode {
 		return n.Value
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/lint"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/guard"
@@ -37,7 +38,7 @@ const atOnce = 4
 // looked at on purpose, and which webhooks mean nothing; steps that could not be
 // read are in the input.
 func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, error) {
-	r := &lintReader{plan: p, texts: map[string]*plan.Text{}}
+	r := &lintReader{plan: p, texts: map[string]*document.Text{}}
 	objects := make([][]lint.Object, len(p.Steps))
 	manifests := make(map[string][]*unstructured.Unstructured, len(p.Steps))
 	problems, left := make([]error, len(p.Steps)), make([]error, len(p.Steps))
@@ -99,7 +100,7 @@ func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, err
 // lintReader reads the files of a plan, each document once.
 type lintReader struct {
 	plan  *plan.Plan
-	texts map[string]*plan.Text // by file and line
+	texts map[string]*document.Text // by file and line
 }
 
 // rendered are the objects of a step's chart.
@@ -129,11 +130,11 @@ func (r *lintReader) applied(s plan.Step) ([]lint.Object, error) {
 }
 
 // text is the document of an object.
-func (r *lintReader) text(f manifest.Found) *plan.Text {
+func (r *lintReader) text(f manifest.Found) *document.Text {
 	key := fmt.Sprintf("%s:%d", f.File, f.Line)
 	t, ok := r.texts[key]
 	if !ok {
-		t = plan.NewText(r.shown(f.File), f.Line, f.Document)
+		t = document.NewText(r.shown(f.File), f.Line, f.Document)
 		r.texts[key] = t
 	}
 	return t
@@ -150,8 +151,8 @@ func (r *lintReader) shown(file string) string {
 
 // values are the files of values of all helm steps, each once. Those that cannot
 // be read are left out: the chart's rendering says so.
-func (r *lintReader) values() []*plan.Text {
-	var texts []*plan.Text
+func (r *lintReader) values() []*document.Text {
+	var texts []*document.Text
 	seen := map[string]bool{}
 	for _, s := range r.plan.Steps {
 		if s.Helm == nil {
@@ -164,7 +165,7 @@ func (r *lintReader) values() []*plan.Text {
 			}
 			seen[file] = true
 			if src, err := readUpTo(file, maxValues); err == nil {
-				texts = append(texts, plan.NewText(r.shown(file), 1, src))
+				texts = append(texts, document.NewText(r.shown(file), 1, src))
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/listwatch"
 )
 
 // mounted is what was read of the Secrets that pods mount, or of what is to make pods
@@ -84,7 +85,7 @@ func (b *service) mounted(ctx context.Context, names []string) secretState {
 	for _, name := range names {
 		u, err := b.survey.client.Resource(secretsGVR).Namespace(b.namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
-		case forbidden(err):
+		case listwatch.Refused(err):
 			m.unread = "may not get secrets in namespace " + b.namespace
 			continue
 		case apierrors.IsNotFound(err):

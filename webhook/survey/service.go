@@ -68,8 +68,7 @@ func (s *Survey) followService(key string) *service {
 // newFollower makes a follower of objects in the backing's namespace.
 func newFollower[T any](b *service, gvr schema.GroupVersionResource, options metav1.ListOptions, changed func()) *follower[*T] {
 	return &follower[*T]{
-		relist: relist,
-		api:    b.survey.client.Resource(gvr).Namespace(b.namespace), what: gvr.Resource + " in namespace " + b.namespace,
+		api: b.survey.client.Resource(gvr).Namespace(b.namespace), what: gvr.Resource + " in namespace " + b.namespace,
 		options: options, read: typed[T], changed: changed,
 	}
 }

@@ -214,10 +214,10 @@ func (s *Survey) wantedServices(t Target) map[string]bool {
 func (s *Survey) configure(gvr schema.GroupVersionResource) *configurations {
 	ctx, stop := cancellable(context.Background())
 	f := &follower[[]webhook.Entry]{
-		api: s.client.Resource(gvr), what: gvr.Resource, relist: relist, read: webhook.EntriesOf, changed: s.configured,
+		api: s.client.Resource(gvr), what: gvr.Resource, read: webhook.EntriesOf, changed: s.configured,
 	}
 	if gvr == crdsGVR {
-		f.relist = relistLarge
+		f.relist = relistCRDs
 	}
 	s.running.Go(func() { f.run(ctx) })
 	return &configurations{f, stop}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 )
 
@@ -20,11 +20,11 @@ var report = findings.Report{
 	File: "a b/plan.yaml",
 	Findings: []finding.Finding{
 		{
-			Pos: plan.Pos{File: "a b/plan.yaml", Line: 3, Col: 5}, Severity: finding.Error, Rule: "unknown-field", Path: "steps[0].need",
+			Pos: document.Pos{File: "a b/plan.yaml", Line: 3, Col: 5}, Severity: finding.Error, Rule: "unknown-field", Path: "steps[0].need",
 			Message: `unknown field "need": 100%`, Hint: "did you mean \"needs\"?", Excerpt: "need: [a]\n^",
 		},
-		{Pos: plan.Pos{File: "va,rs:1.yaml"}, Severity: finding.Warning, Rule: "syntax", Message: "the file is empty"},
-		{Pos: plan.Pos{File: "--set x"}, Severity: finding.Note, Rule: "of-nobody", Message: "two\nlines"},
+		{Pos: document.Pos{File: "va,rs:1.yaml"}, Severity: finding.Warning, Rule: "syntax", Message: "the file is empty"},
+		{Pos: document.Pos{File: "--set x"}, Severity: finding.Note, Rule: "of-nobody", Message: "two\nlines"},
 	},
 	Rules:   append(finding.Codes(), finding.Rule{ID: "lint-rule", Summary: "It is odd.", Explanation: "Mend it.", Severity: finding.Warning}),
 	Version: "v1.2.3",
@@ -64,8 +64,8 @@ func TestRoot(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "deploy"), 0o755))
 	t.Chdir(filepath.Join(dir, "deploy"))
 	r := findings.Report{Root: dir, Findings: []finding.Finding{
-		{Pos: plan.Pos{File: "plan.yaml"}, Severity: finding.Error, Message: "x"},
-		{Pos: plan.Pos{File: "../../plan.yaml"}, Severity: finding.Error, Message: "x"},
+		{Pos: document.Pos{File: "plan.yaml"}, Severity: finding.Error, Message: "x"},
+		{Pos: document.Pos{File: "../../plan.yaml"}, Severity: finding.Error, Message: "x"},
 	}}
 	require.Equal(t, "::error file=deploy/plan.yaml,title=kplan ::x\n::error file=../../plan.yaml,title=kplan ::x\n", write(t, r, findings.GitHub))
 	require.Contains(t, write(t, r, findings.SARIF), `"uri": "deploy/plan.yaml"`)

@@ -2,15 +2,18 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	_ "embed" // the page's parts
 	"encoding/base64"
 	"html/template"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -39,9 +42,8 @@ var (
 	//go:embed page.js
 	pageScript string
 
-	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"join": strings.Join, "count": words.Count,
-	}).Parse(dense(pageText)))
+	// What the template calls with times is of a run: see funcs.
+	pageTemplate = template.Must(template.New("page").Funcs((&pageWriter{run: &run{}}).funcs()).Parse(dense(pageText)))
 )
 
 // dense takes the ends of lines out of the templates that the page has once for each
@@ -51,39 +53,30 @@ func dense(text string) string {
 	return once + regexp.MustCompile(`\n *`).ReplaceAllString(each, "")
 }
 
-// htmlPage is what the page's template draws: texts that were cleaned, and
-// numbers for styles. html/template escapes them for where they stand.
+// htmlPage is what the page's template draws. html/template escapes it for where it
+// stands.
 type htmlPage struct {
 	Style  template.CSS
 	Script template.JS
 	// ScriptHash lets this script run and no other.
 	ScriptHash string
 
-	Title, Plan, Glyph, On, Elapsed, Stopped, StoppedAt, Unfinished string
-	State                                                           runner.State
-	Start, End                                                      moment
-	Counts                                                          []htmlCount
-	Failures                                                        []htmlFailure
-	MoreFailures                                                    int
-	Critical                                                        []htmlLink
-	Axis                                                            axis
-	Rows                                                            []htmlRow
-	Legend                                                          []htmlCount
-	Lanes                                                           []htmlLane
-	Graph                                                           *htmlGraph
-	Steps                                                           []*htmlStep
-	Notices                                                         []htmlNotice
-	Environment                                                     []pair
-	Many                                                            bool // clusters
-}
-
-// moment is a time, for people and for programs.
-type moment struct{ Text, Machine string }
-
-type htmlCount struct {
-	State runner.State
-	Glyph string
-	N     int
+	Title, Plan, On, Elapsed, Stopped, StoppedAt, Unfinished string
+	State                                                    runner.State
+	// Start and StartMachine are when the run began, for people and for programs.
+	Start, StartMachine string
+	Counts              []stateCount
+	Failures            []htmlFailure
+	MoreFailures        int
+	Critical            []htmlLink
+	Axis                axis
+	Rows                []htmlRow
+	Legend              []runner.State
+	Lanes               []htmlLane
+	Graph               *htmlGraph
+	Steps               []*htmlStep
+	Notices             []timeline.Notice
+	Environment         []pair
 }
 
 // htmlLink leads to a step.
@@ -93,152 +86,120 @@ type htmlLink struct {
 	Text  string // beside the name
 }
 
-type htmlNotice struct{ At, Text string }
-
 // htmlFailure is a step that failed, and others with the same cause.
 type htmlFailure struct {
 	*htmlStep
 	Same     []htmlLink
 	MoreSame int
+	// LogEnd are the last lines of the log.
+	LogEnd string
 }
 
-// htmlStep is a step with its details.
-type htmlStep struct {
-	Index                                   int
-	Name, Kind, Cluster, Group, Tags, Glyph string
-	State                                   runner.State
-	Critical, Finally                       bool
-	Attempt, Took, Held, Note, Revision     string
-	Started, Ended, Timeout, Where          string
-	Cause, Hint                             string
-	Ladders                                 []htmlLadder
-	Attempts                                []htmlAttempt
-	Needs, Blocks                           []htmlLink
-	MoreBlocks                              int
-	Guards                                  []string
-	Notes                                   []htmlNotice
-	Objects                                 []htmlObject
-	MoreObjects                             int
-	Holds                                   []htmlSum
-	Outputs                                 []pair
-	// Log is the log of the step, LogEnd its last lines.
-	Log, LogEnd string
+// pageWriter makes the page of a run.
+type pageWriter struct {
+	*run
+	links map[string]htmlLink // by the names of steps
+	steps []*htmlStep
 }
 
-type htmlLadder struct {
-	Name, Service string
-	Rungs         []htmlRung
+// funcs are the functions of the page's template. Each text that a cluster, a
+// chart or a plan has to say goes through line or clean.
+func (w *pageWriter) funcs() template.FuncMap {
+	return template.FuncMap{
+		"line": line, "clean": clean, "list": func(names []string) string { return line(strings.Join(names, ", ")) },
+		"count": words.Count, "brief": words.Brief,
+		"seconds": func(s float64) string { return words.Brief(time.Duration(s * float64(time.Second))) },
+		"offset":  w.offset,
+		"lasted":  func(from, to time.Time) string { return words.Brief(w.until(to).Sub(from)) },
+		"glyph":   func(s runner.State) string { return glyphs[s] },
+		"stands":  func(state string) string { return stands[state] },
+		"word":    word, "where": where, "holder": holder, "notice": notice, "cameTo": cameTo, "outcome": outcome,
+		"link": func(step string) htmlLink { return w.links[step] },
+	}
 }
 
-// htmlRung is a rung of a ladder. When says since when it stands so.
-type htmlRung struct{ Name, State, Glyph, Cause, Words, When string }
-
-type htmlAttempt struct {
-	N                             int
-	From, Took, Came, Cause, Hint string
-	State                         runner.State
-}
-
-type htmlObject struct{ Name, Text, At string }
-
-type htmlSum struct{ Webhook, Requests, Longest, Total, Cause, Words string }
-
-// html writes the page.
-func (r *run) html(w io.Writer) error {
-	b := bufio.NewWriter(w)
-	if err := pageTemplate.Execute(b, r.page()); err != nil {
+// writeHTML writes the page.
+func writeHTML(w io.Writer, r *run) error {
+	page, err := pageTemplate.Clone()
+	if err != nil {
+		return err
+	}
+	from, b := newPageWriter(r), bufio.NewWriter(w)
+	if err := page.Funcs(from.funcs()).Execute(b, from.page()); err != nil {
 		return err
 	}
 	return b.Flush()
 }
 
-func (r *run) page() *htmlPage {
+func newPageWriter(r *run) *pageWriter {
+	w := &pageWriter{run: r, links: map[string]htmlLink{}}
+	for i, s := range r.Steps() {
+		w.links[s.Name] = htmlLink{Index: i, Name: line(s.Name)}
+	}
+	for i, s := range r.Steps() {
+		w.steps = append(w.steps, w.step(i, s))
+	}
+	w.addObjects()
+	for i, log := range r.logs(htmlLogs, htmlFailureLog, htmlLog) {
+		w.steps[i].Log = log
+	}
+	return w
+}
+
+func (w *pageWriter) page() *htmlPage {
 	sum := sha256.Sum256([]byte(pageScript))
+	c := chart{w.run}
 	p := &htmlPage{
 		Style: template.CSS(pageStyle), Script: template.JS(pageScript), //nolint:gosec // they are ours
 		ScriptHash: "sha256-" + base64.StdEncoding.EncodeToString(sum[:]),
-		Plan:       or(line(r.x.Plan()), "plan"), State: r.state(), Glyph: glyphs[r.state()], On: line(r.About()),
-		Elapsed: words.Brief(r.elapsed()), Stopped: clean(r.x.Err()), Start: at(r.Start()), End: at(r.end),
-		Axis: r.axis(), Many: r.many,
+		Plan:       cmp.Or(line(w.x.Plan()), "plan"), State: w.state(), On: line(w.About()), Elapsed: words.Brief(w.elapsed()),
+		Start: clock(w.Start()), StartMachine: w.Start().UTC().Format(time.RFC3339Nano), Stopped: clean(w.x.Err()), Counts: w.counts(), Axis: c.axis(), Legend: c.legend(), Steps: w.steps, Environment: w.environment(),
 	}
 	p.Title = p.Plan + ": " + string(p.State)
-	if !r.Ended() {
+	if !w.Ended() {
 		p.Unfinished = "This is a run that was not over: it shows how far it had come."
 	}
-	p.Counts = r.counts()
-	links := r.links()
-	for i, s := range r.Steps() {
-		h := r.htmlStep(i, s, links)
-		p.Steps = append(p.Steps, h)
-		p.Rows = append(p.Rows, r.row(h, s))
+	for _, s := range w.steps {
+		p.Rows = append(p.Rows, c.row(s))
 	}
-	r.objects(p.Steps)
-	for i, log := range r.logs() {
-		p.Steps[i].Log = log
-	}
-	p.Failures, p.MoreFailures = r.htmlFailures(p.Steps, links)
-	for _, name := range r.critical {
-		if s := r.Step(name); s != nil {
-			l := links[name]
-			l.Text = r.took(s)
+	p.Failures, p.MoreFailures = w.tell()
+	for _, name := range w.critical {
+		if s := w.Step(name); s != nil {
+			l := w.links[name]
+			l.Text = w.took(s)
 			p.Critical = append(p.Critical, l)
 		}
 	}
-	p.Legend = r.legend()
-	for _, l := range r.Webhooks() {
-		p.Lanes = append(p.Lanes, r.lane(l, links))
+	for _, l := range w.Webhooks() {
+		p.Lanes = append(p.Lanes, w.lane(l))
 	}
-	p.Graph = r.graph(p.Steps)
-	for _, n := range r.Notices() {
+	p.Graph = w.graph()
+	for _, n := range w.Notices() {
 		if n.Type == runner.TypeCancel {
-			p.StoppedAt = r.offset(n.Time)
+			p.StoppedAt = w.offset(n.Time)
 			continue
 		}
-		p.Notices = append(p.Notices, htmlNotice{r.offset(n.Time), line(notice(n))})
+		p.Notices = append(p.Notices, n)
 	}
-	p.Environment = r.environment()
 	return p
 }
 
-// htmlFailures are the failed steps that are told of first, and how many are not.
-func (r *run) htmlFailures(steps []*htmlStep, links map[string]htmlLink) (told []htmlFailure, more int) {
-	for _, f := range r.failures() {
+// tell returns the failed steps that are told of first, and how many are not.
+func (w *pageWriter) tell() (told []htmlFailure, more int) {
+	for _, f := range w.failures() {
 		if len(told) == htmlFailures {
 			more += 1 + len(f.same)
 			continue
 		}
-		h := htmlFailure{htmlStep: steps[links[f.Name].Index]}
+		h := htmlFailure{htmlStep: w.steps[w.links[f.Name].Index]}
 		h.LogEnd = lastLines(h.Log, htmlLogEnd)
-		for _, s := range f.same {
-			if len(h.Same) == htmlSame {
-				h.MoreSame = len(f.same) - htmlSame
-				break
-			}
-			h.Same = append(h.Same, links[s.Name])
+		for _, s := range f.same[:min(len(f.same), htmlSame)] {
+			h.Same = append(h.Same, w.links[s.Name])
 		}
+		h.MoreSame = len(f.same) - len(h.Same)
 		told = append(told, h)
 	}
 	return told, more
-}
-
-func (r *run) counts() []htmlCount {
-	var all []htmlCount
-	n := r.x.Counts()
-	for _, s := range runner.States {
-		if n[s] > 0 {
-			all = append(all, htmlCount{s, glyphs[s], n[s]})
-		}
-	}
-	return all
-}
-
-// links finds steps by their names.
-func (r *run) links() map[string]htmlLink {
-	links := map[string]htmlLink{}
-	for i, s := range r.Steps() {
-		links[s.Name] = htmlLink{Index: i, Name: line(s.Name)}
-	}
-	return links
 }
 
 func (r *run) environment() []pair {
@@ -247,43 +208,28 @@ func (r *run) environment() []pair {
 		{"Plan file", line(r.meta.PlanFile)},
 		{"Run on", line(r.About())},
 		{"Record", line(r.meta.Record)},
-		{"Started", at(r.Start()).Text},
+		{"Started", clock(r.Start())},
 		{"Ended", ""},
 		{"Took", words.Brief(r.elapsed())},
 		{"Steps", words.Count(len(r.Steps()), "step")},
 		{"kplan", line(r.meta.Version)},
 	}
 	if r.Ended() {
-		all[5].Value = at(r.end).Text
+		all[5].Value = clock(r.end)
 	}
-	var known []pair
-	for _, p := range all {
-		if p.Value != "" {
-			known = append(known, p)
-		}
-	}
-	return known
+	return slices.DeleteFunc(all, func(p pair) bool { return p.Value == "" })
 }
 
-// at writes a time for readers who may be anywhere.
-func at(t time.Time) moment {
-	if t.IsZero() {
-		return moment{}
-	}
-	return moment{clock(t), t.UTC().Format(time.RFC3339Nano)}
-}
+// word says how a rung stands, also where nobody looked.
+func word(state string) string { return cmp.Or(line(state), "not known") }
 
-// word is how a rung stands, also where nobody looked.
-func word(state string) string {
-	if state == "" {
-		return "not known"
+// cameTo says how an attempt ended, or that it did not.
+func cameTo(a timeline.Attempt) string {
+	switch {
+	case a.State == runner.StateRetrying:
+		return "failed, to be tried again"
+	case a.To.IsZero():
+		return "at work"
 	}
-	return line(state)
-}
-
-func or(s, without string) string {
-	if s == "" {
-		return without
-	}
-	return s
+	return line(string(a.State))
 }

@@ -51,25 +51,25 @@ type vertex struct {
 
 // graph draws the steps, each right of all that it needs; finally steps stand
 // right of all others. It is nil when there is nothing to see in it.
-func (r *run) graph(steps []*htmlStep) *htmlGraph {
-	if len(steps) < 2 {
+func (w *pageWriter) graph() *htmlGraph {
+	if len(w.steps) < 2 {
 		return nil
 	}
-	levels := r.levels()
-	if len(steps) > graphNodes {
-		return squares(steps, levels)
+	levels := w.levels()
+	if len(w.steps) > graphNodes {
+		return squares(w.steps, levels)
 	}
-	return r.arrows(steps, levels)
+	return w.arrows(levels)
 }
 
 // levels says how far from the left each step stands. Needs that lead in a circle
 // are passed over: no plan that runs has them, but a file may.
-func (r *run) levels() []int {
+func (w *pageWriter) levels() []int {
 	index := map[string]int{}
-	for i, s := range r.Steps() {
+	for i, s := range w.Steps() {
 		index[s.Name] = i
 	}
-	levels := make([]int, len(r.Steps()))
+	levels := make([]int, len(w.Steps()))
 	deepest := -1
 	for _, last := range []bool{false, true} {
 		first := deepest + 1
@@ -84,8 +84,8 @@ func (r *run) levels() []int {
 			if last {
 				level = first
 			}
-			for _, name := range r.Steps()[i].Needs {
-				if n, ok := index[name]; ok && state[n] != 1 && (r.Steps()[n].Finally == last) {
+			for _, name := range w.Steps()[i].Needs {
+				if n, ok := index[name]; ok && state[n] != 1 && (w.Steps()[n].Finally == last) {
 					level = max(level, visit(n)+1)
 				}
 			}
@@ -93,7 +93,7 @@ func (r *run) levels() []int {
 			deepest = max(deepest, level)
 			return level
 		}
-		for i, s := range r.Steps() {
+		for i, s := range w.Steps() {
 			if s.Finally == last {
 				visit(i)
 			}
@@ -123,11 +123,11 @@ func squares(steps []*htmlStep, levels []int) *htmlGraph {
 }
 
 // arrows draws a box for each step and an arrow for each need.
-func (r *run) arrows(steps []*htmlStep, levels []int) *htmlGraph {
-	vertices := make([]*vertex, len(steps))
+func (w *pageWriter) arrows(levels []int) *htmlGraph {
+	vertices := make([]*vertex, len(w.steps))
 	columns := make([][]*vertex, slices.Max(levels)+1)
 	index := map[string]int{}
-	for i, s := range r.Steps() {
+	for i, s := range w.Steps() {
 		index[s.Name] = i
 		vertices[i] = &vertex{step: i, level: levels[i], height: nodeHeight}
 		columns[levels[i]] = append(columns[levels[i]], vertices[i])
@@ -137,7 +137,7 @@ func (r *run) arrows(steps []*htmlStep, levels []int) *htmlGraph {
 		edge graphEdge
 	}
 	var all []arrow
-	for i, s := range r.Steps() {
+	for i, s := range w.Steps() {
 		for _, name := range s.Needs {
 			n, ok := index[name]
 			if !ok || levels[n] >= levels[i] {
@@ -155,11 +155,11 @@ func (r *run) arrows(steps []*htmlStep, levels []int) *htmlGraph {
 				way[k+1].left = append(way[k+1].left, way[k])
 			}
 			on := s.NeedsOn[name]
-			title := fmt.Sprintf("%s needs %s", steps[i].Name, steps[n].Name)
+			title := fmt.Sprintf("%s needs %s", w.steps[i].Name, w.steps[n].Name)
 			if on != "" {
 				title += fmt.Sprintf(" (%s)", line(string(on)))
 			}
-			all = append(all, arrow{way, graphEdge{Title: title, On: on != "", Critical: r.onPath(name, s.Name)}})
+			all = append(all, arrow{way, graphEdge{Title: title, On: on != "", Critical: w.onPath(name, s.Name)}})
 		}
 	}
 	place(columns)
@@ -167,8 +167,8 @@ func (r *run) arrows(steps []*htmlStep, levels []int) *htmlGraph {
 	for i, v := range vertices {
 		y := int(v.y)
 		g.Nodes = append(g.Nodes, graphNode{
-			htmlStep: steps[i], X: v.level*(nodeWidth+columnGap) + 2, Y: y,
-			Label: shorten(steps[i].Name, nodeLetters), Text: shorten(words.Join(" · ", string(steps[i].State), steps[i].Took), nodeLetters+6),
+			htmlStep: w.steps[i], X: v.level*(nodeWidth+columnGap) + 2, Y: y,
+			Label: shorten(w.steps[i].Name, nodeLetters), Text: shorten(words.Join(" · ", string(w.steps[i].State), w.steps[i].Took), nodeLetters+6),
 		})
 		g.Height = max(g.Height, y+nodeHeight+4)
 	}
@@ -188,9 +188,9 @@ func boolToInt(b bool) int {
 }
 
 // onPath tells whether two steps follow each other on the critical path.
-func (r *run) onPath(from, to string) bool {
-	i := slices.Index(r.critical, from)
-	return i >= 0 && i+1 < len(r.critical) && r.critical[i+1] == to
+func (w *pageWriter) onPath(from, to string) bool {
+	i := slices.Index(w.critical, from)
+	return i >= 0 && i+1 < len(w.critical) && w.critical[i+1] == to
 }
 
 // place orders each column so that few arrows cross, and moves each vertex

@@ -1,82 +1,49 @@
 package report
 
 import (
-	"strconv"
-	"strings"
-	"time"
+	"cmp"
+	"slices"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// logs are the logs of all steps, by index. Those of failed steps come whole
-// before others get what room is left.
-func (r *run) logs() map[int]string {
-	texts := map[int]string{}
-	room := htmlLogs
-	for _, failed := range []bool{true, false} {
-		for i, s := range r.Steps() {
-			if len(s.Logs) == 0 || (s.State == runner.StateFailed) != failed {
-				continue
-			}
-			limit := htmlLog
-			if failed {
-				limit = htmlFailureLog
-			}
-			if limit = min(limit, room); limit <= 0 {
-				texts[i] = "(" + words.Count(len(s.Logs)+s.LogsDropped, "log") + " left out here)"
-				continue
-			}
-			texts[i] = r.logText(s, limit)
-			room -= len(texts[i])
-		}
-	}
-	return texts
+// htmlStep is a step with its details.
+type htmlStep struct {
+	*timeline.Step
+	Index                     int
+	Name, Glyph               string
+	State                     runner.State
+	Critical                  bool
+	Attempt, Took, Held, Note string
+	Ladders                   []htmlLadder
+	// Attempts are those of a step that had more than one.
+	Attempts    []timeline.Attempt
+	Needs       []htmlLink
+	Blocks      []htmlLink
+	MoreBlocks  int
+	Guards      []string
+	Objects     []*timeline.Object
+	MoreObjects int
+	Holds       []*runner.Hold
+	Outputs     []pair
+	Log         string
 }
 
-// objects fills in the objects of steps: those of steps that are not done come
-// before others get what room is left.
-func (r *run) objects(steps []*htmlStep) {
-	room := htmlAllObjects
-	for _, good := range []bool{false, true} {
-		for i, s := range r.Steps() {
-			if s.State.Good() != good {
-				continue
-			}
-			n := min(len(s.Objects), htmlObjects, room)
-			for _, o := range s.Objects[:n] {
-				steps[i].Objects = append(steps[i].Objects, htmlObject{line(o.Name), clean(o.Text), r.offset(o.Last)})
-			}
-			steps[i].MoreObjects = len(s.Objects) - n
-			room -= n
-		}
-	}
+// htmlLadder is how a webhook stood when the step was last told of it.
+type htmlLadder struct {
+	Name, Service string
+	Rungs         []timeline.Rung
 }
 
-func (r *run) htmlStep(i int, s *timeline.Step, links map[string]htmlLink) *htmlStep {
+func (w *pageWriter) step(i int, s *timeline.Step) *htmlStep {
 	h := &htmlStep{
-		Index: i, Name: or(line(s.Name), "(no name)"), Kind: line(s.Kind), Cluster: line(s.Cluster), Group: line(s.Group),
-		Tags: line(strings.Join(s.Tags, ", ")), State: stateOf(s), Glyph: or(glyphs[s.State], "?"), Finally: s.Finally,
-		Attempt: attempt(s), Took: r.took(s), Held: r.held(s), Note: clean(r.note(s)), Cause: clean(s.Error), Hint: clean(s.Hint), Where: line(where(s)),
-	}
-	for _, name := range r.critical {
-		h.Critical = h.Critical || name == s.Name
-	}
-	if !s.Started.IsZero() {
-		h.Started = r.offset(s.Started)
-	}
-	if !s.Ended.IsZero() {
-		h.Ended = r.offset(s.Ended)
-	}
-	if s.TimeoutSeconds > 0 {
-		h.Timeout = words.Brief(time.Duration(s.TimeoutSeconds * float64(time.Second)))
-	}
-	if s.Revision > 0 {
-		h.Revision = strconv.Itoa(s.Revision)
+		Step: s, Index: i, Name: cmp.Or(line(s.Name), "(no name)"), State: stateOf(s), Glyph: cmp.Or(glyphs[s.State], "?"),
+		Critical: slices.Contains(w.critical, s.Name), Attempt: attempt(s), Took: w.took(s), Held: w.held(s), Note: clean(w.note(s)),
+		Holds: s.HoldsAt(w.end), Outputs: outputs(s),
 	}
 	for _, name := range s.Needs {
-		l, ok := links[name]
+		l, ok := w.links[name]
 		if !ok {
 			l = htmlLink{Index: -1, Name: line(name)}
 		}
@@ -84,54 +51,37 @@ func (r *run) htmlStep(i int, s *timeline.Step, links map[string]htmlLink) *html
 		h.Needs = append(h.Needs, l)
 	}
 	const most = 50
-	for n, name := range r.blocks[s.Name] {
-		if n == most {
-			h.MoreBlocks = len(r.blocks[s.Name]) - most
-			break
-		}
-		h.Blocks = append(h.Blocks, links[name])
+	blocks := w.blocks[s.Name]
+	for _, name := range blocks[:min(len(blocks), most)] {
+		h.Blocks = append(h.Blocks, w.links[name])
 	}
-	for _, g := range r.x.Guards() {
+	h.MoreBlocks = len(blocks) - len(h.Blocks)
+	for _, g := range w.x.Guards() {
 		if g.Step == s.Name {
 			h.Guards = append(h.Guards, line(g.String()))
 		}
 	}
-	r.history(h, s)
+	for _, x := range s.Webhooks {
+		h.Ladders = append(h.Ladders, htmlLadder{Name: line(x.Name), Service: line(x.Service), Rungs: ladder(x)})
+	}
+	if len(s.Attempts) > 1 {
+		h.Attempts = s.Attempts
+	}
 	return h
 }
 
-// history fills in what happened to a step.
-func (r *run) history(h *htmlStep, s *timeline.Step) {
-	for _, w := range s.Webhooks {
-		l := htmlLadder{Name: line(w.Name), Service: line(w.Service)}
-		for _, rung := range ladder(w) {
-			l.Rungs = append(l.Rungs, htmlRung{Name: line(rung.Name), State: word(rung.State), Glyph: stands[rung.State], Cause: clean(rung.Cause), Words: line(rung.Explanation)})
+// addObjects fills in the objects of steps: those of steps that are not done come
+// before others get what room is left.
+func (w *pageWriter) addObjects() {
+	room := htmlAllObjects
+	for _, good := range []bool{false, true} {
+		for _, h := range w.steps {
+			if h.Step.State.Good() != good {
+				continue
+			}
+			n := min(len(h.Step.Objects), htmlObjects, room)
+			h.Objects, h.MoreObjects = h.Step.Objects[:n], len(h.Step.Objects)-n
+			room -= n
 		}
-		h.Ladders = append(h.Ladders, l)
 	}
-	if len(s.Attempts) > 1 {
-		for _, a := range s.Attempts {
-			h.Attempts = append(h.Attempts, r.attempt(a))
-		}
-	}
-	for _, n := range s.Notes {
-		h.Notes = append(h.Notes, htmlNotice{At: r.offset(n.Time), Text: clean(n.Text)})
-	}
-	for _, x := range s.HoldsAt(r.end) {
-		h.Holds = append(h.Holds, htmlSum{line(holder(x)), words.Count(x.Requests, "request"), words.Brief(x.Longest), words.Brief(x.Total), clean(x.Cause), line(x.Explanation)})
-	}
-	for _, o := range outputs(s) {
-		h.Outputs = append(h.Outputs, pair{line(o.Name), clean(o.Value)})
-	}
-}
-
-func (r *run) attempt(a timeline.Attempt) htmlAttempt {
-	to, came := a.To, line(string(a.State))
-	if to.IsZero() {
-		to, came = r.end, "at work"
-	}
-	if a.State == runner.StateRetrying {
-		came = "failed, to be tried again"
-	}
-	return htmlAttempt{a.N, r.offset(a.From), words.Brief(to.Sub(a.From)), came, clean(a.Error), clean(a.Hint), a.State}
 }

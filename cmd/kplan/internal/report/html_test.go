@@ -24,7 +24,7 @@ func TestAxis(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for d := time.Duration(0); d < 1000*24*time.Hour; d = d*3/2 + time.Millisecond {
 		l := fold([]runner.Event{{Time: start, Type: runner.TypePlan}, {Time: start.Add(d), Type: runner.TypeDone, State: runner.StateSucceeded}})
-		a := newRun(l, Meta{}).axis()
+		a := chart{newRun(l, Meta{})}.axis()
 		require.LessOrEqual(t, len(a.Ticks), 81, d)
 		require.True(t, d < 10*time.Millisecond || len(a.Ticks) >= 2, "%s has %d ticks", d, len(a.Ticks))
 	}
@@ -33,8 +33,8 @@ func TestAxis(t *testing.T) {
 // TestGraphLayout checks that every step stands right of what it needs, and that
 // no two of a column touch.
 func TestGraphLayout(t *testing.T) {
-	r := newRun(tangledRun(40), Meta{})
-	g := r.page().Graph
+	r := newPageWriter(newRun(tangledRun(40), Meta{}))
+	g := r.graph()
 	byName := map[string]graphNode{}
 	for _, n := range g.Nodes {
 		byName[n.Name] = n
@@ -70,7 +70,7 @@ func TestGraphOfCircles(t *testing.T) {
 	l := fold([]runner.Event{{Type: runner.TypePlan, Steps: []runner.StepInfo{
 		{Name: "a", Needs: []string{"b"}}, {Name: "b", Needs: []string{"a"}}, {Name: "c", Needs: []string{"c", "gone"}}, {Name: "d", Finally: true, Needs: []string{"a", "d"}},
 	}}})
-	g := newRun(l, Meta{}).page().Graph
+	g := newPageWriter(newRun(l, Meta{})).graph()
 	require.Len(t, g.Nodes, 4)
 	require.NotContains(t, string(write(t, HTML, l, meta)), "NaN")
 }

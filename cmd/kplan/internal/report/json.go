@@ -31,216 +31,81 @@ type document struct {
 	ElapsedSeconds float64              `json:"elapsed_seconds"`
 	Counts         map[runner.State]int `json:"counts"`
 	CriticalPath   []string             `json:"critical_path"`
-	Notices        []jsonNotice         `json:"notices,omitempty"`
+	Notices        []timeline.Notice    `json:"notices,omitempty"`
 	Steps          []jsonStep           `json:"steps"`
 	Webhooks       []jsonWebhook        `json:"webhooks"`
 	Guards         []runner.Guard       `json:"guards,omitempty"`
 }
 
-type jsonNotice struct {
-	Time    time.Time   `json:"time"`
-	Type    runner.Type `json:"type"`
-	Step    string      `json:"step,omitempty"`
-	Message string      `json:"message,omitempty"`
-	Error   string      `json:"error,omitempty"`
-}
-
+// jsonStep is a step with its history.
 type jsonStep struct {
 	runner.StepInfo
-	State           runner.State   `json:"state"`
-	BlockedBy       []string       `json:"blocked_by,omitempty"`
-	Attempt         int            `json:"attempt,omitempty"`
-	Attempts        int            `json:"attempts,omitempty"`
-	Started         time.Time      `json:"started,omitzero"`
-	Ended           time.Time      `json:"ended,omitzero"`
-	ElapsedSeconds  float64        `json:"elapsed_seconds"`
-	Revision        int            `json:"revision,omitempty"`
-	HoldTimeSeconds float64        `json:"hold_time_seconds,omitempty"`
-	Holds           []jsonSum      `json:"holds,omitempty"`
-	Outputs         map[string]any `json:"outputs,omitempty"`
-	Message         string         `json:"message,omitempty"`
-	Error           string         `json:"error,omitempty"`
-	Hint            string         `json:"hint,omitempty"`
-
-	Spans          []jsonSpan    `json:"spans"`
-	AttemptHistory []jsonAttempt `json:"attempt_history,omitempty"`
-	Notes          []jsonNote    `json:"notes,omitempty"`
-	Objects        []jsonObject  `json:"objects,omitempty"`
-	Logs           []jsonLog     `json:"logs,omitempty"`
-	LogsDropped    int           `json:"logs_dropped,omitempty"`
+	State runner.State `json:"state"`
+	runner.StepSummary
+	Spans          []timeline.Span    `json:"spans"`
+	AttemptHistory []timeline.Attempt `json:"attempt_history,omitempty"`
+	Notes          []timeline.Note    `json:"notes,omitempty"`
+	Objects        []*timeline.Object `json:"objects,omitempty"`
+	Logs           []timeline.Log     `json:"logs,omitempty"`
+	LogsDropped    int                `json:"logs_dropped,omitempty"`
 }
 
-// jsonSum sums up what one webhook held of a step.
-type jsonSum struct {
-	Webhook        string  `json:"webhook"`
-	Service        string  `json:"service,omitempty"`
-	Cause          string  `json:"cause,omitempty"`
-	Explanation    string  `json:"explanation,omitempty"`
-	Requests       int     `json:"requests"`
-	Failed         int     `json:"failed,omitempty"`
-	Sends          int     `json:"sends,omitempty"`
-	TotalSeconds   float64 `json:"total_seconds"`
-	LongestSeconds float64 `json:"longest_seconds"`
-}
-
-type jsonSpan struct {
-	State   runner.State `json:"state"`
-	From    time.Time    `json:"from"`
-	To      time.Time    `json:"to,omitzero"`
-	Attempt int          `json:"attempt,omitempty"`
-}
-
-type jsonAttempt struct {
-	N            int          `json:"n"`
-	From         time.Time    `json:"from"`
-	To           time.Time    `json:"to,omitzero"`
-	State        runner.State `json:"state,omitempty"`
-	Error        string       `json:"error,omitempty"`
-	Hint         string       `json:"hint,omitempty"`
-	DelaySeconds float64      `json:"delay_seconds,omitempty"`
-}
-
-type jsonNote struct {
-	Time    time.Time `json:"time"`
-	Message string    `json:"message"`
-}
-
-type jsonObject struct {
-	Object  string    `json:"object"`
-	Message string    `json:"message,omitempty"`
-	First   time.Time `json:"first"`
-	Last    time.Time `json:"last"`
-}
-
-type jsonLog struct {
-	Time    time.Time `json:"time"`
-	Object  string    `json:"object,omitempty"`
-	Of      string    `json:"of,omitempty"`
-	Message string    `json:"message"`
-}
-
+// jsonWebhook is a webhook with what it held, over all steps.
 type jsonWebhook struct {
-	Cluster        string     `json:"cluster,omitempty"`
-	Kind           string     `json:"kind,omitempty"`
-	Configuration  string     `json:"configuration,omitempty"`
-	Name           string     `json:"name"`
-	Service        string     `json:"service,omitempty"`
-	Owner          string     `json:"owner,omitempty"`
-	Requests       int        `json:"requests"`
-	Waiting        int        `json:"waiting,omitempty"`
-	Failed         int        `json:"failed,omitempty"`
-	Sends          int        `json:"sends,omitempty"`
-	TotalSeconds   float64    `json:"total_seconds"`
-	LongestSeconds float64    `json:"longest_seconds"`
-	Ladder         []jsonRung `json:"ladder,omitempty"`
-	Rungs          []jsonRung `json:"rungs,omitempty"`
-	Holds          []jsonHold `json:"holds,omitempty"`
+	Cluster        string           `json:"cluster,omitempty"`
+	Kind           string           `json:"kind,omitempty"`
+	Configuration  string           `json:"configuration,omitempty"`
+	Name           string           `json:"name"`
+	Service        string           `json:"service,omitempty"`
+	Owner          string           `json:"owner,omitempty"`
+	Requests       int              `json:"requests"`
+	Waiting        int              `json:"waiting,omitempty"`
+	Failed         int              `json:"failed,omitempty"`
+	Sends          int              `json:"sends,omitempty"`
+	TotalSeconds   float64          `json:"total_seconds"`
+	LongestSeconds float64          `json:"longest_seconds"`
+	Ladder         []timeline.Rung  `json:"ladder,omitempty"`
+	Rungs          []timeline.Rung  `json:"rungs,omitempty"`
+	Holds          []*timeline.Hold `json:"holds,omitempty"`
 }
 
-type jsonRung struct {
-	Name        string    `json:"rung"`
-	State       string    `json:"state,omitempty"`
-	Cause       string    `json:"cause,omitempty"`
-	Explanation string    `json:"explanation,omitempty"`
-	From        time.Time `json:"from,omitzero"`
-	To          time.Time `json:"to,omitzero"`
-	Found       bool      `json:"found,omitempty"`
-}
-
-type jsonHold struct {
-	Step        string    `json:"step"`
-	Object      string    `json:"object,omitempty"`
-	Cause       string    `json:"cause,omitempty"`
-	Explanation string    `json:"explanation,omitempty"`
-	From        time.Time `json:"from"`
-	To          time.Time `json:"to,omitzero"`
-	Sends       int       `json:"sends,omitempty"`
-	Error       string    `json:"error,omitempty"`
-}
-
-// json writes the run with its history. Texts are as they came; what a terminal
-// might obey is escaped.
-func (r *run) json(w io.Writer) error {
+// writeJSON writes the run with its history. Texts are as they came; what a
+// terminal might obey is escaped.
+func writeJSON(w io.Writer, r *run) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(r.document()); err != nil {
+	if err := enc.Encode(newDocument(r)); err != nil {
 		return err
 	}
 	_, err := w.Write(ui.InertJSON(b.Bytes()))
 	return err
 }
 
-func (r *run) document() document {
+func newDocument(r *run) document {
 	d := document{
 		Version: JSONVersion, Kplan: r.meta.Version, PlanFile: r.meta.PlanFile, Record: r.meta.Record, On: r.About(),
 		Plan: r.x.Plan(), State: r.state(), Error: r.x.Err(), Started: r.Start(),
 		ElapsedSeconds: r.elapsed().Seconds(), Counts: r.x.Counts(), CriticalPath: append([]string{}, r.critical...),
-		Steps: []jsonStep{}, Webhooks: []jsonWebhook{}, Guards: r.x.Guards(),
+		Notices: r.Notices(), Steps: []jsonStep{}, Webhooks: []jsonWebhook{}, Guards: r.x.Guards(),
 	}
 	if r.Ended() {
 		d.Ended = r.end
 	}
-	for _, n := range r.Notices() {
-		d.Notices = append(d.Notices, jsonNotice{n.Time, n.Type, n.Step, n.Text, n.Error})
-	}
 	for _, s := range r.Steps() {
-		d.Steps = append(d.Steps, r.jsonStep(s))
-	}
-	for _, l := range r.Webhooks() {
-		d.Webhooks = append(d.Webhooks, r.jsonWebhook(l))
-	}
-	return d
-}
-
-func (r *run) jsonStep(s *timeline.Step) jsonStep {
-	out := jsonStep{
-		StepInfo: s.StepInfo, State: s.State, Attempt: s.Attempt, Attempts: s.Step.Attempts, Started: s.Started, Ended: s.Ended,
-		ElapsedSeconds: s.Elapsed(r.end).Seconds(), Revision: s.Revision, HoldTimeSeconds: s.HoldTime(r.end).Seconds(),
-		Outputs: s.Outputs, Message: s.Message, Error: s.Error, Hint: s.Hint, LogsDropped: s.LogsDropped,
-	}
-	if s.State == runner.StateBlocked {
-		out.BlockedBy = r.x.WhyBlocked(s.Name)
-	}
-	for _, h := range s.HoldsAt(r.end) {
-		out.Holds = append(out.Holds, jsonSum{
-			Webhook: h.Webhook, Service: h.Service, Cause: h.Cause, Explanation: h.Explanation, Requests: h.Requests, Failed: h.Failed, Sends: h.Sends,
-			TotalSeconds: h.Total.Seconds(), LongestSeconds: h.Longest.Seconds(),
+		d.Steps = append(d.Steps, jsonStep{
+			StepInfo: s.StepInfo, State: s.State, StepSummary: r.x.Summarize(s.Step, r.end),
+			Spans: s.Spans, AttemptHistory: s.Attempts, Notes: s.Notes, Objects: s.Objects, Logs: s.Logs, LogsDropped: s.LogsDropped,
 		})
 	}
-	for _, x := range s.Spans {
-		out.Spans = append(out.Spans, jsonSpan(x))
+	for _, l := range r.Webhooks() {
+		d.Webhooks = append(d.Webhooks, jsonWebhook{
+			Cluster: l.Cluster, Kind: l.Kind, Configuration: l.Configuration, Name: l.Name, Service: l.Service, Owner: l.Owner,
+			Requests: l.Requests, Waiting: l.Held, Failed: l.Failed, Sends: l.Sends,
+			TotalSeconds: l.HoldTime(r.end).Seconds(), LongestSeconds: l.LongestAt(r.end).Seconds(),
+			Ladder: l.Ladder(), Rungs: l.Rungs, Holds: l.Holds,
+		})
 	}
-	for _, a := range s.Attempts {
-		out.AttemptHistory = append(out.AttemptHistory, jsonAttempt{a.N, a.From, a.To, a.State, a.Error, a.Hint, a.Delay.Seconds()})
-	}
-	for _, n := range s.Notes {
-		out.Notes = append(out.Notes, jsonNote{n.Time, n.Text})
-	}
-	for _, o := range s.Objects {
-		out.Objects = append(out.Objects, jsonObject{o.Name, o.Text, o.First, o.Last})
-	}
-	for _, l := range s.Logs {
-		out.Logs = append(out.Logs, jsonLog{l.Time, l.Object, l.Of, l.Text})
-	}
-	return out
-}
-
-func (r *run) jsonWebhook(l *timeline.Lane) jsonWebhook {
-	out := jsonWebhook{
-		Cluster: l.Cluster, Kind: l.Kind, Configuration: l.Configuration, Name: l.Name, Service: l.Service, Owner: l.Owner,
-		Requests: l.Requests, Waiting: l.Held, Failed: l.Failed, Sends: l.Sends,
-		TotalSeconds: l.HoldTime(r.end).Seconds(), LongestSeconds: l.LongestAt(r.end).Seconds(),
-	}
-	for _, rung := range l.Ladder() {
-		out.Ladder = append(out.Ladder, jsonRung(rung))
-	}
-	for _, rung := range l.Rungs {
-		out.Rungs = append(out.Rungs, jsonRung(rung))
-	}
-	for _, h := range l.Holds {
-		out.Holds = append(out.Holds, jsonHold{h.Step, h.Object, h.Cause, h.Explanation, h.From, h.To, h.Sends, h.Error})
-	}
-	return out
+	return d
 }

@@ -66,20 +66,24 @@ type junitFailure struct {
 	Text    string `xml:",chardata"`
 }
 
-// junit writes the run as a test suite and each step as a test case. Failed
+// junitWriter makes the texts of a JUnit report.
+type junitWriter struct{ *run }
+
+// writeJUnit writes the run as a test suite and each step as a test case. Failed
 // steps are failures, those that did not run or not to their end are skipped.
-func (r *run) junit(w io.Writer) error {
+func writeJUnit(w io.Writer, r *run) error {
+	from := junitWriter{r}
 	suite := junitSuite{
 		Name: token(r.x.Plan(), "plan"), Package: "kplan", Hostname: "localhost", Tests: len(r.Steps()),
 		Timestamp: r.Start().UTC().Format("2006-01-02T15:04:05"), Time: decimal(r.elapsed()),
-		Properties: r.junitProperties(),
+		Properties: from.properties(),
 	}
 	for _, s := range r.Steps() {
 		c := junitCase{Name: token(s.Name, "step"), Class: token(r.x.Plan(), "plan") + "." + token(s.Kind, "step"), Time: decimal(s.Elapsed(r.end))}
 		switch s.State {
 		case runner.StateFailed:
 			suite.Failures++
-			c.Failure = &junitFailure{Message: xmlText(line(s.Error)), Type: "failed", Text: xmlText(r.junitFailure(s))}
+			c.Failure = &junitFailure{Message: xmlText(line(s.Error)), Type: "failed", Text: xmlText(from.failure(s))}
 		case runner.StateSucceeded, runner.StateUnchanged:
 		default:
 			suite.Skipped++
@@ -88,7 +92,7 @@ func (r *run) junit(w io.Writer) error {
 		}
 		suite.Cases = append(suite.Cases, c)
 	}
-	suite.Out = xmlText(r.junitOut())
+	suite.Out = xmlText(from.out())
 	if r.x.Err() != "" {
 		suite.Err = xmlText(clean(r.x.Err()) + "\n")
 	}
@@ -102,20 +106,20 @@ func (r *run) junit(w io.Writer) error {
 	return err
 }
 
-func (r *run) junitProperties() []junitProperty {
+func (w junitWriter) properties() []junitProperty {
 	var all []junitProperty
 	add := func(name, value string) {
 		if value != "" {
 			all = append(all, junitProperty{token(name, "?"), xmlText(line(value))})
 		}
 	}
-	add("kplan.version", r.meta.Version)
-	add("kplan.plan_file", r.meta.PlanFile)
-	add("kplan.record", r.meta.Record)
-	add("kplan.on", r.About())
-	add("kplan.state", string(r.state()))
-	add("kplan.critical_path", strings.Join(r.critical, " → "))
-	for _, s := range r.Steps() {
+	add("kplan.version", w.meta.Version)
+	add("kplan.plan_file", w.meta.PlanFile)
+	add("kplan.record", w.meta.Record)
+	add("kplan.on", w.About())
+	add("kplan.state", string(w.state()))
+	add("kplan.critical_path", strings.Join(w.critical, " → "))
+	for _, s := range w.Steps() {
 		step := "step." + s.Name + "."
 		if s.Step.Attempts > 1 {
 			add(step+"attempt", attempt(s))
@@ -126,16 +130,16 @@ func (r *run) junitProperties() []junitProperty {
 		if len(s.Holds) == 0 {
 			continue
 		}
-		add(step+"held_seconds", decimal(s.HoldTime(r.end)))
-		for _, h := range s.HoldsAt(r.end) {
+		add(step+"held_seconds", decimal(s.HoldTime(w.end)))
+		for _, h := range s.HoldsAt(w.end) {
 			add(step+"held_by."+holder(h), fmt.Sprintf("%s, longest %s", words.Count(h.Requests, "request"), words.Brief(h.Longest)))
 		}
 	}
 	return all
 }
 
-// junitFailure is all that a reader of one failed test case should need.
-func (r *run) junitFailure(s *timeline.Step) string {
+// failure is all that a reader of one failed test case should need.
+func (w junitWriter) failure(s *timeline.Step) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", clean(s.Error))
 	if s.Hint != "" {
@@ -145,53 +149,36 @@ func (r *run) junitFailure(s *timeline.Step) string {
 		fmt.Fprintf(&b, "last told: %s\n", clean(s.Message))
 	}
 	if s.Attempt > 0 {
-		fmt.Fprintf(&b, "attempt %s, after %s\n", attempt(s), r.took(s))
+		fmt.Fprintf(&b, "attempt %s, after %s\n", attempt(s), w.took(s))
 	}
 	if at := where(s); at != "" {
 		fmt.Fprintf(&b, "at %s\n", line(at))
 	}
-	for _, w := range s.Webhooks {
-		fmt.Fprintf(&b, "\nwebhook %s stood so at last:\n", line(w.Name))
-		for _, rung := range ladder(w) {
+	for _, x := range s.Webhooks {
+		fmt.Fprintf(&b, "\nwebhook %s stood so at last:\n", line(x.Name))
+		for _, rung := range ladder(x) {
 			fmt.Fprintf(&b, "  %s %s\n", stands[rung.State], words.Join(": ", line(rung.Name), line(inWords(rung.Cause, rung.Explanation))))
 		}
 	}
-	for _, h := range s.HoldsAt(r.end) {
+	for _, h := range s.HoldsAt(w.end) {
 		fmt.Fprintf(&b, "\n%s held by %s, longest %s: %s\n", words.Count(h.Requests, "request"), line(holder(h)), words.Brief(h.Longest), line(inWords(h.Cause, h.Explanation)))
 	}
-	if blocks := r.blocks[s.Name]; len(blocks) > 0 {
-		fmt.Fprintf(&b, "\nblocks %s\n", line(and(blocks, 20)))
+	if blocks := w.blocks[s.Name]; len(blocks) > 0 {
+		fmt.Fprintf(&b, "\nblocks %s\n", line(words.List(blocks, 20)))
 	}
-	if log := r.logText(s, junitFailureLog); log != "" {
+	if log := w.log(s, junitFailureLog); log != "" {
 		fmt.Fprintf(&b, "\nlog:\n%s", log)
 	}
 	return b.String()
 }
 
-// junitOut is the logs of all steps. Those of failed steps come whole before
-// others get what room is left.
-func (r *run) junitOut() string {
-	texts := map[*timeline.Step]string{}
-	room := junitSuiteLog
-	for _, failed := range []bool{true, false} {
-		for _, s := range r.Steps() {
-			if len(s.Logs) == 0 || (s.State == runner.StateFailed) != failed || room <= 0 {
-				continue
-			}
-			texts[s] = r.logText(s, min(room, junitStepLog))
-			room -= len(texts[s])
-		}
-	}
+// out is the logs of all steps.
+func (w junitWriter) out() string {
 	var b strings.Builder
-	for _, s := range r.Steps() {
-		if len(s.Logs) == 0 {
-			continue
+	for i, log := range w.logs(junitSuiteLog, junitStepLog, junitStepLog) {
+		if log != "" {
+			fmt.Fprintf(&b, "---- step %s\n%s\n", line(w.Steps()[i].Name), strings.TrimSuffix(log, "\n"))
 		}
-		fmt.Fprintf(&b, "---- step %s\n", line(s.Name))
-		if texts[s] == "" {
-			fmt.Fprintf(&b, "(%s left out here)\n", words.Count(len(s.Logs)+s.LogsDropped, "log"))
-		}
-		b.WriteString(texts[s])
 	}
 	return b.String()
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -67,23 +68,17 @@ func (p *page) head() {
 		how = "not over after"
 	}
 	fmt.Fprintf(p, "## %s %s: %s\n\n", glyphs[state], span(p.x.Plan(), "plan"), state)
-	about := ""
-	if on := line(p.About()); on != "" {
-		about = " on " + escape(cut(on, markdownCell))
-	}
+	about := words.Prefixed(" on ", quote(p.About(), markdownCell))
 	fmt.Fprintf(p, "%s %s%s, started %s.\n", strings.ToUpper(how[:1])+how[1:], words.Brief(p.elapsed()), about, clock(p.Start()))
-	counts := p.x.Counts()
 	var parts []string
-	for _, s := range runner.States {
-		if counts[s] > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d %s", glyphs[s], counts[s], s))
-		}
+	for _, c := range p.counts() {
+		parts = append(parts, fmt.Sprintf("%s %d %s", glyphs[c.State], c.N, c.State))
 	}
 	if len(parts) > 0 {
 		fmt.Fprintf(p, "\n%s\n", strings.Join(parts, " · "))
 	}
 	if p.x.Err() != "" {
-		fmt.Fprintf(p, "\n**Stopped:** %s\n", escape(cut(line(p.x.Err()), markdownCause)))
+		fmt.Fprintf(p, "\n**Stopped:** %s\n", quote(p.x.Err(), markdownCause))
 	}
 	if len(p.critical) > 1 {
 		names := make([]string, len(p.critical))
@@ -101,7 +96,7 @@ func (p *page) head() {
 func (p *page) orders() {
 	for _, n := range p.Notices() {
 		if n.Type != runner.TypeCancel {
-			p.add(fmt.Sprintf("\n- %s %s\n", p.offset(n.Time), escape(cut(line(notice(n)), markdownCell))))
+			p.add(fmt.Sprintf("\n- %s %s\n", p.offset(n.Time), quote(notice(n), markdownCell)))
 		}
 	}
 }
@@ -130,16 +125,16 @@ func (p *page) failure(s *failure) string {
 	if s.Attempt > 0 {
 		fmt.Fprintf(&b, "Failed after %s, attempt %s", p.took(s.Step), attempt(s.Step))
 		if at := where(s.Step); at != "" {
-			fmt.Fprintf(&b, ", at %s", escape(cut(line(at), markdownCell)))
+			fmt.Fprintf(&b, ", at %s", quote(at, markdownCell))
 		}
 		b.WriteString(".\n\n")
 	}
 	b.WriteString(fence(cut(clean(s.Error), markdownCause)))
 	if s.Message != "" {
-		fmt.Fprintf(&b, "\nLast told: %s\n", escape(cut(line(s.Message), markdownCause)))
+		fmt.Fprintf(&b, "\nLast told: %s\n", quote(s.Message, markdownCause))
 	}
 	if s.Hint != "" {
-		fmt.Fprintf(&b, "\n**Hint:** %s\n", escape(cut(line(s.Hint), markdownCause)))
+		fmt.Fprintf(&b, "\n**Hint:** %s\n", quote(s.Hint, markdownCause))
 	}
 	for _, w := range s.Webhooks {
 		b.WriteString("\n" + p.ladder(w))
@@ -147,20 +142,20 @@ func (p *page) failure(s *failure) string {
 	for _, h := range s.Holds {
 		if h.Failed > 0 {
 			fmt.Fprintf(&b, "\n%s held by %s given up, the longest after %s: %s\n", fmt.Sprintf("%d of %s", h.Failed, words.Count(h.Requests, "request")),
-				escape(line(holder(h))), words.Brief(h.Longest), escape(cut(line(inWords(h.Cause, h.Explanation)), markdownCause)))
+				escape(line(holder(h))), words.Brief(h.Longest), quote(inWords(h.Cause, h.Explanation), markdownCause))
 		}
 	}
 	if blocks := p.blocks[s.Name]; len(blocks) > 0 {
-		fmt.Fprintf(&b, "\nBlocks %s.\n", escape(cut(line(and(blocks, 10)), markdownCause)))
+		fmt.Fprintf(&b, "\nBlocks %s.\n", quote(words.List(blocks, 10), markdownCause))
 	}
 	if len(s.same) > 0 {
 		names := make([]string, len(s.same))
 		for i, other := range s.same {
 			names[i] = other.Name
 		}
-		fmt.Fprintf(&b, "\nThe same cause failed %s.\n", escape(cut(line(and(names, 30)), markdownCause)))
+		fmt.Fprintf(&b, "\nThe same cause failed %s.\n", quote(words.List(names, 30), markdownCause))
 	}
-	if log := lastLines(p.logText(s.Step, markdownLogBytes), markdownLogLines); log != "" {
+	if log := lastLines(p.log(s.Step, markdownLogBytes), markdownLogLines); log != "" {
 		fmt.Fprintf(&b, "\n<details><summary>Log</summary>\n\n%s\n</details>\n", fence(log))
 	}
 	return b.String()
@@ -177,9 +172,9 @@ func (p *page) ladder(w *runner.WebhookStatus) string {
 		}
 		rungs = append(rungs, text)
 	}
-	text := fmt.Sprintf("Webhook %s stood at last: %s", escape(cut(line(w.Name), markdownCell)), strings.Join(rungs, " → "))
+	text := fmt.Sprintf("Webhook %s stood at last: %s", quote(w.Name, markdownCell), strings.Join(rungs, " → "))
 	if cause != "" {
-		text += ": " + escape(cut(line(cause), markdownCause))
+		text += ": " + quote(cause, markdownCause)
 	}
 	return text + "\n"
 }
@@ -195,7 +190,7 @@ func (p *page) stepHead() []string {
 func (p *page) stepRows() [][]string {
 	var rows [][]string
 	for _, s := range p.Steps() {
-		row := []string{s.Name, or(glyphs[s.State], "?") + " " + string(stateOf(s))}
+		row := []string{s.Name, cmp.Or(glyphs[s.State], "?") + " " + string(stateOf(s))}
 		if p.many {
 			row = append(row, s.Cluster)
 		}
@@ -235,7 +230,7 @@ func (p *page) table(name string, head []string, rows [][]string, noun string) {
 	for i, row := range rows {
 		cells := make([]string, len(row))
 		for j, cell := range row {
-			cells[j] = escape(cut(line(cell), markdownCell))
+			cells[j] = quote(cell, markdownCell)
 		}
 		if !p.add("| " + strings.Join(cells, " | ") + " |\n") {
 			fmt.Fprintf(p, "\n… and %s that have no room here.\n", words.Count(len(rows)-i, "more "+noun))
@@ -245,18 +240,9 @@ func (p *page) table(name string, head []string, rows [][]string, noun string) {
 }
 
 func (p *page) foot() {
-	var parts []string
-	if p.meta.Version != "" {
-		parts = append(parts, "kplan "+escape(cut(line(p.meta.Version), markdownCell)))
-	}
-	if p.meta.PlanFile != "" {
-		parts = append(parts, escape(cut(line(p.meta.PlanFile), markdownCell)))
-	}
-	if p.meta.Record != "" {
-		parts = append(parts, "from "+escape(cut(line(p.meta.Record), markdownCell)))
-	}
-	if len(parts) > 0 {
-		fmt.Fprintf(p, "\n<sub>%s</sub>\n", strings.Join(parts, " · "))
+	from := func(prefix, text string) string { return words.Prefixed(prefix, quote(text, markdownCell)) }
+	if about := words.Join(" · ", from("kplan ", p.meta.Version), from("", p.meta.PlanFile), from("from ", p.meta.Record)); about != "" {
+		fmt.Fprintf(p, "\n<sub>%s</sub>\n", about)
 	}
 }
 
@@ -268,8 +254,16 @@ func brief(d time.Duration) string {
 	return words.Brief(d)
 }
 
-// clock writes a time whose reader may be anywhere.
-func clock(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
+// clock writes a time whose reader may be anywhere; "" for none.
+func clock(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// quote writes the start of a text on one line, as Markdown shows it.
+func quote(s string, limit int) string { return escape(cut(line(s), limit)) }
 
 // escape makes a line of text that Markdown shows as it is, also in a table.
 func escape(s string) string {

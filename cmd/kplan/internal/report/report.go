@@ -72,14 +72,14 @@ func Write(w io.Writer, k Kind, t *timeline.Timeline, m Meta) error {
 	r := newRun(t, m)
 	switch k {
 	case JUnit:
-		return r.junit(w)
+		return writeJUnit(w, r)
 	case JSON:
-		return r.json(w)
+		return writeJSON(w, r)
 	case Markdown:
 		_, err := w.Write(MarkdownOf(t, m, MarkdownLimit))
 		return err
 	case HTML:
-		return r.html(w)
+		return writeHTML(w, r)
 	}
 	return fmt.Errorf("there is no report kind %q", string(k))
 }

@@ -53,11 +53,3 @@ func shorten(s string, letters int) string {
 	back := (letters - 1) / 2
 	return string(r[:letters-1-back]) + "…" + string(r[len(r)-back:])
 }
-
-// and joins names for people, at most most of them.
-func and(names []string, most int) string {
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
-}

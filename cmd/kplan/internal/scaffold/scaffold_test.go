@@ -8,6 +8,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/scaffold"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/steps/analyze"
 	"github.com/kplan-dev/kplan/steps/helm"
 )
@@ -48,7 +49,7 @@ func TestReleases(t *testing.T) {
 
 	// Once it is filled in, it is a plan.
 	_, err = plan.Parse("plan.yaml", text, plan.Options{})
-	faults, ok := errors.AsType[plan.Diagnostics](err)
+	faults, ok := errors.AsType[document.Diagnostics](err)
 	require.True(t, ok)
 	require.Len(t, faults, 5, "two variables, and where three charts come from: %v", err)
 }

@@ -29,60 +29,64 @@ type Step struct {
 
 	logBytes int
 	objects  map[string]*Object
-	open     []*Hold // requests that are held now
-	lanes    []*Lane // those that the step tells of now
+	open     []*Hold    // requests that are held now
+	webhooks []*Webhook // those that the step tells of now
 }
 
 // Span is a time in one state.
 type Span struct {
-	State runner.State
+	State runner.State `json:"state"`
 	// From is when the state was entered, To when it was left: zero while it lasts.
-	From, To time.Time
-	// Attempt is the one that was made or awaited; 0 before the first.
-	Attempt int
+	From time.Time `json:"from"`
+	To   time.Time `json:"to,omitzero"`
+	// Attempt is the one that was made or awaited. It is 0 before the first.
+	Attempt int `json:"attempt,omitempty"`
 }
 
 // Attempt is one attempt at the work of a step.
 type Attempt struct {
 	// N counts from 1.
-	N int
+	N int `json:"n"`
 	// From is when it began, To when it ended: zero while it lasts.
-	From, To time.Time
+	From time.Time `json:"from"`
+	To   time.Time `json:"to,omitzero"`
 	// State is what it came to: retrying says that it failed and another one
-	// followed or was to follow; "" while it lasts.
-	State runner.State
+	// followed or was to follow. It is "" while the attempt lasts.
+	State runner.State `json:"state,omitempty"`
 	// Error and Hint are set when it failed.
-	Error, Hint string
-	// Delay is how long the next attempt waits at most, after retrying.
-	Delay time.Duration
+	Error string `json:"error,omitempty"`
+	Hint  string `json:"hint,omitempty"`
+	// DelaySeconds is how long the next attempt waits at most, after retrying.
+	DelaySeconds float64 `json:"delay_seconds,omitempty"`
 }
 
 // Log is text of a step's log.
 type Log struct {
-	Time time.Time
-	// Object is what wrote it, such as "Pod/demo/web-1 container operator"; ""
-	// says kplan itself.
-	Object string
+	Time time.Time `json:"time"`
+	// Object is what wrote it, such as "Pod/demo/web-1 container operator". "" is
+	// kplan itself.
+	Object string `json:"object,omitempty"`
 	// Of is the object that is waited for, whose pod wrote it; see runner.Event.
-	Of string
+	Of string `json:"of,omitempty"`
 	// Text may have several lines.
-	Text string
+	Text string `json:"message"`
 }
 
 // Object is an object that a step told of.
 type Object struct {
 	// Name is as the step gives it: Kind/namespace/name.
-	Name string
+	Name string `json:"object"`
 	// Text is how it was last told to be.
-	Text string
+	Text string `json:"message,omitempty"`
 	// First is when it was first told of, and Last when it came to be as Text says.
-	First, Last time.Time
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
 }
 
 // Note is what a step said it was at.
 type Note struct {
-	Time time.Time
-	Text string
+	Time time.Time `json:"time"`
+	Text string    `json:"message"`
 }
 
 // enter notes that the step entered a state.
@@ -132,7 +136,7 @@ func (s *Step) closeAttempt(now time.Time, e runner.Event) {
 	}
 	a := &s.Attempts[i]
 	a.To, a.State, a.Error, a.Hint = now, e.State, e.Error, e.Hint
-	a.Delay = time.Duration(e.DelaySeconds * float64(time.Second))
+	a.DelaySeconds = e.DelaySeconds
 }
 
 // leave ends what only goes on while the step is at work.
@@ -141,10 +145,10 @@ func (s *Step) leave(now time.Time) {
 		h.end(now, 0, "given up")
 	}
 	s.open = nil
-	for _, l := range s.lanes {
+	for _, l := range s.webhooks {
 		l.unwatch(s.Name, now)
 	}
-	s.lanes = nil
+	s.webhooks = nil
 }
 
 // progress notes what became of an object, or what the step is at.
@@ -189,8 +193,8 @@ func (s *Step) log(e runner.Event) {
 }
 
 // watches notes that the step tells how a webhook stands.
-func (s *Step) watches(l *Lane) {
-	if !slices.Contains(s.lanes, l) {
-		s.lanes = append(s.lanes, l)
+func (s *Step) watches(l *Webhook) {
+	if !slices.Contains(s.webhooks, l) {
+		s.webhooks = append(s.webhooks, l)
 	}
 }

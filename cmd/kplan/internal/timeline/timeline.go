@@ -3,7 +3,7 @@
 // ladder and which requests it held. runner.Execution, which it keeps beside,
 // knows only how things stand last.
 //
-// It draws nothing, cleans no texts, reads no clock and knows nothing of
+// Its types have the JSON of the JSON report. It draws nothing, cleans no texts, reads no clock and knows nothing of
 // Kubernetes. What it keeps of a run is bounded, see the limits.
 package timeline
 
@@ -40,25 +40,26 @@ const (
 // keeps its own. What its methods return belongs to it and changes with the
 // next event: only read it.
 type Timeline struct {
-	x       runner.Execution
-	about   string
-	steps   []*Step
-	byName  map[string]*Step
-	lanes   []*Lane
-	notices []Notice
-	ended   time.Time
-	now     time.Time // of the latest event, never going back
+	x        runner.Execution
+	about    string
+	steps    []*Step
+	byName   map[string]*Step
+	webhooks []*Webhook
+	notices  []Notice
+	ended    time.Time
+	now      time.Time // of the latest event, never going back
 }
 
 // Notice is something that was told of the run as a whole: that it was stopped or
 // paused, or an order of somebody who watched it.
 type Notice struct {
-	Time time.Time
-	Type runner.Type
+	Time time.Time   `json:"time"`
+	Type runner.Type `json:"type"`
 	// Step is the step that it is about, if any.
-	Step string
+	Step string `json:"step,omitempty"`
 	// Text says what, and Error what went wrong or why the run was stopped.
-	Text, Error string
+	Text  string `json:"message,omitempty"`
+	Error string `json:"error,omitempty"`
 }
 
 // Apply folds one event. Events should come in order; a time that lies before
@@ -127,7 +128,7 @@ func (t *Timeline) end() {
 		s.closeAttempt(t.now, runner.Event{State: s.State})
 		s.leave(t.now)
 	}
-	for _, l := range t.lanes {
+	for _, l := range t.webhooks {
 		l.closeRung(t.now)
 	}
 }
@@ -168,7 +169,7 @@ func (t *Timeline) Steps() []*Step { return t.steps }
 func (t *Timeline) Step(name string) *Step { return t.byName[name] }
 
 // Webhooks are the webhooks that were met, in the order that they were.
-func (t *Timeline) Webhooks() []*Lane { return t.lanes }
+func (t *Timeline) Webhooks() []*Webhook { return t.webhooks }
 
 // Notices are what was told of the run as a whole, such as that it was stopped.
 func (t *Timeline) Notices() []Notice { return t.notices }

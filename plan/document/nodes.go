@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"encoding/json"
@@ -11,27 +11,24 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxNodes bounds the values of a plan once aliases and variables are put in: a
+// MaxNodes bounds the values of a plan once aliases and variables are put in: a
 // few lines of aliases of aliases would otherwise fill the memory.
-const maxNodes = 300_000
+const MaxNodes = 300_000
 
 // maxOddKeys bounds the keys such as 0x10 and 1.5, each of which costs time.
 const maxOddKeys = 1000
 
-// pos gives where a node starts.
-func (s *source) pos(n *yamlv3.Node) Pos { return Pos{s.file, n.Line, n.Column} }
-
 // checkNodes looks for what the YAML syntax allows and a plan does not:
 // duplicate and odd keys, merge keys, foreign tags, aliases that grow too much.
 // When ok is false the values are not to be read at all.
-func (s *source) checkNodes(f *faults) (duplicates, ok bool) {
-	w := nodeWalk{s: s, f: f, sizes: map[*yamlv3.Node]int{}, ok: true}
-	if w.size(s.root) > maxNodes && w.ok {
-		f.as(CodeSyntax).add(s, Pos{File: s.file}, "", "move values to values_files, and objects to apply.files", "the file has more than %d values", maxNodes)
+func (r *reader) checkNodes() (duplicates, ok bool) {
+	w := nodeWalk{s: r.Source, f: r.faults, sizes: map[*yamlv3.Node]int{}, ok: true}
+	if w.size(r.root) > MaxNodes && w.ok {
+		r.faults.Add(r.Source, Pos{File: r.file}, Fault{Code: CodeSyntax, Hint: "move values to values_files, and objects to apply.files"}, "the file has more than %d values", MaxNodes)
 		w.ok = false
 	}
 	if w.odd > maxOddKeys {
-		f.as(CodeSyntax).add(s, Pos{File: s.file}, "", "quote them", "the file has more than %d keys that are no text", maxOddKeys)
+		r.faults.Add(r.Source, Pos{File: r.file}, Fault{Code: CodeSyntax, Hint: "quote them"}, "the file has more than %d keys that are no text", maxOddKeys)
 		w.ok = false
 	}
 	return w.duplicates, w.ok
@@ -39,8 +36,8 @@ func (s *source) checkNodes(f *faults) (duplicates, ok bool) {
 
 // nodeWalk looks at every node once.
 type nodeWalk struct {
-	s *source
-	f *faults
+	s *Source
+	f *Faults
 	// sizes are those of nodes with an anchor; -1 while they are being counted.
 	sizes          map[*yamlv3.Node]int
 	duplicates, ok bool
@@ -49,12 +46,12 @@ type nodeWalk struct {
 }
 
 func (w *nodeWalk) refuse(n *yamlv3.Node, hint, format string, args ...any) {
-	w.f.as(CodeSyntax).add(w.s, w.s.pos(n), "", hint, format, args...)
+	w.f.Add(w.s, w.s.Pos(n), Fault{Code: CodeSyntax, Hint: hint}, format, args...)
 	w.ok = false
 }
 
 // size counts the nodes below n with aliases put in, at most a bit over
-// maxNodes, and checks them on the way.
+// MaxNodes, and checks them on the way.
 func (w *nodeWalk) size(n *yamlv3.Node) int {
 	if n.Kind == yamlv3.AliasNode {
 		switch size, known := w.sizes[n.Alias]; {
@@ -76,9 +73,9 @@ func (w *nodeWalk) size(n *yamlv3.Node) int {
 	}
 	total := 1
 	for _, c := range n.Content {
-		total = min(total+w.size(c), maxNodes+1)
-		if total > maxNodes && c.Kind == yamlv3.AliasNode && w.ok {
-			w.refuse(c, "write the values out, or move them to values_files", "the file has more than %d values once its aliases are put in", maxNodes)
+		total = min(total+w.size(c), MaxNodes+1)
+		if total > MaxNodes && c.Kind == yamlv3.AliasNode && w.ok {
+			w.refuse(c, "write the values out, or move them to values_files", "the file has more than %d values once its aliases are put in", MaxNodes)
 		}
 	}
 	if n.Anchor != "" {
@@ -114,7 +111,7 @@ func (w *nodeWalk) checkKeys(n *yamlv3.Node) {
 			w.refuse(k, "write the fields out, or use a variable with ${{ vars.NAME }}", "merge keys (<<) are not understood")
 			continue
 		}
-		if _, simple := simpleKey(k); !simple {
+		if _, simple := SimpleKey(k); !simple {
 			if w.odd++; w.odd > maxOddKeys {
 				continue
 			}
@@ -126,7 +123,7 @@ func (w *nodeWalk) checkKeys(n *yamlv3.Node) {
 		}
 		if was, dup := first[name]; dup {
 			w.duplicates = true
-			w.f.as(CodeDuplicate).add(w.s, w.s.pos(k), "", "the first one is on line "+strconv.Itoa(was.Line), "the key %q is given twice", name)
+			w.f.Add(w.s, w.s.Pos(k), Fault{Code: CodeDuplicate, Hint: "the first one is on line " + strconv.Itoa(was.Line)}, "the key %q is given twice", name)
 			continue
 		}
 		first[name] = k
@@ -144,7 +141,7 @@ var yaml11Bool = map[string]string{
 var decimal = regexp.MustCompile(`^(0|[1-9][0-9]{0,17})$`)
 
 // simpleKey gives the name of a key where that is plain to see; see keyName.
-func simpleKey(k *yamlv3.Node) (name string, ok bool) {
+func SimpleKey(k *yamlv3.Node) (name string, ok bool) {
 	switch {
 	case k.Kind != yamlv3.ScalarNode, k.Style&yamlv3.TaggedStyle != 0:
 		return "", false
@@ -164,7 +161,7 @@ func simpleKey(k *yamlv3.Node) (name string, ok bool) {
 // keyName gives the name of a key as the values have it: on is "true" in YAML
 // 1.1, 010 is "8". It is not ok for null, lists, mappings and aliases.
 func keyName(k *yamlv3.Node) (name string, ok bool) {
-	if name, ok := simpleKey(k); ok || k.Kind != yamlv3.ScalarNode {
+	if name, ok := SimpleKey(k); ok || k.Kind != yamlv3.ScalarNode {
 		return name, ok
 	}
 	text := k.Value
@@ -181,123 +178,8 @@ func keyName(k *yamlv3.Node) (name string, ok bool) {
 	return name, true
 }
 
-// node finds the node at a path, and the key that leads to it: nil for the
-// items of lists and the root. It goes as deep as the path can be followed.
-func (s *source) node(at path) (n, key *yamlv3.Node) {
-	n, key, _ = s.find(at)
-	return n, key
-}
-
-// find is node that tells whether the path could be followed to its end.
-func (s *source) find(at path) (n, key *yamlv3.Node, all bool) {
-	n = s.tree()
-	for _, e := range at {
-		if n != nil && n.Kind == yamlv3.AliasNode {
-			n = n.Alias
-		}
-		if n == nil {
-			return nil, nil, false
-		}
-		switch e := e.(type) {
-		case string:
-			v, k := s.field(n, e)
-			if v == nil {
-				return n, key, false
-			}
-			n, key = v, k
-		case int:
-			if n.Kind != yamlv3.SequenceNode || e >= len(n.Content) {
-				return n, key, false
-			}
-			n, key = n.Content[e], nil
-		}
-	}
-	return n, key, n != nil
-}
-
-// field finds the value and the key of a field in a mapping.
-func (s *source) field(n *yamlv3.Node, name string) (value, key *yamlv3.Node) {
-	if n.Kind != yamlv3.MappingNode {
-		return nil, nil
-	}
-	index, ok := s.fields[n]
-	if !ok {
-		index = make(map[string]int, len(n.Content)/2)
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if got, ok := keyName(n.Content[i]); ok {
-				index[got] = i // of duplicates the last one counts
-			}
-		}
-		if len(n.Content) > 100 { // smaller ones are as quickly read again
-			if s.fields == nil {
-				s.fields = map[*yamlv3.Node]map[string]int{}
-			}
-			s.fields[n] = index
-		}
-	}
-	i, ok := index[name]
-	if !ok && name == "on" { // see plainOn
-		i, ok = index["true"]
-	}
-	if ok {
-		return n.Content[i+1], n.Content[i]
-	}
-	return nil, nil
-}
-
-// valuePos gives where the value at a path starts.
-func (s *source) valuePos(at path) Pos {
-	if n, _ := s.node(at); n != nil {
-		return s.pos(n)
-	}
-	return Pos{File: s.file}
-}
-
-// keyPos gives where the key of the field at a path starts, or the value where
-// there is no key.
-func (s *source) keyPos(at path) Pos {
-	n, key := s.node(at)
-	switch {
-	case key != nil:
-		return s.pos(key)
-	case n != nil:
-		return s.pos(n)
-	}
-	return Pos{File: s.file}
-}
-
-// path leads to a value: strings are names of fields, ints are indices of lists.
-type path []any
-
-// key gives the path of a field below p.
-func (p path) key(name string) path { return append(slices.Clip(p), name) }
-
-// index gives the path of an item below p.
-func (p path) index(i int) path { return append(slices.Clip(p), i) }
-
-// last is the last name of the path.
-func (p path) last() string {
-	for _, e := range slices.Backward(p) {
-		if name, ok := e.(string); ok {
-			return name
-		}
-	}
-	return ""
-}
-
-// String writes the path as steps[0].helm.chart.
-func (p path) String() string {
-	var b strings.Builder
-	for i, e := range p {
-		switch e := e.(type) {
-		case string:
-			if i > 0 {
-				b.WriteByte('.')
-			}
-			b.WriteString(e)
-		case int:
-			b.WriteString("[" + strconv.Itoa(e) + "]")
-		}
-	}
-	return b.String()
+// IsText reports whether YAML 1.1 reads a node as text.
+func IsText(n *yamlv3.Node) bool {
+	_, isBool := yaml11Bool[n.Value]
+	return n.Kind == yamlv3.ScalarNode && n.ShortTag() == "!!str" && (n.Style != 0 || !isBool)
 }

@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"bytes"
@@ -16,16 +16,16 @@ var mayHide = regexp.MustCompile(`\bsensitive["']?\s*:`)
 
 // open tells whether the words of a file that cannot be understood may be shown:
 // nobody knows where a secret stands in it.
-func (s *source) open() bool { return !s.private && !mayHide.Match(s.src) }
+func (s *Source) open() bool { return !s.private && !mayHide.Match(s.src) }
 
 // hide keeps the value at a path out of all lines that are shown.
-func (s *source) hide(at path) { s.hidden = append(s.hidden, at) }
+func (s *Source) Hide(at Path) { s.hidden = append(s.hidden, at) }
 
 // redacted gives the line of a position, without its end, and the byte of it that
 // the position is at. Secrets are left out: where they stand as values of
 // sensitive variables, however these are quoted and folded, and where the same
 // text stands elsewhere.
-func (s *source) redacted(p Pos) (line []byte, at int) {
+func (s *Source) redacted(p Pos) (line []byte, at int) {
 	start := s.starts[p.Line-1]
 	line = bytes.TrimRight(s.line(p.Line), "\r\n\u0085\u2028\u2029")
 	at = min(s.offsetOf(p)-start, len(line))
@@ -54,7 +54,7 @@ func (s *source) redacted(p Pos) (line []byte, at int) {
 
 // extents gives from where to where hidden values stand in the file, the last
 // one first.
-func (s *source) extents() [][2]int {
+func (s *Source) extents() [][2]int {
 	if s.hiddenAt == nil {
 		for _, at := range s.hidden {
 			from, to := s.extent(at)
@@ -68,20 +68,20 @@ func (s *source) extents() [][2]int {
 // extent gives from where to where the value at a path stands in the file: at most
 // up to the next key or item, whichever mapping or list that is of. It is empty
 // when there is no such value.
-func (s *source) extent(at path) (from, to int) {
-	value, key := s.node(at)
+func (s *Source) extent(at Path) (from, to int) {
+	value, key := s.Node(at)
 	if value == nil || key == nil || key.Value != at[len(at)-1] {
 		return 0, 0
 	}
-	from, to = s.offsetOf(s.pos(value)), len(s.src)
+	from, to = s.offsetOf(s.Pos(value)), len(s.src)
 	for depth := len(at); depth > 0; depth-- {
-		child, _ := s.node(at[:depth])
-		parent, _ := s.node(at[:depth-1])
+		child, _ := s.Node(at[:depth])
+		parent, _ := s.Node(at[:depth-1])
 		if parent == nil || parent.Kind == yamlv3.AliasNode {
 			break
 		}
 		if next := after(parent, child); next != nil {
-			to = s.offsetOf(s.pos(next))
+			to = s.offsetOf(s.Pos(next))
 			break
 		}
 	}

@@ -1,4 +1,4 @@
-package plan
+package document
 
 // Code is the class of a fault. Codes do not change from one version to the next,
 // so that programs can tell faults apart; messages do.
@@ -56,16 +56,4 @@ func (c Code) About() string {
 		}
 	}
 	return ""
-}
-
-// as gives the next fault that is added its class. Without it that is CodeInvalid.
-func (f *faults) as(c Code) *faults {
-	f.next = c
-	return f
-}
-
-// as is faults.as for those that are added by their path.
-func (c *checker) as(code Code) *checker {
-	c.next = code
-	return c
 }

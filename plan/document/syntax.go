@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ var syntaxHints = []struct{ message, hint string }{
 }
 
 // syntaxFault reports what a YAML parser says, whose positions are lines at best.
-func (s *source) syntaxFault(f *faults, err error) {
+func (s *Source) ReportSyntax(f *Faults, err error) {
 	line, text := s.syntaxLine(err)
 	pos, hint := Pos{File: s.file}, ""
 	if line > 0 {
@@ -44,7 +44,7 @@ func (s *source) syntaxFault(f *faults, err error) {
 	}
 	if m := unknownAnchor.FindStringSubmatch(text); m != nil {
 		if i := bytes.Index(s.src, []byte("*"+m[1])); i >= 0 {
-			pos = s.posOf(i)
+			pos = s.posAt(i)
 		}
 		text, hint = "there is no anchor &"+m[1]+" before its alias", "quote a text that starts with *"
 		if !s.open() {
@@ -59,14 +59,14 @@ func (s *source) syntaxFault(f *faults, err error) {
 			break
 		}
 	}
-	f.as(CodeSyntax).add(s, pos, "", hint, "%s", text)
+	f.Add(s, pos, Fault{Code: CodeSyntax, Hint: hint}, "%s", text)
 }
 
 // syntaxLine gives the line that a parser's error is about; 0 when it does not
 // say. The two parsers name different lines: yaml.v3 where the surrounding thing
 // starts, yaml.v2 where it went wrong, which is mostly the better one. Errors of
 // the grammar, unlike those of the scanner, count lines from 0 in both.
-func (s *source) syntaxLine(err error) (line int, text string) {
+func (s *Source) syntaxLine(err error) (line int, text string) {
 	line, text = splitLine(err)
 	if strings.HasPrefix(text, "could not find expected") || strings.HasPrefix(text, "found unexpected end of stream") {
 		return line, text

@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 // file has differs from the text: in how lines are folded and indented, in quotes
 // that are doubled, in escapes. The expressions of the text, which are what faults
 // are about, are found by their ${{ and followed from there.
-func (s *source) textPos(at path, text string, offset int) Pos {
-	n, _ := s.node(at)
-	pos := s.valuePos(at)
+func (s *Source) TextPos(at Path, text string, offset int) Pos {
+	n, _ := s.Node(at)
+	pos := s.ValuePos(at)
 	if n == nil || n.Kind != yamlv3.ScalarNode {
 		return pos
 	}
@@ -32,13 +32,13 @@ func (s *source) textPos(at path, text string, offset int) Pos {
 		}
 		file += next + 3
 	}
-	return s.posOf(s.follow(file, text[min(from+3, len(text)):], offset-from-3, n.Style) - back(offset-from))
+	return s.posAt(s.follow(file, text[min(from+3, len(text)):], offset-from-3, n.Style) - back(offset-from))
 }
 
 // plainPos is textPos for a text that is an expression as a whole.
-func (s *source) plainPos(at path, text string, offset int) Pos {
-	n, _ := s.node(at)
-	pos := s.valuePos(at)
+func (s *Source) PlainPos(at Path, text string, offset int) Pos {
+	n, _ := s.Node(at)
+	pos := s.ValuePos(at)
 	if n == nil || n.Kind != yamlv3.ScalarNode || strings.Contains(n.Value, "${{") {
 		return pos
 	}
@@ -54,7 +54,7 @@ func (s *source) plainPos(at path, text string, offset int) Pos {
 		start += next
 		start += blanksAt(string(s.src[start:min(len(s.src), start+4096)]))
 	}
-	return s.posOf(s.follow(start, text, offset, n.Style))
+	return s.posAt(s.follow(start, text, offset, n.Style))
 }
 
 // back is how far before the end of ${{ an offset of less than three is.
@@ -63,7 +63,7 @@ func back(offset int) int { return max(0, 3-offset) }
 // follow goes along a text of the file that starts at an offset, and along what it
 // means, as far as steps bytes of the latter. It stops early where the two differ
 // in a way that it does not know.
-func (s *source) follow(file int, text string, steps int, style yamlv3.Style) int {
+func (s *Source) follow(file int, text string, steps int, style yamlv3.Style) int {
 	for at := 0; at < steps && at < len(text) && file < len(s.src); {
 		c, want := s.src[file], text[at]
 		switch {

@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 type Text struct {
 	// mu guards s, whose nodes are read when they are first needed.
 	mu sync.Mutex
-	s  *source
+	s  *Source
 	// before counts the lines of the file before the text.
 	before int
 }
@@ -31,10 +31,11 @@ type Place struct {
 // NewText makes the text of one document. Its first line is that number of the
 // file, counted from 1.
 func NewText(file string, line int, src []byte) *Text {
-	s := &source{file: file, src: bytes.TrimPrefix(src, []byte("\ufeff"))}
-	s.index()
-	return &Text{s: s, before: line - 1}
+	return &Text{s: NewSource(file, src, Options{}, &Faults{}), before: line - 1}
 }
+
+// TextOf makes the text of a source that was read, all of it.
+func TextOf(s *Source) *Text { return &Text{s: s} }
 
 // File is the file's path, as messages have it.
 func (t *Text) File() string { return t.s.file }
@@ -74,7 +75,7 @@ func (t *Text) Place(fields ...any) Place {
 	n, key, _ := t.s.find(fields)
 	switch {
 	case n == nil:
-		return Place{Pos: Pos{File: t.s.file}, Path: path(fields).String()}
+		return Place{Pos: Pos{File: t.s.file}, Path: Path(fields).String()}
 	case n.Kind != yamlv3.ScalarNode && key != nil:
 		n = key
 	}
@@ -95,11 +96,11 @@ func (t *Text) PlaceAt(line, col int) Place {
 	return t.at(Pos{t.s.file, line - t.before, col}, nil)
 }
 
-func (t *Text) place(n *yamlv3.Node, fields []any) Place { return t.at(t.s.pos(n), fields) }
+func (t *Text) place(n *yamlv3.Node, fields []any) Place { return t.at(t.s.Pos(n), fields) }
 
 // at is the place at a position in the text.
 func (t *Text) at(pos Pos, fields []any) Place {
-	p := Place{Pos: pos, Path: clean(cut(path(fields).String(), maxWords))}
+	p := Place{Pos: pos, Path: cleaned(Cut(Path(fields).String(), maxWords))}
 	if !t.s.private {
 		p.Excerpt = t.s.excerpt(pos)
 	}
@@ -111,33 +112,10 @@ func (t *Text) at(pos Pos, fields []any) Place {
 func (t *Text) Offset(n *yamlv3.Node) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.s.offsetOf(t.s.pos(n))
+	return t.s.offsetOf(t.s.Pos(n))
 }
 
 // Line is a line of the file without its end; "" when the text does not have it.
 func (t *Text) Line(n int) string {
 	return string(bytes.TrimRight(t.s.line(n-t.before), "\r\n\u0085\u2028\u2029"))
-}
-
-// origin is where a step was read.
-type origin struct {
-	text *Text
-	at   path
-}
-
-// Texts are the files that the plan was read from: its own first, then those of
-// the plans that it includes. Var files are not among them.
-func (p *Plan) Texts() []*Text { return p.texts }
-
-// Origin is the file that a step was read from and the path of the step in it.
-// Steps made of one by for_each share it. The file is nil for a step that was not
-// read from one.
-func (s Step) Origin() (*Text, []any) { return s.origin.text, s.origin.at }
-
-// Locate gives where a field of the step stands. See Text.Place.
-func (s Step) Locate(fields ...any) Place {
-	if s.origin.text == nil {
-		return Place{Path: path(fields).String()}
-	}
-	return s.origin.text.Place(append(append([]any{}, s.origin.at...), fields...)...)
 }

@@ -1,4 +1,4 @@
-package plan
+package document
 
 import (
 	"bytes"
@@ -8,31 +8,31 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// keyKind says which mappings of a file have names for keys that somebody chose.
+// Keys says which mappings of a file have names for keys that somebody chose.
 // YAML 1.1 reads some of these, such as n, on and 010, as something else, and they
 // would be found under another name than the one that stands there.
-type keyKind int
+type Keys int
 
 const (
-	// plainKeys: none. In values of Helm on is true, as Helm has it.
-	plainKeys keyKind = iota
-	// planKeys: those of a plan.
-	planKeys
-	// varKeys: the file itself, whose keys are names of variables.
-	varKeys
+	// PlainKeys: none. In values of Helm on is true, as Helm has it.
+	PlainKeys Keys = iota
+	// PlanKeys: those of a plan.
+	PlanKeys
+	// VarKeys: the file itself, whose keys are names of variables.
+	VarKeys
 )
 
 // nameKeys makes texts of the keys that are names. The nodes are as if they were
 // quoted, and so are their positions: of the plain ones that are not read as they
 // stand.
-func (s *source) nameKeys(root *yamlv3.Node) (quoted []*yamlv3.Node) {
-	for _, m := range namedMaps(root, s.keys) {
+func (s *Source) nameKeys(root *yamlv3.Node) (quoted []*yamlv3.Node) {
+	for _, m := range namedMaps(root, s.options.Keys) {
 		for i := 0; i+1 < len(m.Content); i += 2 {
 			k := m.Content[i]
 			if k.Kind != yamlv3.ScalarNode || k.Style != 0 || k.Anchor != "" || k.ShortTag() == "!!merge" || k.ShortTag() == "!!null" {
 				continue
 			}
-			if name, ok := simpleKey(k); ok && name == k.Value {
+			if name, ok := SimpleKey(k); ok && name == k.Value {
 				continue
 			}
 			k.Style, k.Tag = yamlv3.DoubleQuotedStyle, "!!str"
@@ -43,17 +43,17 @@ func (s *source) nameKeys(root *yamlv3.Node) (quoted []*yamlv3.Node) {
 }
 
 // namedMaps gives the mappings whose keys are names.
-func namedMaps(root *yamlv3.Node, kind keyKind) (maps []*yamlv3.Node) {
+func namedMaps(root *yamlv3.Node, kind Keys) (maps []*yamlv3.Node) {
 	add := func(n *yamlv3.Node) {
 		if n != nil && n.Kind == yamlv3.MappingNode {
 			maps = append(maps, n)
 		}
 	}
 	switch kind {
-	case plainKeys:
-	case varKeys:
+	case PlainKeys:
+	case VarKeys:
 		add(root)
-	case planKeys:
+	case PlanKeys:
 		add(child(root, "vars"))
 		add(child(root, "clusters"))
 		for _, list := range []*yamlv3.Node{child(root, "steps"), child(root, "finally")} {
@@ -88,13 +88,13 @@ func child(n *yamlv3.Node, name string) *yamlv3.Node {
 
 // quoteKeys gives the file with quotes around keys, for a parser that knows
 // nothing of names.
-func (s *source) quoteKeys(keys []*yamlv3.Node) []byte {
+func (s *Source) quoteKeys(keys []*yamlv3.Node) []byte {
 	if len(keys) == 0 {
 		return s.src
 	}
 	at := map[int]int{} // where a key starts, and its length
 	for _, k := range keys {
-		if from := s.offsetOf(s.pos(k)); bytes.HasPrefix(s.src[from:], []byte(k.Value)) {
+		if from := s.offsetOf(s.Pos(k)); bytes.HasPrefix(s.src[from:], []byte(k.Value)) {
 			at[from] = len(k.Value)
 		}
 	}
