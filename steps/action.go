@@ -7,7 +7,9 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/steps/internal/output"
+	"github.com/kplan-dev/kplan/steps/internal/podlog"
 	"github.com/kplan-dev/kplan/steps/internal/transport"
 )
 
@@ -40,7 +42,8 @@ func (s *Steps) action(step plan.Step, conn *cluster.Conn) (runner.Action, error
 			withoutRepeats(
 				through(requests, explainer,
 					withOutputs(outputs, session, s.hide,
-						kind)))), nil
+						kind)),
+			)), nil
 	}
 	connected, err := connect(conn, over)
 	return classified(connected), err
@@ -51,6 +54,11 @@ type do func(context.Context, runner.Reporter) error
 
 // Run implements runner.Action.
 func (f do) Run(ctx context.Context, r runner.Reporter) error { return f(ctx, r) }
+
+// classified makes the action's error say of which kinds the failure is.
+func classified(inner runner.Action) runner.Action {
+	return do(func(ctx context.Context, r runner.Reporter) error { return classify(inner.Run(ctx, r)) })
+}
 
 // connected is an action over a cluster that may be made by the steps before it. It
 // is made as soon as the cluster is there, and anew when that is another one.

@@ -57,6 +57,6 @@ func (s *Steps) origin(ctx context.Context, step plan.Step) *kinds.Step {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.origin = kinds.Of(step.Name, objects)
+	r.origin = kinds.Of(step.Name, manifest.Bare(objects))
 	return r.origin
 }

@@ -3,8 +3,6 @@ package steps
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
@@ -31,7 +29,7 @@ func (s *Steps) Guards(ctx context.Context) []runner.Guard {
 		known[name] = guard.Known{Served: served, Labels: c.Labels(ctx)}
 		has[name] = charts.CapabilitiesOf(version, served)
 	}
-	guards, _ := guard.Find(ctx, s.plan, func(ctx context.Context, step plan.Step) ([]*unstructured.Unstructured, error) {
+	guards, _ := guard.Find(ctx, s.plan, func(ctx context.Context, step plan.Step) ([]manifest.Object, error) {
 		var chart *charts.Chart
 		s.mu.Lock()
 		if r := s.resolved[step.Name]; r != nil {

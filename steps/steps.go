@@ -23,9 +23,10 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
+	"github.com/kplan-dev/kplan/steps/internal/flight"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/wait"
 	"github.com/kplan-dev/kplan/steps/webhookgate"
-	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 // Config says which plan is run, and how its clusters are reached.

@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,11 +100,11 @@ func (v *validation) unknown(cluster string, why error) {
 // cluster checks the steps on a cluster, under all of its names in the plan.
 func (v *validation) cluster(ctx context.Context, name string) error {
 	conn := v.conns[name].Now()
-	session, err := conn.Cluster.Session(cluster.Options{})
+	session, err := conn.Session(cluster.Options{})
 	if err != nil {
 		return err
 	}
-	served, version, err := conn.Cluster.Serves(ctx)
+	served, version, err := conn.Serves(ctx)
 	if err != nil {
 		return kubeerr.Explain(err, kubeerr.Op{Verb: "get"})
 	}

@@ -21,12 +21,13 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
+	"github.com/kplan-dev/kplan/steps/internal/manifest"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/match"
 )
 
 // Source gives the objects that a step sends; none for steps that send none.
-type Source func(context.Context, plan.Step) ([]*unstructured.Unstructured, error)
+type Source func(context.Context, plan.Step) ([]manifest.Object, error)
 
 // Find tells which steps' objects are intercepted by webhooks that the same
 // step, or one that does not come after it, brings to the same cluster; known
@@ -54,7 +55,7 @@ func Find(ctx context.Context, p *plan.Plan, source Source, known func(cluster s
 			k := known(cluster)
 			finders = append(finders, &finder{graph: graph, cluster: cluster, known: k, kinds: newResolver(k.Served)})
 		}
-		finders[i].steps = append(finders[i].steps, &step{name: s.Name, charted: s.Helm != nil, objects: objects})
+		finders[i].steps = append(finders[i].steps, &step{name: s.Name, charted: s.Helm != nil, objects: manifest.Bare(objects)})
 	}
 	var guards []runner.Guard
 	for _, f := range finders {

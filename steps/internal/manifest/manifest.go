@@ -6,6 +6,7 @@ package manifest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
 )
 
 // maxFileBytes bounds one file: larger ones are not manifests.
@@ -53,17 +56,38 @@ func (o Object) ID() string {
 	return o.GetKind() + "/" + o.GetName()
 }
 
-// Of reads the objects that a step of p sends, as far as they are known without its
-// cluster; has is what that serves, and chart that of a helm step.
-func Of(ctx context.Context, p *plan.Plan, step plan.Step, chart *charts.Chart, has charts.Capabilities) ([]*unstructured.Unstructured, error) {
+// Of reads the objects that a step of p sends as far as they are known without its
+// cluster; chart is that of a helm step, and has what it may ask about the cluster.
+func Of(ctx context.Context, p *plan.Plan, step plan.Step, chart *charts.Chart, has charts.Capabilities) ([]Object, error) {
 	switch {
-	case chart != nil:
-		return chart.Render(ctx, has)
-	case step.Apply == nil:
+	case step.Apply != nil:
+		return Objects(p.In(step), *step.Apply)
+	case chart == nil:
 		return nil, nil
 	}
-	objects, err := Objects(p.In(step), *step.Apply)
-	return Bare(objects), err
+	rendered, err := chart.Render(ctx, has)
+	return Placeless(rendered), err
+}
+
+// Placeless returns objects that stand in no file, such as those of a chart.
+func Placeless(bare []*unstructured.Unstructured) []Object {
+	objects := make([]Object, len(bare))
+	for i, u := range bare {
+		objects[i].Unstructured = u
+	}
+	return objects
+}
+
+// Planned reads the objects that a step of p sends as far as they are known without
+// any cluster: a chart is rendered for the default namespace.
+func Planned(ctx context.Context, p *plan.Plan, step plan.Step) (_ []Object, err error) {
+	var chart *charts.Chart
+	if step.Helm != nil {
+		if chart, err = charts.New(p.In(step), step, metav1.NamespaceDefault); err != nil {
+			return nil, err
+		}
+	}
+	return Of(ctx, p, step, chart, charts.Capabilities{})
 }
 
 // Bare returns objects without their places.
