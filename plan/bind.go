@@ -5,6 +5,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/internal/nearest"
 )
 
 // bind resolves, decodes and checks a deferred step: see Step.Bind.
@@ -42,7 +43,7 @@ func (c *checker) bind(s Step, e *stepDecl, it *instance, o inherited, known Inp
 }
 
 func skipped(s Step) Step {
-	s.When, s.Skip, s.pending = false, whenFalse, nil
+	s.When, s.Skip, s.Pending = false, whenFalse, nil
 	return s
 }
 
@@ -50,8 +51,7 @@ func skipped(s Step) Step {
 func (c *checker) again() *checker {
 	b := *c
 	b.Reporter = document.Reporter{Faults: &document.Faults{Secrets: c.Secrets}, Source: c.Source.Clone()}
-	b.shared = &shared{cost: expr.NewBudget(), onDisk: c.onDisk}
-	b.budget = nearestBudget
+	b.shared = &shared{near: &nearest.Finder{}, cost: expr.NewBudget(), onDisk: c.onDisk}
 	return &b
 }
 

@@ -3,11 +3,12 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"github.com/kplan-dev/kplan/plan/document"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // Bounds of what a plan may ask for.
@@ -140,7 +141,7 @@ func (c *checker) checkKinds(s Step, at document.Path) {
 	switch len(given) {
 	case 0:
 		for k := range step {
-			if c.nearest(k, kindNames) != "" {
+			if c.near.Find(k, kindNames) != "" {
 				return // a mistyped kind is reported as such
 			}
 		}
@@ -208,8 +209,8 @@ func (c *checker) checkNeeds() {
 }
 
 func (c *checker) needHint(n string, names []string) string {
-	if near := c.nearest(n, names); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
+	if hint := c.near.Hint(n, names); hint != "" {
+		return hint
 	}
 	if len(names) <= 10 {
 		return "the steps are " + document.Cut(strings.Join(names, ", "), 120)

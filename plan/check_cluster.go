@@ -1,15 +1,17 @@
 package plan
 
 import (
-	"fmt"
-	"github.com/kplan-dev/kplan/plan/document"
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // checkClusters looks at the plan's clusters and at who names them.
 func (c *checker) checkClusters() {
-	for _, name := range sortedKeys(c.plan.Clusters) {
+	for _, name := range slices.Sorted(maps.Keys(c.plan.Clusters)) {
 		cluster, at := c.plan.Clusters[name], document.Path{"clusters", name}
 		if len(name) > 63 || !dnsLabel.MatchString(name) {
 			c.ReportField(document.Fault{At: at, Hint: labelHint}, "%q cannot be the name of a cluster", document.Cut(name, 80))
@@ -53,10 +55,7 @@ func (c *checker) checkClusterName(name string, at document.Path) {
 	if _, known := clusters[name]; known || !ok && c.tree["clusters"] != nil {
 		return
 	}
-	hint := "declare it under clusters"
-	if near := c.nearest(name, sortedKeys(clusters)); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	}
+	hint := cmp.Or(c.near.Hint(name, slices.Sorted(maps.Keys(clusters))), "declare it under clusters")
 	c.Report(document.Fault{Code: document.CodeUnknownName, At: at, Hint: hint}, "there is no cluster %q", document.Cut(name, 80))
 }
 
@@ -64,7 +63,7 @@ func (c *checker) checkClusterName(name string, at document.Path) {
 // directly or over others.
 func (c *checker) checkClusterCycles() {
 	done := map[string]bool{}
-	for _, first := range sortedKeys(c.plan.Clusters) {
+	for _, first := range slices.Sorted(maps.Keys(c.plan.Clusters)) {
 		var chain []string
 		for name := first; !done[name]; {
 			done[name] = true

@@ -2,8 +2,9 @@ package plan
 
 import (
 	"fmt"
-	"github.com/kplan-dev/kplan/plan/document"
 	"strings"
+
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 func (c *checker) checkHelm(s Step, at document.Path) {
@@ -156,7 +157,7 @@ func (c *checker) checkWait(w Wait, at document.Path) {
 		hint := conditionHint
 		if len(w.For) > 0 && !strings.Contains(w.For, "=") && w.For[0] >= 'A' && w.For[0] <= 'Z' {
 			hint = "did you mean condition=" + document.Cut(w.For, 60) + "?"
-		} else if near := c.nearest(strings.SplitN(w.For, "=", 2)[0], []string{"condition", "jsonpath", "create", "delete"}); near != "" && !strings.HasPrefix(w.For, near) {
+		} else if near := c.near.Find(strings.SplitN(w.For, "=", 2)[0], []string{"condition", "jsonpath", "create", "delete"}); near != "" && !strings.HasPrefix(w.For, near) {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
 		c.Report(document.Fault{At: at.Key("for"), Hint: hint}, "for cannot be read: %v", err)

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func (c *checker) checkOutputs(s Step, at document.Path) {
 		c.ReportField(document.Fault{At: at, Hint: "read those of its steps: steps.INCLUDE.STEP.outputs.NAME"}, "an include has no outputs of its own")
 		return
 	}
-	for _, name := range sortedKeys(s.Outputs) {
+	for _, name := range slices.Sorted(maps.Keys(s.Outputs)) {
 		o, at := s.Outputs[name], at.Key(name)
 		if !varName.MatchString(name) {
 			c.ReportField(document.Fault{At: at, Hint: "use letters, digits and _ only, and no digit first"}, "%q cannot be the name of an output", name)
@@ -150,21 +151,10 @@ func (c *checker) checkJSONPath(text string, at document.Path) {
 		}
 		return
 	}
-	found := false
-	for rest := text; ; {
-		i := strings.IndexByte(rest, '{')
-		if i < 0 {
-			break
-		}
-		end, err := closingBrace(rest[i:])
-		if err != nil {
-			c.Report(document.Fault{At: at}, "jsonpath cannot be read: %v", err)
-			return
-		}
-		found = found || strings.Trim(rest[i:i+end+1], "{} ") != ""
-		rest = rest[i+end+1:]
-	}
-	if !found {
+	switch paths, err := JSONPaths(text); {
+	case err != nil:
+		c.Report(document.Fault{At: at}, "jsonpath cannot be read: %v", err)
+	case len(paths) == 0:
 		c.Report(document.Fault{At: at, Hint: hint}, "jsonpath reads nothing of the object: %q has no path in braces", document.Cut(text, 60))
 	}
 }

@@ -1,9 +1,13 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
-	"github.com/kplan-dev/kplan/plan/document"
+	"maps"
+	"slices"
 	"strings"
+
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // webhookSelectors are the fields of a webhook step that say which webhooks are
@@ -102,10 +106,7 @@ func (c *checker) checkWebhookRelease(s Step, at document.Path) {
 	case len(owners) == 0 && len(all[w.Release]) > 0:
 		c.Report(document.Fault{At: at.Key("namespace"), Hint: "remove namespace, or give that of the helm step"}, "no helm step installs the release %q into the namespace %q", w.Release, w.Namespace)
 	case len(owners) == 0:
-		hint := "for a webhook from outside of the plan, give its configuration"
-		if near := c.nearest(w.Release, sortedKeys(all)); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
+		hint := cmp.Or(c.near.Hint(w.Release, slices.Sorted(maps.Keys(all))), "for a webhook from outside of the plan, give its configuration")
 		c.Report(document.Fault{Code: document.CodeUnknownName, At: at.Key("release"), Hint: hint}, "no helm step installs the release %q", document.Cut(w.Release, 80))
 	case len(owners) > 1 && w.Namespace == "":
 		c.Report(document.Fault{At: at.Key("release"), Hint: "give its namespace"}, "the release %q is installed by more than one step: %s and %s", w.Release, owners[0].Name, owners[1].Name)
@@ -123,7 +124,7 @@ func (c *checker) releaseOwners() map[string][]*Step {
 		for i := range c.plan.Steps {
 			s := &c.plan.Steps[i]
 			name := s.ReleaseName()
-			if s.Helm != nil && s.Helm.Release == "" && s.pending != nil {
+			if s.Helm != nil && s.Helm.Release == "" && s.Pending != nil {
 				name = "" // it may be deferred
 			}
 			if s.Helm != nil {

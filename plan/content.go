@@ -27,8 +27,8 @@ const (
 // that can be sent. A file is read once, however many steps name it. The error is a
 // Diagnostics with every fault; files that cannot be read are left to Load and to
 // the run.
-func (p *Plan) CheckFiles() error {
-	c := contents{plan: p, Faults: &document.Faults{Secrets: p.secrets}, seen: map[string]bool{}}
+func CheckFiles(p *Plan) error {
+	c := contents{plan: p, Faults: &document.Faults{Secrets: p.Sensitive}, seen: map[string]bool{}}
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		there := p.In(*s)
@@ -97,20 +97,11 @@ func (c *contents) look(file string, check func(*document.Source)) {
 		return
 	}
 	c.files++
-	check(document.NewSource(c.plan.shown(file), src, document.Options{Order: c.files, Private: aSecret.Match(src)}, c.Faults))
+	check(document.NewSource(c.plan.Rel(file), src, document.Options{Order: c.files, Private: aSecret.Match(src)}, c.Faults))
 }
 
 // aSecret is a file with a Secret: none of its lines is shown.
 var aSecret = regexp.MustCompile(`(?m)\bkind["']?\s*:\s*["']?Secret["']?\s*([,}#]|$)`)
-
-// shown is the path of a file as whoever named the plan would name it.
-func (p *Plan) shown(file string) string {
-	rel, err := filepath.Rel(p.Dir, file)
-	if err != nil {
-		return file
-	}
-	return filepath.Join(filepath.Dir(p.File), rel)
-}
 
 // values looks into a file of values, of which Helm reads the first document.
 func (c *contents) values(s *document.Source) {

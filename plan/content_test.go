@@ -32,7 +32,7 @@ func TestCheckFiles(t *testing.T) {
 			p, err := plan.Load("plan.yaml", plan.Options{})
 			require.NoError(t, err)
 			got := ""
-			if err := p.CheckFiles(); err != nil {
+			if err := plan.CheckFiles(p); err != nil {
 				require.IsType(t, document.Diagnostics{}, err)
 				got = err.Error() + "\n"
 			}
@@ -58,7 +58,7 @@ func TestCheckFilesReadsAFileOnce(t *testing.T) {
 	}
 	p, err := plan.Parse("plan.yaml", []byte(text.String()), plan.Options{})
 	require.NoError(t, err)
-	ds, ok := p.CheckFiles().(document.Diagnostics) //nolint:errorlint // it is documented to be one
+	ds, ok := plan.CheckFiles(p).(document.Diagnostics) //nolint:errorlint // it is documented to be one
 	require.True(t, ok)
 	require.Len(t, ds, 1)
 }

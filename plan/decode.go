@@ -2,13 +2,15 @@ package plan
 
 import (
 	"fmt"
-	"github.com/kplan-dev/kplan/plan/document"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // checker finds the faults of one plan while it is decoded and afterwards.
@@ -22,10 +24,10 @@ type checker struct {
 	steps *Graph
 	// releases are the helm steps by release; see releaseOwners.
 	releases map[string][]*Step
-	// budget is how many names may still be compared for hints.
-	budget int
 	// vars are the plan's variables by name.
 	vars map[string]*declaration
+	// declared are the same, sorted by name.
+	declared []*declaration
 }
 
 // enums are the values that fields of these types take.
@@ -169,7 +171,7 @@ func (c *checker) setStruct(dst reflect.Value, m map[string]any, at document.Pat
 	if known == len(m) {
 		return
 	}
-	for _, k := range sortedKeys(m) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if c.Full() {
 			c.Skip(len(m) - known)
 			return
@@ -216,8 +218,8 @@ func (c *checker) unknownHint(name string, fields []structField, t reflect.Type)
 	for _, f := range fields {
 		names = append(names, f.name)
 	}
-	if near := c.nearest(name, names); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
+	if hint := c.near.Hint(name, names); hint != "" {
+		return hint
 	}
 	if near, ok := otherTools[name]; ok && slices.Contains(names, near) {
 		return fmt.Sprintf("did you mean %q?", near)
@@ -247,7 +249,7 @@ func (c *checker) setMap(dst reflect.Value, v any, at document.Path) {
 		return
 	}
 	out := reflect.MakeMapWithSize(dst.Type(), len(m))
-	for _, k := range sortedKeys(m) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if isUnsaid(m[k]) {
 			continue
 		}
@@ -319,10 +321,7 @@ func (c *checker) setScalar(dst reflect.Value, v any, at document.Path) {
 			return
 		}
 		if values := enums[t]; values != nil && !slices.Contains(values, s) {
-			hint := ""
-			if near := c.nearest(s, values); near != "" {
-				hint = fmt.Sprintf("did you mean %q?", near)
-			}
+			hint := c.near.Hint(s, values)
 			c.Report(document.Fault{Code: document.CodeUnknownValue, At: at, Hint: hint}, "%s is %s, but takes %s only", at.Last(), c.quote(s, at), document.OrList(values))
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -96,7 +97,7 @@ func (x *expander) expandMap(v map[string]any, at document.Path) (out any, chang
 	if x.copies {
 		m = make(map[string]any, len(v))
 	}
-	for _, k := range sortedKeys(v) {
+	for _, k := range slices.Sorted(maps.Keys(v)) {
 		if strings.Contains(k, "${{") && strings.Contains(strings.ReplaceAll(k, "$${{", ""), "${{") {
 			x.ReportField(document.Fault{Code: document.CodeExpression, At: at.Key(k), Hint: "use expressions in values only"}, "the name of a field cannot have an expression")
 			if x.copies {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,20 +23,20 @@ func (x *expander) explain(e *expr.Error) (hint string) {
 	switch {
 	case within == "vars":
 		e.Message = fmt.Sprintf("no variable %q is declared", e.Missing)
-		return x.nearHint(e, sortedKeys(x.vars), "declare it under vars")
+		return x.nearHint(e, slices.Sorted(maps.Keys(x.vars)), "declare it under vars")
 	case within == "steps":
 		e.Message = fmt.Sprintf("there is no step %q", e.Missing)
 		return x.nearHint(e, x.stepNames(), "")
 	case within == "clusters":
 		e.Message = fmt.Sprintf("there is no cluster %q", e.Missing)
-		return x.nearHint(e, sortedKeys(x.clusters()), "declare it under clusters")
+		return x.nearHint(e, slices.Sorted(maps.Keys(x.clusters())), "declare it under clusters")
 	case len(e.Path) >= 3 && e.Path[0] == "steps" && e.Path[len(e.Path)-1] == "outputs":
 		step := x.byName[e.Path[1]]
 		e.Message = fmt.Sprintf("the step %q has no output %q", strings.Join(e.Path[1:len(e.Path)-1], "/"), e.Missing)
 		if step == nil || len(step.outputs) == 0 {
 			return "declare it under outputs of the step"
 		}
-		return x.nearHint(e, sortedKeys(step.outputs), "declare it under outputs of the step")
+		return x.nearHint(e, slices.Sorted(maps.Keys(step.outputs)), "declare it under outputs of the step")
 	case len(e.Path) >= 2 && e.Path[0] == "steps":
 		return "a step has state, changed and outputs"
 	case within == "each":
@@ -83,15 +84,15 @@ func (x *expander) explainWord(e *expr.Error) string {
 	if e.Word == unchanged {
 		return "a step with nothing to do has succeeded too: ask " + strings.TrimSuffix(name, "state") + "changed"
 	}
-	if near := x.nearest(e.Word, e.Words); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
+	if hint := x.near.Hint(e.Word, e.Words); hint != "" {
+		return hint
 	}
 	return "it is " + document.OrList(e.Words)
 }
 
 // nearHint offers the name that is most like the one that is missing.
 func (x *expander) nearHint(e *expr.Error, names []string, otherwise string) string {
-	near := x.nearest(e.Missing, names)
+	near := x.near.Find(e.Missing, names)
 	if near == "" {
 		return otherwise
 	}

@@ -1,12 +1,14 @@
 package plan
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
 
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/internal/nearest"
 )
 
 // file is what a checker knows of its file beyond the values: the steps, and what
@@ -43,6 +45,7 @@ type file struct {
 
 // shared is what the checkers of a plan and of those that it includes share.
 type shared struct {
+	near   *nearest.Finder
 	cost   *expr.Budget
 	growth growth
 	sum    totals
@@ -89,7 +92,7 @@ func (c *checker) expandHead(root map[string]any) {
 		root["clusters"] = clusters.expand(v, document.Path{"clusters"})
 	}
 	c.values["clusters"] = c.clusterValues()
-	for _, k := range sortedKeys(root) {
+	for _, k := range slices.Sorted(maps.Keys(root)) {
 		if !slices.Contains([]string{"metadata", "vars", "clusters", "steps", "finally"}, k) {
 			x := expander{checker: c, scope: c.newScope("vars", "plan", "clusters"), static: k}
 			root[k] = x.expand(root[k], document.Path{k})

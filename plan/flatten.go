@@ -2,9 +2,10 @@ package plan
 
 import (
 	"cmp"
-	"github.com/kplan-dev/kplan/plan/document"
 	"path/filepath"
 	"slices"
+
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // flattener puts the steps of a plan and of those that it includes into one list.
@@ -49,7 +50,7 @@ func (c *checker) flatten() {
 }
 
 func (f *flattener) add(c *checker, o inherited) {
-	f.root.plan.texts = append(f.root.plan.texts, c.text)
+	f.root.plan.Texts = append(f.root.plan.Texts, c.text)
 	f.addClusters(c)
 	var normal []string // the names of the plan's own steps, if it is included by one of finally
 	for _, e := range c.decls {
@@ -111,8 +112,8 @@ func (f *flattener) addStep(c *checker, o inherited, needs []Need, e *stepDecl, 
 	c.finish(&s, e, it, o)
 	asks := distinct(o.refs, it.refs)
 	if len(asks) > 0 && s.Skip == "" {
-		s.dropLate()
-		s.pending = &pending{inputs: asks, must: it.musts(o), bind: func(s Step, known Inputs) (Step, error) { return c.bind(s, e, it, o, known) }}
+		dropDeferred(&s)
+		s.Pending = &Pending{Inputs: asks, Must: it.musts(o), Bind: func(s Step, known Inputs) (Step, error) { return c.bind(s, e, it, o, known) }}
 	}
 	if s.Last {
 		f.last = append(f.last, s)
@@ -135,7 +136,7 @@ func (c *checker) finish(s *Step, e *stepDecl, it *instance, o inherited) {
 	s.Dir = c.plan.Dir
 	s.Cluster = c.clusterName(s.Cluster)
 	s.Tags = union(o.tags, s.Tags)
-	s.origin = origin{c.text, e.at}
+	s.Origin = document.Origin{Text: c.text, At: e.at}
 	if d := c.plan.Defaults; c.parent != nil {
 		s.Timeout = cmp.Or(s.Timeout, d.Timeout, o.timeout)
 		s.Retry = s.Retry.over(d.Retry).over(o.retry)
@@ -146,8 +147,8 @@ func (c *checker) finish(s *Step, e *stepDecl, it *instance, o inherited) {
 	}
 }
 
-// dropLate takes out of the step's lists what is known only when it starts.
-func (s *Step) dropLate() {
+// dropDeferred takes out of the step's lists what is known only when it starts.
+func dropDeferred(s *Step) {
 	known := func(files []string) []string {
 		return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == "" })
 	}

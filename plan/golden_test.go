@@ -124,8 +124,8 @@ func graph(p *plan.Plan) string {
 // vars writes each variable on a line.
 func vars(p *plan.Plan) string {
 	var b strings.Builder
-	for _, v := range p.Variables() {
-		fmt.Fprintf(&b, "%s: %s %#v from %s %s%s", v.Name, v.Type, v.Shown(), v.Source, v.Pos, v.Env)
+	for _, v := range p.Variables {
+		fmt.Fprintf(&b, "%s: %s %#v from %s %s%s", v.Name, v.Type, v.Shown(), v.Source, v.Pos(), v.Env)
 		if v.Ref != nil {
 			fmt.Fprintf(&b, "%+v", *v.Ref)
 		}

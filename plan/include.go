@@ -2,12 +2,14 @@ package plan
 
 import (
 	"errors"
-	"fmt"
-	"github.com/kplan-dev/kplan/plan/document"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/internal/files"
 )
 
 // Bounds of includes.
@@ -45,10 +47,10 @@ func (c *checker) include(e *stepDecl, it *instance) *checker {
 	}
 	if err != nil {
 		hint := ""
-		if errors.Is(statError(err), errNoFile) {
+		if errors.Is(files.Reason(err), files.ErrMissing) {
 			hint = c.pathHint(inc.Plan)
 		}
-		c.Report(document.Fault{Code: document.CodeFile, At: at, Hint: hint}, "%s", cannotUse("plan", inc.Plan, statError(err)))
+		c.Report(document.Fault{Code: document.CodeFile, At: at, Hint: hint}, "%s", cannotUse("plan", inc.Plan, files.Reason(err)))
 		return nil
 	}
 	c.sum.files++
@@ -63,7 +65,6 @@ func (c *checker) include(e *stepDecl, it *instance) *checker {
 	child := c.newChild(e, it, abs)
 	child.load(src, Options{Env: c.in.Env, Files: c.in.Files, Unknown: c.in.Unknown}, c.includeVars(e, it))
 	c.checkIncludeClusters(child, e, inc)
-	c.budget = child.budget
 	return child
 }
 
@@ -75,12 +76,11 @@ func (c *checker) newChild(e *stepDecl, it *instance, abs string) *checker {
 	}
 	child := newChecker(file, filepath.Dir(abs))
 	child.shared = c.shared
-	child.Faults, child.plan.secrets = c.Faults, c.plan.secrets
+	child.Faults, child.plan.Sensitive = c.Faults, c.plan.Sensitive
 	child.parent, child.parentDecl, child.parentInstance = c, e, it
 	child.prefix = e.flatName(it) + "/"
 	child.skip = c.skip || it.skip
 	child.order = c.fileOrder(abs)
-	child.budget = c.budget
 	return child
 }
 
@@ -111,7 +111,7 @@ func (c *checker) includeVars(e *stepDecl, it *instance) map[string]given {
 	vars := make(map[string]given, len(raw))
 	for name, v := range raw {
 		at := e.at.Key("include").Key("vars").Key(name)
-		vars[name] = given{value: v, src: c.Source, at: at, secret: it.hasSecret(at)}
+		vars[name] = given{value: v, origin: document.Origin{Text: c.text, At: at}, secret: it.hasSecret(at)}
 	}
 	return vars
 }
@@ -119,12 +119,9 @@ func (c *checker) includeVars(e *stepDecl, it *instance) map[string]given {
 // checkIncludeClusters looks whether the clusters that an include maps are there.
 func (c *checker) checkIncludeClusters(child *checker, e *stepDecl, inc *Include) {
 	at := e.at.Key("include").Key("clusters")
-	for _, name := range sortedKeys(inc.Clusters) {
+	for _, name := range slices.Sorted(maps.Keys(inc.Clusters)) {
 		if _, ok := child.clusters()[name]; !ok {
-			hint := ""
-			if near := c.nearest(name, sortedKeys(child.clusters())); near != "" {
-				hint = fmt.Sprintf("did you mean %q?", near)
-			}
+			hint := c.near.Hint(name, slices.Sorted(maps.Keys(child.clusters())))
 			c.ReportField(document.Fault{Code: document.CodeUnknownName, At: at.Key(name), Hint: hint}, "the plan %q has no cluster %q", inc.Plan, name)
 		}
 		c.checkClusterName(inc.Clusters[name], at.Key(name))
@@ -141,7 +138,7 @@ func readPlain(name string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case info.IsDir():
-		return nil, errIsFolder
+		return nil, files.ErrFolder
 	case !info.Mode().IsRegular():
 		return nil, errNotPlain
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/internal/nearest"
 	"github.com/kplan-dev/kplan/plan/redact"
 )
 
@@ -103,14 +104,15 @@ func parse(file, dir string, src []byte, in Options, onDisk bool) (*Plan, error)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
+	c.plan.Variables = c.variables()
 	return c.plan, nil
 }
 
 func newChecker(name, dir string) *checker {
 	secrets := &redact.Set{}
 	return &checker{
-		plan: &Plan{File: name, Dir: dir, secrets: secrets}, budget: nearestBudget,
-		Reporter: document.Reporter{Faults: &document.Faults{Secrets: secrets}}, file: file{binding: &sync.Mutex{}, shared: &shared{cost: expr.NewBudget()}},
+		plan:     &Plan{File: name, Dir: dir, Sensitive: secrets},
+		Reporter: document.Reporter{Faults: &document.Faults{Secrets: secrets}}, file: file{binding: &sync.Mutex{}, shared: &shared{near: &nearest.Finder{}, cost: expr.NewBudget()}},
 	}
 }
 
@@ -154,5 +156,15 @@ func LoadVars(path string, in Options) (*Plan, error) {
 	if root["vars"] != nil {
 		c.set(reflect.ValueOf(&c.plan.Vars).Elem(), root["vars"], []any{"vars"})
 	}
+	c.plan.Variables = c.variables()
 	return c.plan, c.Err()
+}
+
+// variables are the plan's variables, sorted by name.
+func (c *checker) variables() []Variable {
+	list := make([]Variable, len(c.declared))
+	for i, d := range c.declared {
+		list[i] = d.variable()
+	}
+	return list
 }

@@ -325,7 +325,7 @@ func (e *stepDecl) leafReferences(it *instance, below, here []string) []referenc
 	if len(below) == 0 || below[0] == "changed" {
 		found = append(found, reference{path: append(slices.Clip(here), "changed"), input: Input{Step: name}})
 	}
-	for _, o := range sortedKeys(e.outputs) {
+	for _, o := range slices.Sorted(maps.Keys(e.outputs)) {
 		if len(below) == 0 || below[0] == "outputs" && (len(below) == 1 || below[1] == o) {
 			found = append(found, reference{path: append(slices.Clip(here), "outputs", o), input: Input{Step: name, Output: o, Sensitive: e.outputs[o]}})
 		}

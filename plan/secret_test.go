@@ -32,7 +32,7 @@ func TestDerivedSecrets(t *testing.T) {
 		t.Run(expression, func(t *testing.T) {
 			p, err := plan.Parse("p.yaml", []byte(head+"vars: {"+secret+", open: {default: true}}\nsteps:\n  - name: a\n    description: 'about ${{ "+expression+" }}'\n    wait: {resource: pod/x, for: create}\n"), plan.Options{})
 			require.NoError(t, err)
-			require.Equal(t, "about "+want, p.Sensitive().Text(p.Steps[0].Description))
+			require.Equal(t, "about "+want, p.Sensitive.Text(p.Steps[0].Description))
 		})
 	}
 }
@@ -48,8 +48,8 @@ steps:
   - {name: late, needs: [lb], description: "${{ steps.lb.outputs.pass.reverse() }}", wait: {resource: pod/x, for: create}}
 `), plan.Options{})
 	require.NoError(t, err)
-	require.Equal(t, redact.Mark, p.Sensitive().Text(p.Steps[1].Description))
+	require.Equal(t, redact.Mark, p.Sensitive.Text(p.Steps[1].Description))
 	late, err := p.Steps[2].Bind(plan.Inputs{p.Steps[2].Deferred()[0]: "later-than-read"})
 	require.NoError(t, err)
-	require.Equal(t, redact.Mark, p.Sensitive().Text(late.Description))
+	require.Equal(t, redact.Mark, p.Sensitive.Text(late.Description))
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -181,7 +182,7 @@ func (e *stepDecl) readInstances() {
 			}
 		}
 	case map[string]any:
-		for _, k := range sortedKeys(in) {
+		for _, k := range slices.Sorted(maps.Keys(in)) {
 			if !e.addInstance(k, in[k], at.Key(k), seen) {
 				return
 			}
@@ -267,7 +268,7 @@ func (c *checker) expandInstance(e *stepDecl, s *scope, copies bool) (tree map[s
 		tree["when"] = x.expand(when, e.at.Key("when"))
 		x.skip = x.skip || tree["when"] == false
 	}
-	for _, k := range sortedKeys(e.raw) {
+	for _, k := range slices.Sorted(maps.Keys(e.raw)) {
 		switch {
 		case k == "when":
 		case slices.Contains(headFields, k):

@@ -45,7 +45,7 @@ steps:
 		require.Equal(t, tt.path, at.Path)
 		require.Contains(t, at.Excerpt, tt.caret+"\n")
 	}
-	require.Equal(t, "p.yaml:4:21", p.Texts()[0].Place("vars", "a", "default").String())
+	require.Equal(t, "p.yaml:4:21", p.Texts[0].Place("vars", "a", "default").String())
 	require.Equal(t, document.Place{Path: "wait"}, plan.Step{}.Locate("wait"), "a step that was read from no file")
 }
 

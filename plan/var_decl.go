@@ -1,13 +1,16 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
-	"github.com/kplan-dev/kplan/plan/document"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // declaration is a variable as the plan declares it, and the value that it got.
@@ -36,7 +39,7 @@ type declaration struct {
 func (c *checker) declare(name string, declared any) {
 	d := &declaration{name: name, at: document.Path{"vars", name}, typ: VarAny}
 	c.vars[name] = d
-	c.plan.vars = append(c.plan.vars, d)
+	c.declared = append(c.declared, d)
 	if !varName.MatchString(name) {
 		c.ReportField(document.Fault{At: d.at, Hint: "use letters, digits and _ only, and no digit first"}, "%q cannot be the name of a variable", name)
 	}
@@ -122,9 +125,9 @@ func (c *checker) declareAllowed(d *declaration, raw map[string]any) {
 		at := d.at.Key("allowed").Index(i)
 		switch _, bad := v.(invalid); {
 		case bad:
-		case !d.typ.has(v):
+		case !hasType(v, d.typ):
 			d.broken = true
-			c.Report(document.Fault{Code: document.CodeVariable, At: at, Hint: c.quoteHint(d, at, v)}, "expected %s%s, got %s", d.typ.noun(), d.like, c.describeAt(v, at))
+			c.Report(document.Fault{Code: document.CodeVariable, At: at, Hint: c.quoteHint(d, at, v)}, "expected %s%s, got %s", typeNoun(d.typ), d.like, c.describeAt(v, at))
 		case among(d.allowed, v):
 			d.broken = true
 			c.Report(document.Fault{Code: document.CodeDuplicate, At: at, Hint: "remove it"}, "the value is allowed twice")
@@ -140,13 +143,13 @@ func (c *checker) declareDefault(d *declaration, raw map[string]any) {
 		return
 	}
 	at := d.at.Key("default")
-	c.give(d, given{source: SourceDefault, value: v, src: c.Source, at: at})
+	c.give(d, given{source: SourceDefault, value: v, origin: document.Origin{Text: c.text, At: at}})
 	_, bad := v.(invalid)
 	switch {
 	case bad:
 	case d.required:
 		c.ReportField(document.Fault{Code: document.CodeVariable, At: d.at.Key("required"), Hint: "remove one: who must give a value cannot leave it to the default"}, "the variable %q is required and has a default", d.name)
-	case !d.typ.has(v):
+	case !hasType(v, d.typ):
 		c.addGiven(d, v, c.quoteHint(d, at, v), "the type is %s, but the default is %s", d.typ, c.describeAt(v, at))
 	case len(d.allowed) > 0 && !among(d.allowed, v):
 		c.addGiven(d, v, c.allowedHint(d, v), "the default is none of the allowed values")
@@ -195,7 +198,7 @@ func (c *checker) declareRef(d *declaration, raw map[string]any) {
 	at := d.at.Key(field)
 	text := func(name string) string { s, _ := m[name].(string); return s }
 	d.ref = &KeyRef{Cluster: text("cluster"), Namespace: text("namespace"), Name: text("name"), Key: text("key")}
-	c.give(d, given{source: source, value: deferred{}, src: c.Source, at: at})
+	c.give(d, given{source: source, value: deferred{}, origin: document.Origin{Text: c.text, At: at}})
 	if m["key"] == nil {
 		c.ReportField(document.Fault{Code: document.CodeMissingField, At: at, Hint: "say which key of its data has the value"}, "the field %q is missing%s", "key", in(at))
 		d.broken = true
@@ -212,10 +215,7 @@ func (c *checker) checkRefCluster(d *declaration, at document.Path) {
 	if d.ref.Cluster == "" || known || !ok && c.tree["clusters"] != nil {
 		return
 	}
-	hint := "declare it under clusters"
-	if near := c.nearest(d.ref.Cluster, sortedKeys(clusters)); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	}
+	hint := cmp.Or(c.near.Hint(d.ref.Cluster, slices.Sorted(maps.Keys(clusters))), "declare it under clusters")
 	d.broken = true
 	c.Report(document.Fault{Code: document.CodeUnknownName, At: at, Hint: hint}, "there is no cluster %q", d.ref.Cluster)
 }
@@ -270,8 +270,8 @@ func (c *checker) allowedHint(d *declaration, v any) string {
 				texts = append(texts, t)
 			}
 		}
-		if near := c.nearest(s, texts); near != "" {
-			return fmt.Sprintf("did you mean %q?", near)
+		if hint := c.near.Hint(s, texts); hint != "" {
+			return hint
 		}
 	}
 	return "allowed are " + literals(d.allowed)

@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/kplan-dev/kplan/plan/document"
 	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // typeOf is the type of variable that v would be the value of.
@@ -28,8 +29,8 @@ func typeOf(v any) VarType {
 	return VarAny
 }
 
-// has tells whether v is of the type.
-func (t VarType) has(v any) bool {
+// hasType reports whether v is of a type.
+func hasType(v any, t VarType) bool {
 	switch t {
 	case VarAny:
 		return true
@@ -41,8 +42,8 @@ func (t VarType) has(v any) bool {
 	return v != nil && typeOf(v) == t
 }
 
-// noun says in words what a value of the type is.
-func (t VarType) noun() string {
+// typeNoun says in words what a value of the type is.
+func typeNoun(t VarType) string {
 	switch t {
 	case VarString:
 		return "text"
@@ -63,9 +64,9 @@ func (t VarType) noun() string {
 
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
-// parse reads a value of the type from text, as the documentation of Options says.
+// parseValue reads a value of a type from text, as the documentation of Options says.
 // The error shows text.
-func (t VarType) parse(text string) (any, error) {
+func parseValue(text string, t VarType) (any, error) {
 	trimmed := strings.TrimSpace(text)
 	switch t {
 	case VarString:
@@ -77,7 +78,7 @@ func (t VarType) parse(text string) (any, error) {
 	case VarInteger, VarNumber:
 		v := document.PlainNumbers(json.Number(trimmed))
 		_, huge := v.(json.Number)
-		if json.Valid([]byte(trimmed)) && (!huge || wholeNumber.MatchString(trimmed)) && t.has(v) {
+		if json.Valid([]byte(trimmed)) && (!huge || wholeNumber.MatchString(trimmed)) && hasType(v, t) {
 			return v, nil
 		}
 	case VarList, VarMap:
@@ -85,7 +86,7 @@ func (t VarType) parse(text string) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if t.has(v) {
+		if hasType(v, t) {
 			return v, nil
 		}
 		return nil, &typeError{t, document.Describe(v)}
@@ -101,7 +102,7 @@ type typeError struct {
 	got  string
 }
 
-func (e *typeError) Error() string { return "expected " + e.want.noun() + ", got " + e.got }
+func (e *typeError) Error() string { return "expected " + typeNoun(e.want) + ", got " + e.got }
 
 // parseUntyped reads a value as helm --set does.
 func parseUntyped(text string) (any, error) {
@@ -173,19 +174,10 @@ func isEmpty(v any) bool {
 func literals(values []any) string {
 	words := make([]string, len(values))
 	for i, v := range values {
-		words[i] = literal(v)
+		words[i] = Literal(v)
 	}
 	return document.Cut(strings.Join(words, ", "), 200)
 }
 
-// literal writes a value as one writes it on the command line.
-func literal(v any) string {
-	if s, ok := v.(string); ok && s != "" && !strings.ContainsAny(s, " ,\"\n") {
-		return s
-	}
-	b, err := json.Marshal(v)
-	if err != nil { // a value that was read from YAML is always written
-		return "?"
-	}
-	return string(b)
-}
+// deferred stands for the value of a variable that is known only when a step needs it.
+type deferred struct{}

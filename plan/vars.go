@@ -3,11 +3,14 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"github.com/kplan-dev/kplan/plan/document"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 var (
@@ -25,7 +28,7 @@ func (c *checker) readVars(root map[string]any, in Options, included map[string]
 		return nil
 	}
 	c.vars = make(map[string]*declaration, len(declared))
-	for _, name := range sortedKeys(declared) {
+	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		c.declare(name, declared[name])
 	}
 	c.giveEnv(in)
@@ -35,7 +38,7 @@ func (c *checker) readVars(root map[string]any, in Options, included map[string]
 	c.giveSet(in.Set)
 	c.giveIncluded(included)
 	values := make(map[string]any, len(declared))
-	for _, d := range c.plan.vars {
+	for _, d := range c.declared {
 		c.settle(d)
 		values[d.name] = d.value
 	}
@@ -57,7 +60,7 @@ func (c *checker) giveEnv(in Options) {
 	if lookup == nil {
 		lookup = os.LookupEnv
 	}
-	for _, d := range c.plan.vars {
+	for _, d := range c.declared {
 		if d.env == "" {
 			continue
 		}
@@ -68,7 +71,7 @@ func (c *checker) giveEnv(in Options) {
 			c.Report(document.Fault{Code: document.CodeVariable, At: d.at.Key("env")}, "the environment variable %s is not UTF-8 text", d.env)
 			d.quiet = true
 		default:
-			c.give(d, given{source: SourceEnv, text: text, isText: true, src: c.Source, at: d.at.Key("env")})
+			c.give(d, given{source: SourceEnv, text: text, isText: true, origin: document.Origin{Text: c.text, At: d.at.Key("env")}})
 		}
 	}
 }
@@ -91,9 +94,10 @@ func (c *checker) giveFile(file string, order int) {
 		c.Add(s, s.ValuePos(nil), document.Fault{Code: document.CodeWrongType, Hint: "write one name: value on each line"}, "expected a mapping of variables, got %s", document.DescribeType(tree))
 		return
 	}
-	for _, name := range sortedKeys(values) {
+	text := document.TextOf(s)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if d := c.vars[name]; d != nil {
-			c.give(d, given{source: SourceVarFile, value: values[name], src: s, at: document.Path{name}})
+			c.give(d, given{source: SourceVarFile, value: values[name], origin: document.Origin{Text: text, At: document.Path{name}}})
 			continue
 		}
 		c.Add(s, s.KeyPos(document.Path{name}), document.Fault{Code: document.CodeUnknownName, At: document.Path{name}, Hint: c.varHint(name)}, "the plan declares no variable %q", name)
@@ -121,7 +125,7 @@ func setPos(name string) document.Pos { return document.Pos{File: "--set " + doc
 
 // giveIncluded takes the values of the plan that includes this one.
 func (c *checker) giveIncluded(included map[string]given) {
-	for _, name := range sortedKeys(included) {
+	for _, name := range slices.Sorted(maps.Keys(included)) {
 		g := included[name]
 		if d := c.vars[name]; d != nil {
 			g.source = SourceInclude
@@ -129,14 +133,14 @@ func (c *checker) giveIncluded(included map[string]given) {
 			c.give(d, g)
 			continue
 		}
-		c.Add(g.src, g.src.KeyPos(g.at), document.Fault{Code: document.CodeUnknownName, At: g.at, Hint: c.varHint(name)}, "the plan %s declares no variable %q", c.plan.File, name)
+		c.Add(g.origin.Text.Source(), g.origin.Text.Source().KeyPos(g.origin.At), document.Fault{Code: document.CodeUnknownName, At: g.origin.At, Hint: c.varHint(name)}, "the plan %s declares no variable %q", c.plan.File, name)
 	}
 }
 
 func (c *checker) varHint(name string) string {
-	names := sortedKeys(c.vars)
-	if near := c.nearest(name, names); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
+	names := slices.Sorted(maps.Keys(c.vars))
+	if hint := c.near.Hint(name, names); hint != "" {
+		return hint
 	}
 	if first, _, dotted := strings.Cut(name, "."); dotted && c.vars[first] != nil {
 		return fmt.Sprintf("give the whole value of %q, or use a --var-file", first)
@@ -194,12 +198,12 @@ func (c *checker) judge(d *declaration, g given) (any, *varError) {
 	v := g.value
 	if g.isText {
 		var err error
-		if v, err = d.typ.parse(g.text); err != nil {
+		if v, err = parseValue(g.text, d.typ); err != nil {
 			return nil, &varError{message: d.refusal(err, show, where)}
 		}
 	}
 	switch {
-	case !d.typ.has(v):
+	case !hasType(v, d.typ):
 		got, hint := document.DescribeType(v), ""
 		if d.typ == VarString && isScalar(v) {
 			hint = "quote it to mean the text"
@@ -209,13 +213,13 @@ func (c *checker) judge(d *declaration, g given) (any, *varError) {
 		} else if show {
 			got = document.Describe(v)
 		}
-		return v, &varError{"expected " + d.typ.noun() + d.like + ", got " + got, hint}
+		return v, &varError{"expected " + typeNoun(d.typ) + d.like + ", got " + got, hint}
 	case d.required && isEmpty(v):
 		return v, &varError{fmt.Sprintf("the required variable %q is empty%s", d.name, where), "it needs a value that says something"}
 	case len(d.allowed) > 0 && !among(d.allowed, v):
 		got := "the value" + where
 		if show {
-			got = literal(v)
+			got = Literal(v)
 		}
 		return v, &varError{got + " is none of the allowed values", c.allowedHint(d, v)}
 	}
@@ -227,9 +231,9 @@ func (d *declaration) refusal(err error, show bool, where string) string {
 	wrong, ok := errors.AsType[*typeError](err)
 	switch {
 	case ok && show:
-		return "expected " + d.typ.noun() + d.like + ", got " + wrong.got
+		return "expected " + typeNoun(d.typ) + d.like + ", got " + wrong.got
 	case ok:
-		return "expected " + d.typ.noun() + where + ", got other text"
+		return "expected " + typeNoun(d.typ) + where + ", got other text"
 	case show:
 		return err.Error()
 	}
@@ -242,11 +246,11 @@ func (c *checker) addGiven(d *declaration, v any, hint, format string, args ...a
 	switch {
 	case c.Full():
 		c.Skip(1)
-	case g.src == nil:
+	case g.origin.Text == nil:
 		c.Add(nil, setPos(d.name), document.Fault{Code: document.CodeVariable, Hint: hint}, format, args...)
 	case v == nil && !g.isText: // an empty value has no place of its own
-		c.Add(g.src, g.src.KeyPos(g.at), document.Fault{Code: document.CodeVariable, At: g.at, Hint: hint}, format, args...)
+		c.Add(g.origin.Text.Source(), g.origin.Text.Source().KeyPos(g.origin.At), document.Fault{Code: document.CodeVariable, At: g.origin.At, Hint: hint}, format, args...)
 	default:
-		c.Add(g.src, g.src.ValuePos(g.at), document.Fault{Code: document.CodeVariable, At: g.at, Hint: hint}, format, args...)
+		c.Add(g.origin.Text.Source(), g.origin.Text.Source().ValuePos(g.origin.At), document.Fault{Code: document.CodeVariable, At: g.origin.At, Hint: hint}, format, args...)
 	}
 }

@@ -50,7 +50,7 @@ func (c *checker) answer(name string, answer any, ok bool) any {
 		return invalid{}
 	}
 	if d.sensitive {
-		c.plan.secrets.Add(text)
+		c.plan.Sensitive.Add(text)
 	}
 	v, err := c.judge(d, given{source: d.from.source, text: text, isText: true})
 	if err != nil {

@@ -56,7 +56,7 @@ vars:
 		require.NoError(t, err, c.text)
 		require.Equal(t, c.want, step.Helm.Values["is"])
 	}
-	require.Equal(t, "is (sensitive) in eu", p.Sensitive().Text("is s3cret in eu"))
+	require.Equal(t, "is (sensitive) in eu", p.Sensitive.Text("is s3cret in eu"))
 }
 
 // Every value that a sensitive variable could have had is hidden, also one that
@@ -73,8 +73,8 @@ func TestSensitive(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, "(sensitive) (sensitive) (sensitive) (sensitive) (sensitive) plain-text",
-		p.Sensitive().Text("from-default from-env-TOKEN from-file from-set from-last-set plain-text"))
-	v := p.Variables()[1]
+		p.Sensitive.Text("from-default from-env-TOKEN from-file from-set from-last-set plain-text"))
+	v := p.Variables[1]
 	require.Equal(t, "from-last-set", v.Value)
 	require.Equal(t, redact.Mark, v.Shown())
 }
@@ -109,7 +109,7 @@ func TestLoadVars(t *testing.T) {
 			continue
 		}
 		got := ""
-		for _, v := range p.Variables() {
+		for _, v := range p.Variables {
 			got += fmt.Sprintf("%s=%v", v.Name, v.Value)
 			if v.Invalid {
 				got += "!"

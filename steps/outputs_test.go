@@ -90,7 +90,7 @@ func TestInquire(t *testing.T) {
 	known, err := s.Inquire(t.Context(), []plan.Input{ask})
 	require.NoError(t, err)
 	require.Equal(t, plan.Inputs{ask: "s3cr3t-pass"}, known)
-	require.Equal(t, "(sensitive)", p.Sensitive().Text("s3cr3t-pass"))
+	require.Equal(t, "(sensitive)", p.Sensitive.Text("s3cr3t-pass"))
 
 	require.NoError(t, secrets.Delete(t.Context(), "registry", metav1.DeleteOptions{}))
 	again, err := s.Inquire(t.Context(), []plan.Input{ask})

@@ -34,7 +34,7 @@ func varNames(_ *cobra.Command, args []string, typed string) ([]string, cobra.Sh
 	}
 	name, _, hasValue := strings.Cut(typed, "=")
 	var offers []string
-	for _, v := range p.Variables() {
+	for _, v := range p.Variables {
 		switch {
 		case !hasValue:
 			offers = append(offers, cobra.CompletionWithDesc(v.Name+"=", strings.Join(strings.Fields(v.Description), " ")))

@@ -42,7 +42,7 @@ func (a *app) load(path string, in plan.Options) (*plan.Plan, error) {
 		return nil, err
 	}
 	a.keep(p)
-	if err := p.CheckFiles(); err != nil {
+	if err := plan.CheckFiles(p); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -56,7 +56,7 @@ func (a *app) read(path string, in plan.Options) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range p.Variables() {
+	for _, v := range p.Variables {
 		if v.Deferred && v.Source == "" {
 			fmt.Fprintf(a.stderr, "note: the sensitive variable %q has no value: kplan run needs one\n", v.Name)
 		}
@@ -65,7 +65,7 @@ func (a *app) read(path string, in plan.Options) (*plan.Plan, error) {
 }
 
 // keep notes what must not be shown of a plan.
-func (a *app) keep(p *plan.Plan) { a.hidden.Store(p.Sensitive()) }
+func (a *app) keep(p *plan.Plan) { a.hidden.Store(p.Sensitive) }
 
 // secrets are what must not be shown; nil when no plan was read.
 func (a *app) secrets() *redact.Set { return a.hidden.Load() }

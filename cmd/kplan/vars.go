@@ -81,7 +81,7 @@ func (a *app) vars(path string, in plan.Options, output format) error {
 	}
 	a.keep(p)
 	all := variables{File: path, Plan: p.Metadata.Name, Variables: []variable{}, Diagnostics: document.Diagnostics{}}
-	for _, v := range p.Variables() {
+	for _, v := range p.Variables {
 		x := variable{
 			Name: v.Name, Type: v.Type, Description: v.Description, Source: v.Source, From: origin(v),
 			Sensitive: v.Sensitive, Late: v.Deferred, Invalid: v.Invalid,
@@ -116,11 +116,11 @@ func (a *app) vars(path string, in plan.Options, output format) error {
 func origin(v plan.Variable) string {
 	switch v.Source {
 	case plan.SourceDefault:
-		return "default at " + v.Pos.String()
+		return "default at " + v.Pos().String()
 	case plan.SourceSet:
 		return "--set"
 	case plan.SourceVarFile, plan.SourceInclude:
-		return v.Pos.String()
+		return v.Pos().String()
 	case plan.SourceEnv:
 		return "env " + v.Env
 	case plan.SourceSecret:

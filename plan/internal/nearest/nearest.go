@@ -1,27 +1,27 @@
-package plan
+// Package nearest finds the name that a mistyped one most likely means.
+package nearest
 
 import (
-	"maps"
-	"slices"
+	"fmt"
 	"strings"
 )
 
-// nearestBudget bounds how many names are compared for hints in one plan, so
-// that a generated plan full of faults is still refused quickly.
-const nearestBudget = 1_000_000
+// most bounds how many names a Finder compares, so that a generated plan full of
+// faults is still refused quickly.
+const most = 1_000_000
 
-// nearest gives the candidate that a mistyped name most likely means; "" when
-// none is near: at most two edits away (one for names of three letters, none for
+// Finder compares names. The zero value is ready for use.
+type Finder struct{ compared int }
+
+// Find returns the candidate that a mistyped name most likely means; "" when none
+// is near: at most two edits away (one for names of three letters, none for
 // shorter ones), or a prefix one of the other.
-func (c *checker) nearest(name string, candidates []string) string {
-	if c.budget -= len(candidates); c.budget < 0 || name == "" {
+func (f *Finder) Find(name string, candidates []string) string {
+	if f.compared += len(candidates); f.compared > most || len(name) < 3 {
 		return ""
 	}
 	limit := 2
-	switch {
-	case len(name) < 3:
-		return ""
-	case len(name) == 3:
+	if len(name) == 3 {
 		limit = 1
 	}
 	best, bestDistance := "", limit+1
@@ -40,6 +40,15 @@ func (c *checker) nearest(name string, candidates []string) string {
 		}
 	}
 	return ""
+}
+
+// Hint asks whether the nearest candidate was meant; "" when none is near.
+func (f *Finder) Hint(name string, candidates []string) string {
+	near := f.Find(name, candidates)
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %q?", near)
 }
 
 // fold makes valuesFiles, values-files and values_files the same.
@@ -73,8 +82,4 @@ func distance(a, b string, limit int) int {
 		}
 	}
 	return min(row[len(b)], limit+1)
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	return slices.Sorted(maps.Keys(m))
 }
