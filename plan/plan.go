@@ -1,8 +1,8 @@
-// Package plan is the plan file: its types, strict reading with positions,
-// variables, validation and the graph of steps.
+// Package plan is the model of an install plan: its types, the graph of its steps,
+// which of them are picked, and what holds where a plan says nothing.
 //
-// It knows nothing of Kubernetes, Helm or of how a step is executed: see
-// package runner for the loop and package steps for the kinds of steps.
+// It knows neither how a plan is read, see package load, nor how a step is executed,
+// see package runner for the loop and package steps for the kinds of steps.
 package plan
 
 import (

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 	"github.com/kplan-dev/kplan/steps/preflight"
@@ -66,7 +67,7 @@ func loadPlan(t *testing.T, text string) *plan.Plan {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "plan.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\n"+text), 0o600))
-	p, err := plan.Load(file, plan.Options{})
+	p, err := load.File(file, load.Options{})
 	require.NoError(t, err)
 	return p
 }

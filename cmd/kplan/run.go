@@ -14,6 +14,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 )
@@ -21,7 +22,7 @@ import (
 // runOptions are the flags of run.
 type runOptions struct {
 	*app
-	inputs   *plan.Options
+	inputs   *load.Options
 	picked   *plan.Selection
 	parallel int
 	timeout  time.Duration

@@ -14,11 +14,12 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load"
 )
 
 func newVars(a *app) *cobra.Command {
 	var (
-		in     *plan.Options
+		in     *load.Options
 		output format
 	)
 	cmd := &cobra.Command{
@@ -73,8 +74,8 @@ type variable struct {
 	Invalid   bool   `json:"invalid,omitempty"`
 }
 
-func (a *app) vars(path string, in plan.Options, output format) error {
-	p, err := plan.LoadVars(path, in)
+func (a *app) vars(path string, in load.Options, output format) error {
+	p, err := load.Vars(path, in)
 	if p == nil {
 		return err
 	}
