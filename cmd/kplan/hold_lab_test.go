@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/record"
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -92,9 +93,9 @@ func TestHoldHelm(t *testing.T) {
 			require.Error(t, err)
 			require.Contains(t, stderr, "failed calling webhook")
 
-			record := filepath.Join(t.TempDir(), "run.jsonl")
+			file := filepath.Join(t.TempDir(), "run.jsonl")
 			report := filepath.Join(t.TempDir(), "run.xml")
-			stdout, stderr, err := r.run([]string{"--record", record, "--report", "junit=" + report}, r.upgrade(keep)...)
+			stdout, stderr, err := r.run([]string{"--record", file, "--report", "junit=" + report}, r.upgrade(keep)...)
 			require.NoError(t, err, stderr)
 			require.Contains(t, stdout, "STATUS: deployed")
 			require.Contains(t, stdout, "REVISION: 1\n")
@@ -105,7 +106,7 @@ func TestHoldHelm(t *testing.T) {
 			require.Contains(t, stderr, "kplan: held 5 requests of helm up to ")
 			require.Contains(t, stderr, "; without kplan they would have failed\n")
 
-			events, err := readRecord(record)
+			events, err := record.Read(file)
 			require.NoError(t, err)
 			require.Equal(t, runner.TypeDone, events[len(events)-1].Type)
 			require.Equal(t, runner.StateSucceeded, events[len(events)-1].State)
