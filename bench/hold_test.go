@@ -9,8 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -75,9 +74,9 @@ func BenchmarkHold(b *testing.B) {
 			// The least of many says most on a machine that has other work.
 			b.ReportMetric(ms(took[0][0]), "alone-least-ms")
 			b.ReportMetric(ms(took[1][0]), "held-least-ms")
-			most, own := held.memory(b)
-			b.ReportMetric(most, "most-MB")
-			b.ReportMetric(own, "own-MB")
+			m := held.memory(b)
+			b.ReportMetric(m.most, "most-MB")
+			b.ReportMetric(m.own, "own-MB")
 		})
 	}
 }
@@ -100,10 +99,11 @@ func timed(b *testing.B, kubeconfig string, args []string) time.Duration {
 type holding struct {
 	kubeconfig string
 	process    *os.Process
+	stop       func()
 }
 
 // hold starts one, which ends with the benchmark.
-func hold(b *testing.B, lab *labtest.Lab) holding {
+func hold(b *testing.B, lab *labtest.Lab, flags ...string) holding {
 	b.Helper()
 	dir := b.TempDir()
 	kplan := filepath.Join(dir, "kplan")
@@ -112,39 +112,20 @@ func hold(b *testing.B, lab *labtest.Lab) holding {
 	out, err := build.CombinedOutput()
 	require.NoError(b, err, string(out))
 	h := holding{kubeconfig: filepath.Join(dir, "kubeconfig")}
-	serve := exec.Command(kplan, "hold", "--kubeconfig", lab.Kubeconfig, "--kubeconfig-out", h.kubeconfig, "--progress", "quiet") //nolint:noctx // it is stopped below
+	flags = append([]string{"hold", "--kubeconfig", lab.Kubeconfig, "--kubeconfig-out", h.kubeconfig, "--progress", "quiet"}, flags...)
+	serve := exec.Command(kplan, flags...) //nolint:noctx // it is stopped below
 	require.NoError(b, serve.Start())
 	h.process = serve.Process
-	b.Cleanup(func() {
+	h.stop = sync.OnceFunc(func() {
 		_ = h.process.Signal(syscall.SIGTERM)
 		_ = serve.Wait() // with 143
 	})
+	b.Cleanup(h.stop)
 	require.Eventually(b, func() bool {
 		_, err := os.Stat(h.kubeconfig)
 		return err == nil
 	}, time.Minute, 10*time.Millisecond)
 	return h
-}
-
-// memory is the most that it had at any time, which includes what it has mapped of its
-// program's file, and what it has for itself now; in megabytes.
-func (h holding) memory(b *testing.B) (most, own float64) {
-	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.process.Pid))
-	if err != nil {
-		return 0, 0 // the system has no such file
-	}
-	for line := range strings.Lines(string(text)) {
-		name, value, _ := strings.Cut(line, ":")
-		kib, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64) // others are no numbers
-		switch name {
-		case "VmHWM":
-			most = kib * 1024 / 1e6
-		case "RssAnon":
-			own = kib * 1024 / 1e6
-		}
-	}
-	return most, own
 }
 
 // makePods makes pods that nobody schedules.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/child"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/footprint"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -130,6 +131,7 @@ func (o *holdOptions) hold(ctx context.Context, command []string) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
+	footprint.Trim()
 	name := "serve"
 	if len(command) > 0 {
 		if err := child.Find(command[0]); err != nil {
@@ -148,6 +150,7 @@ func (o *holdOptions) hold(ctx context.Context, command []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, folder.Close()) }()
+	footprint.Trim() // of what came until here
 	if len(command) > 0 {
 		return o.runOne(ctx, name, proxy, func(r runner.Reporter) error { return o.command(command, folder, r).run() })
 	}

@@ -219,6 +219,22 @@ func TestHoldStreams(t *testing.T) {
 	require.Zero(t, h.code())
 }
 
+// While the command runs, kplan does not keep in memory what only its start needed.
+func TestHoldMemory(t *testing.T) {
+	h := hold(t, "cat /proc/$PPID/status")
+	h.start()
+	status, err := io.ReadAll(h.stdout)
+	require.NoError(t, err)
+	require.Zero(t, h.code(), h.stderr.String())
+	kib := map[string]int{}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		kib[name], _ = strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB")) // others are no numbers
+	}
+	require.NotZero(t, kib["RssFile"])
+	require.Less(t, kib["RssFile"], (kib["VmHWM"]-kib["RssAnon"])*2/3)
+}
+
 // script says its process id and that of one which it starts, and waits.
 const script = `sleep 1000 & echo $$ $! "$KUBECONFIG"; wait; wait`
 

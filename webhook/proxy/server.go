@@ -73,7 +73,7 @@ func Listen(address string) (*Server, error) {
 		ErrorLog:          log.New(io.Discard, "", 0), // of clients that do not finish a handshake
 		ReadHeaderTimeout: 30 * time.Second,
 		IdleTimeout:       2 * time.Minute, // of connections without a request
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000, MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 256 << 10},
 	}
 	return s, nil
 }

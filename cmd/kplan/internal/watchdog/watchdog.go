@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/footprint"
 )
 
 // Kind is a kind of watchdog.
@@ -79,6 +81,7 @@ func Main[Order any](k Kind, work func(Order) error) {
 		return
 	}
 	ignoreSignals()
+	footprint.Trim()
 	_ = os.WriteFile("/proc/self/comm", []byte(k.Name), 0) // Linux takes the name of the program's file else
 	var order Order
 	err := json.Unmarshal([]byte(value), &order)
