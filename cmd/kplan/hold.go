@@ -12,6 +12,8 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/child"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/footprint"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
@@ -155,8 +157,8 @@ func (o *holdOptions) hold(ctx context.Context, command []string) (err error) {
 	if len(command) > 0 {
 		return o.runOne(ctx, name, proxy, func(r runner.Reporter) error { return o.command(command, folder, r).run() })
 	}
-	stop, _, _, release := stoppable(ctx)
-	defer release()
+	stop, signals := interrupt.Context(ctx)
+	defer signals.Release()
 	err = o.runOne(ctx, name, proxy, func(r runner.Reporter) error { return o.serve(stop, proxy, r) })
 	if err == nil {
 		err = &shownError{context.Cause(stop)} // it is what was asked for, and the exit code
@@ -226,10 +228,10 @@ func (o *holdOptions) write(proxy *holdproxy.Proxy) (*child.Folder, error) {
 	}
 	err = os.WriteFile(filepath.Join(folder.Path, kubeconfigName), kubeconfig, 0o600)
 	if err == nil && o.kubeconfigOut != "" {
-		err = writeWhole(o.kubeconfigOut, kubeconfig)
+		err = outfile.Write(o.kubeconfigOut, kubeconfig)
 	}
 	if err == nil && o.tokenOut != "" {
-		err = writeWhole(o.tokenOut, []byte(proxy.Token()))
+		err = outfile.Write(o.tokenOut, []byte(proxy.Token()))
 	}
 	if err != nil {
 		return nil, errors.Join(&usageError{err: err}, folder.Close())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/scaffold"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan/document"
@@ -112,8 +113,8 @@ func (o *initOptions) run(ctx context.Context, file string) error {
 
 // releases is a plan of the cluster's releases, and what to say about it.
 func (o *initOptions) releases(ctx context.Context, file, reference string) (text []byte, told []string, err error) {
-	ctx, _, _, release := stoppable(ctx)
-	defer release()
+	ctx, signals := interrupt.Context(ctx)
+	defer signals.Release()
 	found, problems := analyze.Releases(ctx, o.flags, userAgent(), o.everywhere)
 	if len(found) == 0 {
 		if problems != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
@@ -72,7 +72,7 @@ func (a *app) keep(p *plan.Plan) { a.hidden.Store(p.Sensitive) }
 func (a *app) secrets() *redact.Set { return a.hidden.Load() }
 
 func newApp(arg0 string, stdin io.Reader, stdout, stderr io.Writer) *app {
-	a := &app{name: "kplan", stdin: stdin, stdout: patient{stdout}, stderr: stderr}
+	a := &app{name: "kplan", stdin: stdin, stdout: tty.Stdout{Writer: stdout}, stderr: stderr}
 	if base := filepath.Base(arg0); strings.HasPrefix(base, "kubectl-") {
 		a.name = "kubectl kplan"
 	}
@@ -137,14 +137,5 @@ func (a *app) offline(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// colour tells whether to write colours to w: the flag wins over NO_COLOR, that
-// over CLICOLOR_FORCE, and else it takes a terminal that is not dumb.
-func (a *app) colour(w io.Writer) bool {
-	switch force := os.Getenv("CLICOLOR_FORCE"); {
-	case a.noColor, os.Getenv("NO_COLOR") != "":
-		return false
-	case force != "" && force != "0":
-		return true
-	}
-	return os.Getenv("TERM") != "dumb" && isTerminal(w)
-}
+// colour reports whether to write colours to w. The flag wins over the environment.
+func (a *app) colour(w io.Writer) bool { return !a.noColor && tty.Colour(w) }

@@ -1,16 +1,14 @@
-package main
+package report
 
 import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -18,10 +16,8 @@ import (
 // summaryOf shows a run of one step that failed, and gives what went to stderr.
 func summaryOf(t *testing.T, file string) string {
 	t.Helper()
-	t.Setenv("GITHUB_ACTIONS", "true")
-	t.Setenv("GITHUB_STEP_SUMMARY", file)
 	var stderr bytes.Buffer
-	r := newApp("kplan", strings.NewReader(""), &bytes.Buffer{}, &stderr).renderer(ui.GitHub)
+	r := &Summarized{Renderer: ui.New(&stderr, ui.GitHub, ui.Options{Actions: true}), File: file, Warnings: &stderr}
 	now := time.Now()
 	for i, e := range []runner.Event{
 		{Type: runner.TypePlan, Version: 1, Plan: "demo", Steps: []runner.StepInfo{{Name: "web", Kind: "helm", File: "p.yaml", Line: 7}}},
@@ -57,7 +53,7 @@ func TestStepSummary(t *testing.T) {
 // A file that is full, or cannot be written, is a warning.
 func TestNoStepSummary(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "summary.md")
-	full := bytes.Repeat([]byte("x"), report.MarkdownLimit-100)
+	full := bytes.Repeat([]byte("x"), MarkdownLimit-100)
 	require.NoError(t, os.WriteFile(file, full, 0o600))
 	require.Contains(t, summaryOf(t, file), "\n::warning title=kplan%3A no summary::GITHUB_STEP_SUMMARY: what others wrote leaves no room")
 	b, err := os.ReadFile(file)
@@ -70,9 +66,9 @@ func TestNoStepSummary(t *testing.T) {
 // The summary keeps within its limit, what others wrote included.
 func TestStepSummaryLimit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "summary.md")
-	require.NoError(t, os.WriteFile(file, bytes.Repeat([]byte("x"), report.MarkdownLimit-leastSummary-10), 0o600))
+	require.NoError(t, os.WriteFile(file, bytes.Repeat([]byte("x"), MarkdownLimit-leastSummary-10), 0o600))
 	require.NotContains(t, summaryOf(t, file), "::warning")
 	info, err := os.Stat(file)
 	require.NoError(t, err)
-	require.LessOrEqual(t, info.Size(), int64(report.MarkdownLimit))
+	require.LessOrEqual(t, info.Size(), int64(MarkdownLimit))
 }
