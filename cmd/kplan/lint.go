@@ -17,6 +17,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
@@ -27,7 +28,7 @@ const lintText findings.Format = "text"
 type lintRun struct {
 	*app
 	path    string
-	in      plan.Options
+	in      load.Options
 	output  findings.Format
 	disable []string
 	explain string
@@ -40,7 +41,7 @@ type lintRun struct {
 
 func newLint(a *app) *cobra.Command {
 	l := &lintRun{app: a, output: lintText}
-	var in *plan.Options
+	var in *load.Options
 	cmd := &cobra.Command{
 		Use:   "lint [PLAN]",
 		Short: "Find what goes wrong in a plan without faults",
@@ -145,29 +146,8 @@ func (l *lintRun) writeList() error {
 
 func (l *lintRun) writeExplanation() error {
 	r, _ := lint.Find(l.explain)
-	_, err := fmt.Fprintf(l.stdout, "%s (%s): %s\n\n%s\n", r.ID, r.Severity, r.Summary, wrapped(r.Explanation, 100))
+	_, err := fmt.Fprintf(l.stdout, "%s (%s): %s\n\n%s\n", r.ID, r.Severity, r.Summary, words.Fill(r.Explanation, 100, ""))
 	return err
-}
-
-// wrapped breaks a paragraph into lines of at most width characters.
-func wrapped(text string, width int) string {
-	var b strings.Builder
-	at := 0
-	for i, word := range strings.Fields(text) {
-		n := len([]rune(word))
-		switch {
-		case i == 0:
-		case at+1+n > width:
-			b.WriteByte('\n')
-			at = 0
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += n
-	}
-	return b.String()
 }
 
 func (l *lintRun) run(ctx context.Context) error {

@@ -8,18 +8,18 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load"
 )
 
 func newVars(a *app) *cobra.Command {
 	var (
-		in     *plan.Options
+		in     *load.Options
 		output format
 	)
 	cmd := &cobra.Command{
@@ -74,14 +74,14 @@ type variable struct {
 	Invalid   bool   `json:"invalid,omitempty"`
 }
 
-func (a *app) vars(path string, in plan.Options, output format) error {
-	p, err := plan.LoadVars(path, in)
+func (a *app) vars(path string, in load.Options, output format) error {
+	p, err := load.Vars(path, in)
 	if p == nil {
 		return err
 	}
 	a.keep(p)
 	all := variables{File: path, Plan: p.Metadata.Name, Variables: []variable{}, Diagnostics: document.Diagnostics{}}
-	for _, v := range p.Variables() {
+	for _, v := range p.Variables {
 		x := variable{
 			Name: v.Name, Type: v.Type, Description: v.Description, Source: v.Source, From: origin(v),
 			Sensitive: v.Sensitive, Late: v.Deferred, Invalid: v.Invalid,
@@ -116,11 +116,11 @@ func (a *app) vars(path string, in plan.Options, output format) error {
 func origin(v plan.Variable) string {
 	switch v.Source {
 	case plan.SourceDefault:
-		return "default at " + v.Pos.String()
+		return "default at " + v.Pos().String()
 	case plan.SourceSet:
 		return "--set"
 	case plan.SourceVarFile, plan.SourceInclude:
-		return v.Pos.String()
+		return v.Pos().String()
 	case plan.SourceEnv:
 		return "env " + v.Env
 	case plan.SourceSecret:
@@ -159,29 +159,16 @@ func (a *app) varTable(all []variable) error {
 	for _, v := range all {
 		rows = append(rows, []string{v.Name, cell(v), v.From, string(v.Type), v.Description})
 	}
-	widths := make([]int, len(rows[0]))
 	for i, row := range rows {
 		for j, text := range row {
-			text = strings.Join(strings.Fields(words.Clean(a.secrets().Text(text))), " ")
 			most := widestText
 			if j == 1 {
 				most = widestValue
 			}
-			if r := []rune(text); len(r) > most {
-				text = string(r[:most-1]) + "…"
-			}
-			rows[i][j], widths[j] = text, max(widths[j], utf8.RuneCountInString(text))
+			rows[i][j] = words.Cut(a.oneLine(text), most, "…")
 		}
 	}
-	var b strings.Builder
-	for _, row := range rows {
-		var line strings.Builder
-		for j, text := range row {
-			line.WriteString(text + strings.Repeat(" ", widths[j]-utf8.RuneCountInString(text)+2))
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
-	if _, err := io.WriteString(a.stdout, b.String()); err != nil {
+	if _, err := io.WriteString(a.stdout, words.Table(rows, nil)); err != nil {
 		return fmt.Errorf("writing the variables: %w", err)
 	}
 	return nil
