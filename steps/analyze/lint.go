@@ -102,8 +102,7 @@ func (r *lintReader) object(s plan.Step, o manifest.Object) lint.Object {
 	case o.File != "":
 		found.Text = r.text(o)
 	case s.Apply != nil:
-		text, at := s.Origin()
-		found.Text, found.At = text, append(append(append([]any{}, at...), "apply", "objects"), o.At...)
+		found.Text, found.At = s.Origin.Text, slices.Concat(s.Origin.At, []any{"apply", "objects"}, o.At)
 	}
 	return found
 }
