@@ -30,7 +30,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/runner"
 )
 
 // raced is a namespace for the lab's one-chart race, and the tools that run it.
@@ -78,43 +77,6 @@ func (r *raced) upgrade(values ...string) []string {
 		args = append(args, "--set", v)
 	}
 	return args
-}
-
-// Plain Helm, unchanged, wins its race with the webhook when it runs by kplan hold,
-// and loses it without: in one attempt, as revision 1, whether or not each render
-// makes a new certificate.
-func TestHoldHelm(t *testing.T) {
-	for _, keep := range []string{"certificate.keep=true", "certificate.keep=false"} {
-		t.Run(keep, func(t *testing.T) {
-			t.Parallel()
-			alone, r := race(t), race(t)
-			_, stderr, err := alone.run(nil, alone.upgrade(keep)...)
-			require.Error(t, err)
-			require.Contains(t, stderr, "failed calling webhook")
-
-			record := filepath.Join(t.TempDir(), "run.jsonl")
-			report := filepath.Join(t.TempDir(), "run.xml")
-			stdout, stderr, err := r.run([]string{"--record", record, "--report", "junit=" + report}, r.upgrade(keep)...)
-			require.NoError(t, err, stderr)
-			require.Contains(t, stdout, "STATUS: deployed")
-			require.Contains(t, stdout, "REVISION: 1\n")
-			for line := range strings.Lines(stderr) {
-				require.Regexp(t, `^(kplan: |Release ".*" does not exist\. Installing it now\.)`, line)
-			}
-			require.Contains(t, stderr, "kplan: holding Widget/"+r.ns+"/"+r.ns+"-")
-			require.Contains(t, stderr, "kplan: held 5 requests of helm up to ")
-			require.Contains(t, stderr, "; without kplan they would have failed\n")
-
-			events, err := readRecord(record)
-			require.NoError(t, err)
-			require.Equal(t, runner.TypeDone, events[len(events)-1].Type)
-			require.Equal(t, runner.StateSucceeded, events[len(events)-1].State)
-			b, err := os.ReadFile(report)
-			require.NoError(t, err)
-			require.Contains(t, string(b), `<testcase name="helm"`)
-			require.Contains(t, string(b), `value="5 requests, longest `)
-		})
-	}
 }
 
 // A hold in vain tells the command what the API server said last, and why.
