@@ -30,7 +30,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/runner"
 )
 
 // raced is a namespace for the lab's one-chart race, and the tools that run it.
@@ -92,27 +91,30 @@ func TestHoldHelm(t *testing.T) {
 			require.Error(t, err)
 			require.Contains(t, stderr, "failed calling webhook")
 
-			record := filepath.Join(t.TempDir(), "run.jsonl")
-			report := filepath.Join(t.TempDir(), "run.xml")
-			stdout, stderr, err := r.run([]string{"--record", record, "--report", "junit=" + report}, r.upgrade(keep)...)
+			dir := t.TempDir()
+			stdout, stderr, err := r.run(recordTo(dir), r.upgrade(keep)...)
 			require.NoError(t, err, stderr)
 			require.Contains(t, stdout, "STATUS: deployed")
 			require.Contains(t, stdout, "REVISION: 1\n")
 			for line := range strings.Lines(stderr) {
-				require.Regexp(t, `^(kplan: |Release ".*" does not exist\. Installing it now\.)`, line)
+				require.Regexp(t, `^(kplan: |Release ".*" does not exist\. Installing it now\.|walk\.go:\d+: found symbolic link)`, line)
 			}
 			require.Contains(t, stderr, "kplan: holding Widget/"+r.ns+"/"+r.ns+"-")
 			require.Contains(t, stderr, "kplan: held 5 requests of helm up to ")
 			require.Contains(t, stderr, "; without kplan they would have failed\n")
 
-			events, err := readRecord(record)
-			require.NoError(t, err)
-			require.Equal(t, runner.TypeDone, events[len(events)-1].Type)
-			require.Equal(t, runner.StateSucceeded, events[len(events)-1].State)
-			b, err := os.ReadFile(report)
-			require.NoError(t, err)
-			require.Contains(t, string(b), `<testcase name="helm"`)
-			require.Contains(t, string(b), `value="5 requests, longest `)
+			replayed := replays(t, dir)
+			require.Contains(t, replayed, "helm  holding    Widget/"+r.ns+"/"+r.ns+"-")
+			require.Contains(t, replayed, "helm  released   5 requests held ")
+			require.Contains(t, replayed, "helm  succeeded")
+			for kind, want := range map[string]string{
+				"html": "<title>hold: succeeded", "markdown": "## ✓ `hold`: succeeded", "json": `"state": "succeeded"`, "junit": `<testcase name="helm"`,
+			} {
+				report, err := os.ReadFile(filepath.Join(dir, reportNames[kind]))
+				require.NoError(t, err)
+				require.Contains(t, string(report), want)
+				require.Contains(t, string(report), "mutate.race.lab.kplan.dev", kind)
+			}
 		})
 	}
 }
