@@ -9,6 +9,7 @@ BIN := bin
 KPLAN := $(BIN)/kplan
 LAB := $(BIN)/kplan-lab
 OPERATOR := $(BIN)/lab-operator
+RIVALS := $(addprefix $(BIN)/,helm helm4 helmfile kapp)
 IMAGE := kplan.dev/lab-operator:dev
 # KPLAN_TEST_KUBECONFIG names a cluster of your own (kind, k3d, …) for demo and
 # test; it needs the image $(IMAGE), see lab/README.md.
@@ -45,7 +46,7 @@ endif
 demo-env = KUBECONFIG=$(if $(OWN),$(OWN),$$($(LAB) kubeconfig --name demo --path))
 
 .PHONY: test
-test: $(LAB) $(BIN)/helm gcc tmux browser npm ## Run all tests: unit tests, and end-to-end tests on labs
+test: $(LAB) $(RIVALS) gcc tmux browser npm ## Run all tests: unit tests, and end-to-end tests on labs
 ifeq ($(OWN),)
 	@$(say) 'starting two Kubernetes clusters for the tests; the first time compiles them'
 	trap 'for n in test test-cp test-match test-restart test-region; do $(LAB) down --name $$n; done' EXIT; \
@@ -61,7 +62,7 @@ race = $(if $(CI)$(shell command -v gcc),-race)
 .PHONY: go-test
 go-test:
 	@$(say) 'testing kplan$(if $(race), with the race detector); the first time compiles its libraries, some minutes'
-	KPLAN_LAB=$(abspath $(LAB)) KPLAN_HELM=$(abspath $(BIN)/helm) go test $(race) -parallel 3 -timeout 20m ./...
+	KPLAN_LAB=$(abspath $(LAB)) KPLAN_TOOLS=$(abspath $(BIN)) go test $(race) -parallel 3 -timeout 20m ./...
 	@$(say) 'testing the lab'
 	cd lab && CGO_ENABLED=0 go test -timeout 15m ./...
 
@@ -117,7 +118,7 @@ go-bench:
 	go test ./bench -run '^$$' -bench Admission -timeout 60m $(BENCH)
 
 .PHONY: bench-phases
-bench-phases: $(LAB) $(OPERATOR) $(BIN)/helm ## Measure each fault phase of a webhook, beside plain Helm (and kapp, if it is on the PATH)
+bench-phases: $(LAB) $(OPERATOR) $(BIN)/helm $(BIN)/kapp ## Measure each fault phase of a webhook, beside plain Helm and kapp
 	@$(say) 'starting a Kubernetes cluster for the benchmark; the first time compiles it'
 	trap '$(LAB) down --name phases' EXIT; \
 	$(LAB) up --name phases --audit && $(LAB) load --name phases $(IMAGE) $(OPERATOR) && \
@@ -126,8 +127,14 @@ bench-phases: $(LAB) $(OPERATOR) $(BIN)/helm ## Measure each fault phase of a we
 
 PHASES := -benchtime 4x -rivals 1 -update
 
-$(BIN)/helm: bench/rivals/go.mod bench/rivals/go.sum
-	@$(gobuild) -C ../bench/rivals -o ../../$@ helm.sh/helm/v3/cmd/helm -trimpath -ldflags '-s -w'
+# Other tools, which tests run by kplan hold and benchmarks compare with. The tag
+# leaves the clouds' SDKs out of helmfile, which take three minutes to compile.
+$(BIN)/helm: package := helm.sh/helm/v3/cmd/helm
+$(BIN)/helm4: package := helm.sh/helm/v4/cmd/helm
+$(BIN)/helmfile: package := github.com/helmfile/helmfile
+$(BIN)/kapp: package := carvel.dev/kapp/cmd/kapp
+$(RIVALS): bench/rivals/go.mod bench/rivals/go.sum
+	@$(gobuild) -C ../bench/rivals -o ../../$@ $(package) -trimpath -tags custom_providers -ldflags '-s -w'
 
 # The linter reads what the compiler writes for the tests and for the lab: compiled
 # once, it serves both.

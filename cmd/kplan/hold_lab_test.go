@@ -79,46 +79,6 @@ func (r *raced) upgrade(values ...string) []string {
 	return args
 }
 
-// Plain Helm, unchanged, wins its race with the webhook when it runs by kplan hold,
-// and loses it without: in one attempt, as revision 1, whether or not each render
-// makes a new certificate.
-func TestHoldHelm(t *testing.T) {
-	for _, keep := range []string{"certificate.keep=true", "certificate.keep=false"} {
-		t.Run(keep, func(t *testing.T) {
-			t.Parallel()
-			alone, r := race(t), race(t)
-			_, stderr, err := alone.run(nil, alone.upgrade(keep)...)
-			require.Error(t, err)
-			require.Contains(t, stderr, "failed calling webhook")
-
-			dir := t.TempDir()
-			stdout, stderr, err := r.run(recordTo(dir), r.upgrade(keep)...)
-			require.NoError(t, err, stderr)
-			require.Contains(t, stdout, "STATUS: deployed")
-			require.Contains(t, stdout, "REVISION: 1\n")
-			for line := range strings.Lines(stderr) {
-				require.Regexp(t, `^(kplan: |Release ".*" does not exist\. Installing it now\.|walk\.go:\d+: found symbolic link)`, line)
-			}
-			require.Contains(t, stderr, "kplan: holding Widget/"+r.ns+"/"+r.ns+"-")
-			require.Contains(t, stderr, "kplan: held 5 requests of helm up to ")
-			require.Contains(t, stderr, "; without kplan they would have failed\n")
-
-			replayed := replays(t, dir)
-			require.Contains(t, replayed, "helm  holding    Widget/"+r.ns+"/"+r.ns+"-")
-			require.Contains(t, replayed, "helm  released   5 requests held ")
-			require.Contains(t, replayed, "helm  succeeded")
-			for kind, want := range map[string]string{
-				"html": "<title>hold: succeeded", "markdown": "## ✓ `hold`: succeeded", "json": `"state": "succeeded"`, "junit": `<testcase name="helm"`,
-			} {
-				report, err := os.ReadFile(filepath.Join(dir, reportNames[kind]))
-				require.NoError(t, err)
-				require.Contains(t, string(report), want)
-				require.Contains(t, string(report), "mutate.race.lab.kplan.dev", kind)
-			}
-		})
-	}
-}
-
 // A hold in vain tells the command what the API server said last, and why.
 func TestHoldHelmInVain(t *testing.T) {
 	t.Parallel()

@@ -145,29 +145,8 @@ func (l *lintRun) writeList() error {
 
 func (l *lintRun) writeExplanation() error {
 	r, _ := lint.Find(l.explain)
-	_, err := fmt.Fprintf(l.stdout, "%s (%s): %s\n\n%s\n", r.ID, r.Severity, r.Summary, wrapped(r.Explanation, 100))
+	_, err := fmt.Fprintf(l.stdout, "%s (%s): %s\n\n%s\n", r.ID, r.Severity, r.Summary, words.Fill(r.Explanation, 100, ""))
 	return err
-}
-
-// wrapped breaks a paragraph into lines of at most width characters.
-func wrapped(text string, width int) string {
-	var b strings.Builder
-	at := 0
-	for i, word := range strings.Fields(text) {
-		n := len([]rune(word))
-		switch {
-		case i == 0:
-		case at+1+n > width:
-			b.WriteByte('\n')
-			at = 0
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += n
-	}
-	return b.String()
 }
 
 func (l *lintRun) run(ctx context.Context) error {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -159,29 +158,16 @@ func (a *app) varTable(all []variable) error {
 	for _, v := range all {
 		rows = append(rows, []string{v.Name, cell(v), v.From, string(v.Type), v.Description})
 	}
-	widths := make([]int, len(rows[0]))
 	for i, row := range rows {
 		for j, text := range row {
-			text = strings.Join(strings.Fields(words.Clean(a.secrets().Text(text))), " ")
 			most := widestText
 			if j == 1 {
 				most = widestValue
 			}
-			if r := []rune(text); len(r) > most {
-				text = string(r[:most-1]) + "…"
-			}
-			rows[i][j], widths[j] = text, max(widths[j], utf8.RuneCountInString(text))
+			rows[i][j] = words.Cut(a.oneLine(text), most, "…")
 		}
 	}
-	var b strings.Builder
-	for _, row := range rows {
-		var line strings.Builder
-		for j, text := range row {
-			line.WriteString(text + strings.Repeat(" ", widths[j]-utf8.RuneCountInString(text)+2))
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
-	if _, err := io.WriteString(a.stdout, b.String()); err != nil {
+	if _, err := io.WriteString(a.stdout, words.Table(rows, nil)); err != nil {
 		return fmt.Errorf("writing the variables: %w", err)
 	}
 	return nil

@@ -235,7 +235,7 @@ func (l *listing) missing() []string {
 // style is how to draw on stdout.
 func (l *listing) style() webhooks.Style {
 	out := unwrap(l.stdout)
-	s := webhooks.Style{Clean: words.Clean, Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Failing: l.failing, Now: time.Now()}
+	s := webhooks.Style{Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Failing: l.failing, Now: time.Now()}
 	s.Fold = !l.every && len(l.names) == 0
 	s.Width, _, _ = size(out)
 	return s

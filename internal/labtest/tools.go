@@ -9,34 +9,57 @@ import (
 	"testing"
 )
 
-// helmEnv names a built helm, so that it need not be built.
-const helmEnv = "KPLAN_HELM"
+// toolsEnv names a folder with built tools, so that they need not be built.
+const toolsEnv = "KPLAN_TOOLS"
 
-// Helm is the path of Helm's own command, of the version that the benchmarks compare
-// with. It is built once.
-func Helm(t testing.TB) string {
-	t.Helper()
-	path, err := helm()
-	if err != nil {
-		t.Fatalf("building helm: %v", err)
+// The tools that tests and benchmarks run beside kplan, of the versions of
+// bench/rivals. Each is built once.
+var (
+	helm     = tool("helm", "helm.sh/helm/v3/cmd/helm")
+	helm4    = tool("helm4", "helm.sh/helm/v4/cmd/helm")
+	helmfile = tool("helmfile", "github.com/helmfile/helmfile")
+	kapp     = tool("kapp", "carvel.dev/kapp/cmd/kapp")
+)
+
+// Helm returns the path of Helm 3's command.
+func Helm(t testing.TB) string { return helm(t) }
+
+// Helm4 returns the path of Helm 4's command.
+func Helm4(t testing.TB) string { return helm4(t) }
+
+// Helmfile returns the path of helmfile, which takes the path of a Helm.
+func Helmfile(t testing.TB) string { return helmfile(t) }
+
+// Kapp returns the path of kapp.
+func Kapp(t testing.TB) string { return kapp(t) }
+
+// tool finds the command of a name, or builds it of a package of bench/rivals.
+func tool(name, pkg string) func(testing.TB) string {
+	path := sync.OnceValues(func() (string, error) {
+		if dir := os.Getenv(toolsEnv); dir != "" {
+			return filepath.Join(dir, name), nil
+		}
+		dir := filepath.Join(os.TempDir(), "kplan-labtest")
+		unlock, err := lock(filepath.Join(dir, "lock"))
+		if err != nil {
+			return "", err
+		}
+		defer unlock()
+		path := filepath.Join(dir, name)
+		// The tag leaves the clouds' SDKs out of helmfile.
+		_, err = run(filepath.Join(source(), "..", "bench", "rivals"), "env", "CGO_ENABLED=0",
+			"go", "build", "-trimpath", "-tags", "custom_providers", "-ldflags", "-s -w", "-o", path, pkg)
+		return path, err
+	})
+	return func(t testing.TB) string {
+		t.Helper()
+		path, err := path()
+		if err != nil {
+			t.Fatalf("building %s: %v", name, err)
+		}
+		return path
 	}
-	return path
 }
-
-var helm = sync.OnceValues(func() (string, error) {
-	if path := os.Getenv(helmEnv); path != "" {
-		return path, nil
-	}
-	dir := filepath.Join(os.TempDir(), "kplan-labtest")
-	unlock, err := lock(filepath.Join(dir, "lock"))
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	path := filepath.Join(dir, "helm")
-	_, err = run(filepath.Join(source(), "..", "bench", "rivals"), "env", "CGO_ENABLED=0", "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "helm.sh/helm/v3/cmd/helm")
-	return path, err
-})
 
 // Kubectl is the path of kubectl: the lab's, or, with a cluster of
 // KPLAN_TEST_KUBECONFIG, that of PATH.

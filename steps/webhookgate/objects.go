@@ -54,7 +54,7 @@ func (o objects) custom() bool {
 
 func canariesOf(spec plan.Canary, read func(...string) ([]*unstructured.Unstructured, error)) ([]probe.Canary, error) {
 	var canaries []probe.Canary
-	add := func(want probe.Want, file string, expect *probe.Expression) error {
+	add := func(want probe.Want, file string, expect *probe.Condition) error {
 		found, err := read(file)
 		if err != nil {
 			return err

@@ -28,8 +28,6 @@ const (
 	relist = 30 * time.Second
 	// relistLong is the same for more than longList objects, whose list costs much.
 	relistLong, longList = 5 * time.Minute, 500
-	// refusedPause is the time between lists that are refused.
-	refusedPause = 10 * time.Second
 	// minWatch is the time from one watch that ends at once to the next list.
 	minWatch = 500 * time.Millisecond
 )
@@ -55,8 +53,9 @@ type Collection[T any] struct {
 	Changed func(object T, deleted bool)
 	// Watched takes whether the objects can be watched, after each try.
 	Watched func(bool)
-	// Retry takes why the objects cannot be listed, and reports whether to try again.
-	Retry func(error) bool
+	// Retry takes why the objects cannot be listed, and reports whether to try again
+	// and after how long. 0 is for an API server that is away: soon, then less often.
+	Retry func(error) (after time.Duration, again bool)
 }
 
 // Follow lists and watches until ctx ends, which returns nil, or until Retry gives up
@@ -65,16 +64,18 @@ func (c *Collection[T]) Follow(ctx context.Context) error {
 	delays := backoff()
 	for ctx.Err() == nil {
 		from, err := c.list(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return nil
-		case err != nil && !c.Retry(err):
-			return err
-		case Refused(err):
-			pause(ctx, refusedPause)
-			continue
-		case err != nil:
-			pause(ctx, delays.Step())
+		}
+		if err != nil {
+			after, again := c.Retry(err)
+			if !again {
+				return err
+			}
+			if after == 0 {
+				after = delays.Step()
+			}
+			pause(ctx, after)
 			continue
 		}
 		delays = backoff()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/expression"
 )
 
 // conditions evaluates the match conditions: one that is false leaves the
@@ -90,13 +91,7 @@ func (m *Matcher) unknown(q *request, used map[string]bool, named, converted boo
 	return ""
 }
 
-// celEnv has what expressions on stored objects may use, and their compiler.
-// It takes milliseconds to build, so only when there is a condition.
-var celEnv = sync.OnceValue(func() *environment.EnvSet {
-	return environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
-})
-
-var compiler = sync.OnceValue(func() cel.ConditionCompiler { return cel.NewConditionCompiler(celEnv()) })
+var compiler = sync.OnceValue(func() cel.ConditionCompiler { return cel.NewConditionCompiler(expression.Environment()) })
 
 // matcher compiles conditions as the API server does
 // (pkg/admission/plugin/webhook/accessors.go), once. An error is always
@@ -127,8 +122,8 @@ func (m *Matcher) uses(expression string) map[string]bool {
 	return used.(map[string]bool)
 }
 
-func uses(expression string) map[string]bool {
-	parsed, issues := celEnv().StoredExpressionsEnv().Parse(expression)
+func uses(text string) map[string]bool {
+	parsed, issues := expression.Environment().StoredExpressionsEnv().Parse(text)
 	if issues.Err() != nil {
 		return nil
 	}

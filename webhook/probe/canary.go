@@ -26,7 +26,7 @@ type Canary struct {
 	Want   Want
 	Object *unstructured.Unstructured
 	// Expect is what Mutate expects.
-	Expect *Expression
+	Expect *Condition
 	// Source says where the object comes from, for people.
 	Source string
 }

@@ -18,6 +18,8 @@ import (
 const (
 	// poll is the time between lists where watching is forbidden.
 	poll = 2 * time.Second
+	// retryRefused is the time between lists where listing is forbidden.
+	retryRefused = 10 * time.Second
 	// relistCRDs is how long CRDs are watched at once: their schemas make a list large.
 	relistCRDs = 5 * time.Minute
 	// page is how many objects a list asks for at once; CRDs have up to 1 MiB each.
@@ -88,14 +90,14 @@ func (f *follower[T]) run(ctx context.Context) {
 		Listed:  f.listed,
 		Changed: f.itemChanged,
 		Watched: func(can bool) { f.setStatus(func(s *collectionStatus) { s.polled = !can }) },
-		Retry: func(err error) bool {
-			f.setStatus(func(s *collectionStatus) {
-				s.unread, s.denied = "cannot list "+f.what+": "+strings.TrimSpace(err.Error()), listwatch.Refused(err)
-				if s.denied {
-					s.unread = "may not list " + f.what
-				}
-			})
-			return true
+		Retry: func(err error) (time.Duration, bool) {
+			if listwatch.Refused(err) {
+				f.setStatus(func(s *collectionStatus) { s.unread, s.denied = "may not list "+f.what, true })
+				return retryRefused, true
+			}
+			why := "cannot list " + f.what + ": " + strings.TrimSpace(err.Error())
+			f.setStatus(func(s *collectionStatus) { s.unread, s.denied = why, false })
+			return 0, true
 		},
 	}
 	_ = c.Follow(ctx) // it never gives up

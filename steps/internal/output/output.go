@@ -64,7 +64,7 @@ func compile(spec plan.Output) (query, error) {
 	case spec.JSONPath != "":
 		return newPath(spec.JSONPath)
 	case spec.CEL != "":
-		return newExpression(spec.CEL)
+		return newCELQuery(spec.CEL)
 	}
 	return nil, errors.New("it takes jsonpath or cel to say what is read")
 }

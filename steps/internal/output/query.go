@@ -9,16 +9,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	"k8s.io/apimachinery/pkg/util/version"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/kplan-dev/kplan/webhook/expression"
 )
 
 // path is a JSONPath template as kubectl -o jsonpath takes it.
@@ -70,50 +67,19 @@ func (p *path) find(object map[string]any) (any, error) {
 	return text.String(), nil
 }
 
-// expression is a CEL expression over object. It has the API server's own functions.
-type expression struct {
-	text    string
-	program cel.Program
+// celQuery is a CEL expression over object.
+type celQuery struct{ *expression.Expression }
+
+func newCELQuery(text string) (celQuery, error) {
+	e, err := expression.Compile(text, "object")
+	if err != nil {
+		return celQuery{}, fmt.Errorf("cel: %w", err)
+	}
+	return celQuery{e}, nil
 }
 
-// celEnv takes some milliseconds to build.
-var celEnv = sync.OnceValues(func() (*cel.Env, error) {
-	base, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(environment.VersionedOptions{
-		IntroducedVersion: version.MajorMinor(1, 0),
-		EnvOptions:        []cel.EnvOption{cel.Variable("object", cel.DynType)},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return base.StoredExpressionsEnv(), nil
-})
-
-func newExpression(text string) (*expression, error) {
-	env, err := celEnv()
-	if err != nil {
-		return nil, err
-	}
-	ast, issues := env.Compile(text)
-	if issues.Err() != nil {
-		errs := make([]string, 0, len(issues.Errors()))
-		for _, e := range issues.Errors() {
-			errs = append(errs, fmt.Sprintf("column %d: %s", e.Location.Column()+1, e.Message))
-		}
-		return nil, fmt.Errorf("cel: %s", strings.Join(errs, "; "))
-	}
-	// The limit is that of the API server for one expression, about 0.1 s.
-	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(celconfig.PerCallLimit))
-	if err != nil {
-		return nil, fmt.Errorf("cel: %w", err)
-	}
-	return &expression{text, program}, nil
-}
-
-// String gives the expression's text.
-func (e *expression) String() string { return e.text }
-
-func (e *expression) find(object map[string]any) (any, error) {
-	value, _, err := e.program.Eval(map[string]any{"object": object})
+func (q celQuery) find(object map[string]any) (any, error) {
+	value, err := q.Eval(map[string]any{"object": object})
 	if err != nil {
 		return nil, err
 	}

@@ -2,37 +2,31 @@ package watch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
+	"github.com/kplan-dev/kplan/webhook/listwatch"
 )
 
 const (
 	// pollEvery is how often objects are read where they may not be watched.
 	pollEvery = time.Second
-	// watchFor bounds one watch, so that objects are listed anew now and then:
-	// some proxies stop handing on events, and do not end the request either.
+	// watchFor bounds one watch of CustomResourceDefinitions.
 	watchFor = 30 * time.Second
-	// longList is a list that costs so much that it is made anew less often, by
-	// this factor.
-	longList, lessOften = 500, 10
-	// shortWatch is a watch that ended so soon that beginning it anew at once could spin.
-	shortWatch = time.Second
 )
 
 // update is what a follower learned: the objects of a look, one object of a
@@ -56,11 +50,10 @@ type follower struct {
 	out      chan<- update
 	notice   func(string)
 	deletion bool
-	bound    time.Duration // of one watch
+	bound    time.Duration // of one watch; 0 is the default
 
 	get     bool // objects are read one by one: listing is forbidden
-	poll    bool // watching is forbidden
-	listed  int  // how many objects the last list had
+	polled  bool // it was said that they are not watched
 	refused int  // how often the credentials were refused in a row
 }
 
@@ -82,122 +75,120 @@ func (f *follower) run(ctx context.Context) {
 		f.runEach(ctx)
 		return
 	}
-	delay := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMultiplier(1.6),
-		backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0),
-	)
-	for ctx.Err() == nil {
-		settled, err := f.once(ctx)
-		if settled {
-			delay.Reset()
+	c := listwatch.Collection[*unstructured.Unstructured]{
+		Client: f.client, Options: f.options(), Relist: f.bound, Poll: pollEvery,
+		Read: func(o *unstructured.Unstructured) (*unstructured.Unstructured, bool) { return o, f.wants(o) },
+		Listed: func(all []*unstructured.Unstructured) {
 			f.refused = 0
-		}
+			f.send(ctx, update{list: all})
+		},
+		Changed: func(o *unstructured.Unstructured, deleted bool) { f.send(ctx, update{object: o, deleted: deleted}) },
+		Watched: func(can bool) {
+			if !can {
+				f.sayPolled()
+			}
+		},
+		Retry: func(err error) (time.Duration, bool) { return 0, f.retry(ctx, err) },
+	}
+	for {
+		err := c.Follow(ctx)
 		switch {
-		case ctx.Err() != nil:
-			return
 		case err == nil:
-			continue
-		case f.split(err):
+		case f.deletion && meta.IsNoMatchError(err):
+			f.say("no kind " + f.what() + " is served: there is nothing to be deleted")
+			f.send(ctx, update{})
+		case !f.get && apierrors.IsForbidden(err) && len(f.names) > 1: // perhaps one by one they may be listed
 			f.runEach(ctx)
-			return
-		case f.degrade(err):
+		case !f.get && listwatch.Refused(err) && !apierrors.IsUnauthorized(err) && f.names != nil:
+			f.get = true
+			f.sayPolled()
 			continue
-		case f.fatal(err):
+		default:
 			f.send(ctx, update{fatal: kubeerr.Explain(fmt.Errorf("reading %s: %w", f.what(), err), kubeerr.Op{Namespace: f.flock.namespace})})
-			return
-		case !errors.Is(err, errShortWatch) && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
-			f.send(ctx, update{trouble: troubleText(err, f.what())})
 		}
-		select {
-		case <-time.After(delay.NextBackOff()):
-		case <-ctx.Done():
-		}
+		return
 	}
 }
 
-var errShortWatch = errors.New("the watch ended at once")
-
-// once looks at the objects, tells of them, and then follows their changes.
-// settled says that it got that far.
-func (f *follower) once(ctx context.Context) (settled bool, err error) {
-	m, err := f.flock.mapping(ctx, f.session)
-	if meta.IsNoMatchError(err) && f.deletion {
-		f.say("no kind " + f.what() + " is served: there is nothing to be deleted")
-		f.send(ctx, update{})
-		<-ctx.Done()
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	client := f.session.Resource(m, f.flock.namespace)
-	u, version, err := f.read(ctx, client)
-	if err != nil {
-		if apierrors.IsNotFound(err) {
-			f.session.Cluster.Refresh() // the kind is not served any more, or not yet
+// retry reports whether to list again after err, and tells of it. Credentials get one
+// more chance, since a plugin may have been asked for new ones meanwhile.
+func (f *follower) retry(ctx context.Context, err error) bool {
+	switch {
+	case apierrors.IsNotFound(err):
+		f.session.Cluster.Refresh() // the kind is not served any more, or not yet
+	case apierrors.IsUnauthorized(err):
+		if f.refused++; f.refused > 1 {
+			return false
 		}
-		return false, err
+	case listwatch.Refused(err), runner.IsPermanent(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err),
+		f.deletion && meta.IsNoMatchError(err):
+		return false
 	}
-	f.send(ctx, u)
-	if f.get || f.poll {
-		select {
-		case <-time.After(pollEvery):
-		case <-ctx.Done():
-		}
-		return true, nil
-	}
-	began := time.Now()
-	err = f.watch(ctx, client, version)
-	settled = time.Since(began) >= shortWatch
-	if err == nil && !settled {
-		err = errShortWatch
-	}
-	return settled, err
+	f.send(ctx, update{trouble: troubleText(err, f.what())})
+	return true
 }
 
 // look reads the objects once.
 func (f *follower) look(ctx context.Context) (update, error) {
-	m, err := f.flock.mapping(ctx, f.session)
+	f.get = f.names != nil && len(f.names) <= 10 // in the time that is left
+	u := update{flock: f.flock, names: f.names}
+	client, err := f.client(ctx)
 	if meta.IsNoMatchError(err) && f.deletion {
 		return update{flock: f.flock}, nil
 	}
 	if err != nil {
 		return update{}, err
 	}
-	f.get = f.names != nil && len(f.names) <= 10 // in the time that is left
-	u, _, err := f.read(ctx, f.session.Resource(m, f.flock.namespace))
-	u.flock, u.names = f.flock, f.names
-	return u, err
+	list, err := client.List(ctx, f.options())
+	if err != nil {
+		return update{}, err
+	}
+	for i := range list.Items {
+		if f.wants(&list.Items[i]) {
+			u.list = append(u.list, &list.Items[i])
+		}
+	}
+	return u, nil
 }
 
-// read gets or lists the objects, and gives the version that a watch goes on from.
-func (f *follower) read(ctx context.Context, client dynamic.ResourceInterface) (update, string, error) {
-	if !f.get {
-		list, err := client.List(ctx, f.options())
-		if err != nil {
-			return update{}, "", err
-		}
-		f.listed = len(list.Items)
-		u := update{}
-		for i := range list.Items {
-			if f.wants(&list.Items[i]) {
-				u.list = append(u.list, &list.Items[i])
-			}
-		}
-		return u, list.GetResourceVersion(), nil
+// client returns what reads the objects.
+func (f *follower) client(ctx context.Context) (dynamic.ResourceInterface, error) {
+	m, err := f.flock.mapping(ctx, f.session)
+	if err != nil {
+		return nil, err
 	}
-	u := update{}
-	for _, name := range f.names {
-		o, err := client.Get(ctx, name, metav1.GetOptions{})
+	client := f.session.Resource(m, f.flock.namespace)
+	if f.get {
+		return getter{client, f.names}, nil
+	}
+	return client, nil
+}
+
+// getter lists objects by getting each, for roles that allow no more.
+type getter struct {
+	dynamic.ResourceInterface
+	names []string
+}
+
+// List implements dynamic.ResourceInterface.
+func (g getter) List(ctx context.Context, _ metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	list := &unstructured.UnstructuredList{}
+	for _, name := range g.names {
+		o, err := g.Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
-			return update{}, "", err
+			return nil, err
 		default:
-			u.list = append(u.list, o)
+			list.Items = append(list.Items, *o)
 		}
 	}
-	return u, "", nil
+	return list, nil
+}
+
+// Watch implements dynamic.ResourceInterface: one object after the other cannot be watched.
+func (g getter) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return nil, apierrors.NewMethodNotSupported(schema.GroupResource{}, "watch")
 }
 
 func (f *follower) options() metav1.ListOptions {
@@ -207,56 +198,6 @@ func (f *follower) options() metav1.ListOptions {
 		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", f.names[0]).String()
 	}
 	return o
-}
-
-// errNoWatch says that the objects may be read, but not watched.
-type errNoWatch struct{ error }
-
-func (e errNoWatch) Unwrap() error { return e.error }
-
-// watch tells of changes since version until the watch ends; ends of all kinds
-// but errors are nil.
-func (f *follower) watch(ctx context.Context, client dynamic.ResourceInterface, version string) error {
-	bound := f.bound
-	if f.listed > longList {
-		bound *= lessOften
-	}
-	// The server's end of it does not come through every proxy.
-	ctx, cancel := context.WithTimeoutCause(ctx, bound, errors.New("it is time to list again"))
-	defer cancel()
-	o := f.options()
-	o.ResourceVersion, o.AllowWatchBookmarks = version, true
-	o.TimeoutSeconds = new(int64(bound / time.Second))
-	w, err := client.Watch(ctx, o)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil
-	case apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err):
-		return errNoWatch{err}
-	case err != nil:
-		return err
-	}
-	defer w.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case event, open := <-w.ResultChan():
-			if !open {
-				return nil
-			}
-			object, ok := event.Object.(*unstructured.Unstructured)
-			switch {
-			case event.Type == watch.Error && ctx.Err() != nil: // that the stream was cut
-				return nil
-			case event.Type == watch.Error:
-				return apierrors.FromObject(event.Object)
-			case event.Type == watch.Bookmark || !ok || !f.wants(object):
-			default:
-				f.send(ctx, update{object: object, deleted: event.Type == watch.Deleted})
-			}
-		}
-	}
 }
 
 // wants leaves out the neighbours that a list of more than one name brings along.
@@ -270,11 +211,6 @@ func (f *follower) apart() bool {
 	return f.flock.kind.Group == "apiextensions.k8s.io" && 1 < len(f.names) && len(f.names) <= 100
 }
 
-// split tells whether the objects may not be listed together but perhaps one by one.
-func (f *follower) split(err error) bool {
-	return apierrors.IsForbidden(err) && !errors.As(err, &errNoWatch{}) && len(f.names) > 1 && !f.get
-}
-
 // runEach follows every name on its own until ctx ends.
 func (f *follower) runEach(ctx context.Context) {
 	var wg sync.WaitGroup
@@ -286,29 +222,12 @@ func (f *follower) runEach(ctx context.Context) {
 	wg.Wait()
 }
 
-// degrade falls back to polling when watching, or listing, is not allowed.
-func (f *follower) degrade(err error) bool {
-	switch {
-	case errors.As(err, &errNoWatch{}) && !f.poll:
-		f.poll = true
-	case (apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)) && f.names != nil && !f.get:
-		f.get = true
-	default:
-		return false
+// sayPolled says once that the objects are not watched.
+func (f *follower) sayPolled() {
+	if !f.polled {
+		f.polled = true
+		f.say(fmt.Sprintf("%s may not be watched; looking every %s instead", f.what(), pollEvery))
 	}
-	f.say(fmt.Sprintf("%s may not be watched; looking every %s instead", f.what(), pollEvery))
-	return true
-}
-
-// fatal tells whether trying on is in vain. Credentials get one more chance,
-// since a plugin may have been asked for new ones meanwhile.
-func (f *follower) fatal(err error) bool {
-	if apierrors.IsUnauthorized(err) {
-		f.refused++
-		return f.refused > 1
-	}
-	return runner.IsPermanent(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) ||
-		apierrors.IsMethodNotSupported(err)
 }
 
 func (f *follower) what() string {

@@ -6,7 +6,6 @@
 package watch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -49,7 +48,7 @@ type Wait struct {
 	// the API server does not serve has no objects.
 	Deletion bool
 
-	// bound is that of one watch; zero means watchFor.
+	// bound is that of one watch; zero is the default of package listwatch.
 	bound time.Duration
 }
 
@@ -99,7 +98,7 @@ func Until(ctx context.Context, s *cluster.Session, w Wait) error {
 	defer followers.Wait()
 	defer stop(nil)
 	for f, names := range b.flocks() {
-		follow := follower{session: s, flock: f, names: names, out: updates, notice: w.Notice, deletion: w.Deletion, bound: cmp.Or(w.bound, watchFor)}
+		follow := follower{session: s, flock: f, names: names, out: updates, notice: w.Notice, deletion: w.Deletion, bound: w.bound}
 		followers.Go(func() { follow.run(following) })
 	}
 	for {

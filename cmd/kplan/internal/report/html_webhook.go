@@ -13,7 +13,7 @@ import (
 
 // htmlLane is a webhook.
 type htmlLane struct {
-	*timeline.Lane
+	*timeline.Webhook
 	Title                string
 	Held, Longest, Total string
 	Rungs                []htmlRung
@@ -40,8 +40,8 @@ type htmlRequest struct {
 	Bar        bar
 }
 
-func (w *pageWriter) lane(l *timeline.Lane) htmlLane {
-	h := htmlLane{Lane: l, Title: line(title(l)), Holds: l.Holds[:min(len(l.Holds), htmlHolds)]}
+func (w *pageWriter) lane(l *timeline.Webhook) htmlLane {
+	h := htmlLane{Webhook: l, Title: line(title(l)), Holds: l.Holds[:min(len(l.Holds), htmlHolds)]}
 	h.More = l.Requests - len(h.Holds)
 	if l.Requests > 0 {
 		h.Held, h.Total = words.Count(l.Requests, "request"), words.Brief(l.HoldTime(w.end))
@@ -74,7 +74,7 @@ func (r *run) when(rung timeline.Rung) string {
 
 // rung draws when a rung stood how: those below the one that the webhook stood at
 // were reached, and nothing is known of those above.
-func (c chart) rung(l *timeline.Lane, now timeline.Rung) []bar {
+func (c chart) rung(l *timeline.Webhook, now timeline.Rung) []bar {
 	var (
 		bars []bar
 		last timeline.Rung
@@ -115,7 +115,7 @@ func rungClass(state string) string {
 }
 
 // requests draws each request that was held.
-func (c chart) requests(l *timeline.Lane) []htmlRequest {
+func (c chart) requests(l *timeline.Webhook) []htmlRequest {
 	var all []htmlRequest
 	for _, x := range l.Holds {
 		took := words.Brief(c.until(x.To).Sub(x.From))
@@ -130,7 +130,7 @@ func (c chart) requests(l *timeline.Lane) []htmlRequest {
 }
 
 // area outlines how many requests a webhook held over time, in a box of 1000 by 100.
-func (c chart) area(l *timeline.Lane) (path string, most int) {
+func (c chart) area(l *timeline.Webhook) (path string, most int) {
 	type change struct {
 		at time.Time
 		by int

@@ -21,15 +21,15 @@ type run struct {
 	x        *runner.Execution
 	end      time.Time
 	critical []string
-	lanes    map[string][]*timeline.Lane // by the name of a step that met them
-	blocks   map[string][]string         // by the name of a failed step
-	many     bool                        // the plan has several clusters
+	lanes    map[string][]*timeline.Webhook // by the name of a step that met them
+	blocks   map[string][]string            // by the name of a failed step
+	many     bool                           // the plan has several clusters
 }
 
 func newRun(t *timeline.Timeline, m Meta) *run {
 	r := &run{
 		Timeline: t, meta: m, x: t.Execution(), end: t.End(time.Time{}), critical: t.Critical(time.Time{}),
-		lanes: map[string][]*timeline.Lane{}, blocks: map[string][]string{},
+		lanes: map[string][]*timeline.Webhook{}, blocks: map[string][]string{},
 	}
 	for _, l := range t.Webhooks() {
 		met := func(step string) {
@@ -203,7 +203,7 @@ func (r *run) note(s *timeline.Step) string {
 func (r *run) offset(at time.Time) string { return "+" + words.Brief(at.Sub(r.Start())) }
 
 // title is what a webhook is called.
-func title(l *timeline.Lane) string {
+func title(l *timeline.Webhook) string {
 	switch l.Name {
 	case "":
 		return "a webhook that the API server did not name"
@@ -217,7 +217,7 @@ func title(l *timeline.Lane) string {
 }
 
 // holder is what a hold of a step is called.
-func holder(h *runner.Hold) string { return title(&timeline.Lane{Name: h.Webhook}) }
+func holder(h *runner.Hold) string { return title(&timeline.Webhook{Name: h.Webhook}) }
 
 // ladder is how a webhook stood when the step was last told of it: all rungs
 // below the one it was told to stand at were reached.

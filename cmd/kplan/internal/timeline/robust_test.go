@@ -78,17 +78,17 @@ func TestBounds(t *testing.T) {
 	}
 	tell(runner.Event{Type: runner.TypeState, State: runner.StateFailed, Error: "e"})
 	l := fold(events)
-	s, lane := l.Steps()[0], l.Webhooks()[0]
+	s, hook := l.Steps()[0], l.Webhooks()[0]
 	require.Len(t, s.Spans, SpanLimit)
 	require.Equal(t, runner.StateFailed, s.Spans[SpanLimit-1].State, "the end is never dropped")
 	require.Len(t, s.Logs, LogLimit)
 	require.Equal(t, 3*SpanLimit-LogLimit, s.LogsDropped)
 	require.Len(t, s.Notes, NoteLimit)
 	require.Len(t, s.Objects, ObjectLimit)
-	require.Len(t, lane.Rungs, RungLimit)
-	require.Len(t, lane.Holds, HoldLimit)
-	require.Equal(t, HoldLimit+10, lane.Requests)
-	require.Zero(t, lane.Held)
+	require.Len(t, hook.Rungs, RungLimit)
+	require.Len(t, hook.Holds, HoldLimit)
+	require.Equal(t, HoldLimit+10, hook.Requests)
+	require.Zero(t, hook.Held)
 
 	l.Apply(runner.Event{Time: events[0].Time, Step: "a", Type: runner.TypeLog, Message: strings.Repeat("é", LogBytes) + "x end"})
 	require.Len(t, s.Logs, 1, "one log may fill all")

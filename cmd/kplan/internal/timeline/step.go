@@ -29,8 +29,8 @@ type Step struct {
 
 	logBytes int
 	objects  map[string]*Object
-	open     []*Hold // requests that are held now
-	lanes    []*Lane // those that the step tells of now
+	open     []*Hold    // requests that are held now
+	webhooks []*Webhook // those that the step tells of now
 }
 
 // Span is a time in one state.
@@ -145,10 +145,10 @@ func (s *Step) leave(now time.Time) {
 		h.end(now, 0, "given up")
 	}
 	s.open = nil
-	for _, l := range s.lanes {
+	for _, l := range s.webhooks {
 		l.unwatch(s.Name, now)
 	}
-	s.lanes = nil
+	s.webhooks = nil
 }
 
 // progress notes what became of an object, or what the step is at.
@@ -193,8 +193,8 @@ func (s *Step) log(e runner.Event) {
 }
 
 // watches notes that the step tells how a webhook stands.
-func (s *Step) watches(l *Lane) {
-	if !slices.Contains(s.lanes, l) {
-		s.lanes = append(s.lanes, l)
+func (s *Step) watches(l *Webhook) {
+	if !slices.Contains(s.webhooks, l) {
+		s.webhooks = append(s.webhooks, l)
 	}
 }

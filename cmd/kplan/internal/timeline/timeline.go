@@ -40,14 +40,14 @@ const (
 // keeps its own. What its methods return belongs to it and changes with the
 // next event: only read it.
 type Timeline struct {
-	x       runner.Execution
-	about   string
-	steps   []*Step
-	byName  map[string]*Step
-	lanes   []*Lane
-	notices []Notice
-	ended   time.Time
-	now     time.Time // of the latest event, never going back
+	x        runner.Execution
+	about    string
+	steps    []*Step
+	byName   map[string]*Step
+	webhooks []*Webhook
+	notices  []Notice
+	ended    time.Time
+	now      time.Time // of the latest event, never going back
 }
 
 // Notice is something that was told of the run as a whole: that it was stopped or
@@ -128,7 +128,7 @@ func (t *Timeline) end() {
 		s.closeAttempt(t.now, runner.Event{State: s.State})
 		s.leave(t.now)
 	}
-	for _, l := range t.lanes {
+	for _, l := range t.webhooks {
 		l.closeRung(t.now)
 	}
 }
@@ -169,7 +169,7 @@ func (t *Timeline) Steps() []*Step { return t.steps }
 func (t *Timeline) Step(name string) *Step { return t.byName[name] }
 
 // Webhooks are the webhooks that were met, in the order that they were.
-func (t *Timeline) Webhooks() []*Lane { return t.lanes }
+func (t *Timeline) Webhooks() []*Webhook { return t.webhooks }
 
 // Notices are what was told of the run as a whole, such as that it was stopped.
 func (t *Timeline) Notices() []Notice { return t.notices }

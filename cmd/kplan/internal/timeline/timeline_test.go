@@ -153,9 +153,9 @@ func check(t require.TestingT, l *Timeline) {
 			total += h.Requests
 		}
 	}
-	for _, lane := range l.Webhooks() {
+	for _, hook := range l.Webhooks() {
 		held, failed := 0, 0
-		for _, h := range lane.Holds {
+		for _, h := range hook.Holds {
 			if h.To.IsZero() {
 				held++
 			}
@@ -163,17 +163,17 @@ func check(t require.TestingT, l *Timeline) {
 				failed++
 			}
 		}
-		if lane.Requests <= HoldLimit {
-			require.Len(t, lane.Holds, lane.Requests)
-			require.Equal(t, held, lane.Held)
-			require.Equal(t, failed, lane.Failed)
+		if hook.Requests <= HoldLimit {
+			require.Len(t, hook.Holds, hook.Requests)
+			require.Equal(t, held, hook.Held)
+			require.Equal(t, failed, hook.Failed)
 		}
-		for i, r := range lane.Rungs {
-			require.False(t, i < len(lane.Rungs)-1 && r.To.IsZero(), "only the last rung is open")
+		for i, r := range hook.Rungs {
+			require.False(t, i < len(hook.Rungs)-1 && r.To.IsZero(), "only the last rung is open")
 			require.False(t, !r.To.IsZero() && r.To.Before(r.From), "time goes forward")
 		}
-		require.Equal(t, len(lane.Rungs) > 0, len(lane.Ladder()) > 0)
-		total -= lane.Requests
+		require.Equal(t, len(hook.Rungs) > 0, len(hook.Ladder()) > 0)
+		total -= hook.Requests
 	}
 	require.Zero(t, total, "the fold without history counts the same requests")
 	seen := map[string]bool{}

@@ -5,16 +5,16 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
 // bars are how a chart shows a time in a state: each has a character of its own.
 var bars = map[runner.State]sign{
-	runner.StateRunning:  {pen.Busy, "█", "="},
-	runner.StateHolding:  {pen.Wait, "▒", "~"},
-	runner.StateRetrying: {pen.Wait, "┄", "."},
+	runner.StateRunning:  {style.Busy, "█", "="},
+	runner.StateHolding:  {style.Wait, "▒", "~"},
+	runner.StateRetrying: {style.Wait, "┄", "."},
 }
 
 // chart shows when each step was in which state, on one scale of time, and which
@@ -22,7 +22,7 @@ var bars = map[runner.State]sign{
 func (m *Model) chart(height int) []string {
 	items := m.items()
 	if len(items) == 0 {
-		return []string{"", m.pen.Line(m.width).Put(pen.Dim, "  "+m.nothing()).String()}
+		return []string{"", m.Line(m.width).Put(style.Dim, "  "+m.nothing()).String()}
 	}
 	rows := max(height-2, 1)
 	lines := []string{m.axis()}
@@ -67,13 +67,13 @@ func (m *Model) axis() string {
 			break
 		}
 	}
-	l := m.pen.Line(m.width).To(m.chartAt())
+	l := m.Line(m.width).To(m.chartAt())
 	for t := time.Duration(0); t <= span; t += step {
 		at := int(t * time.Duration(width) / span)
 		if at > width-5 && t > 0 {
 			break
 		}
-		l.To(m.chartAt()+at).Put(pen.Dim, m.pen.Sign("╷", "|")+scale(t))
+		l.To(m.chartAt()+at).Put(style.Dim, m.Sign("╷", "|")+scale(t))
 	}
 	return l.String()
 }
@@ -108,19 +108,19 @@ func (m *Model) spanItems() []item {
 
 // spanLine is the line of a step in the chart.
 func (m *Model) spanLine(s *timeline.Step, critical, selected bool) string {
-	l := m.cursor(m.pen.Line(m.width), selected)
-	ink, g := m.sign(s.State)
-	l.Put(ink, g+" ")
-	name := pen.Plain
+	l := m.cursor(m.Line(m.width), selected)
+	role, g := m.sign(s.State)
+	l.Put(role, g+" ")
+	name := style.Plain
 	switch {
 	case selected:
-		name = pen.Strong
+		name = style.Strong
 	case s.State == runner.StatePending || s.State == runner.StateSkipped:
-		name = pen.Dim
+		name = style.Dim
 	}
 	l.Cell(name, words.Line(s.Name), m.chartAt()-7)
 	if critical {
-		l.Put(pen.Mark, m.pen.Sign("◆", "*"))
+		l.Put(style.Mark, m.Sign("◆", "*"))
 	}
 	l.To(m.chartAt())
 	cells := m.cells(s)
@@ -134,9 +134,9 @@ func (m *Model) spanLine(s *timeline.Step, critical, selected bool) string {
 		case cells[i] == "":
 			l.To(m.chartAt() + j)
 		case critical && cells[i] == runner.StateRunning:
-			l.Put(pen.Mark, strings.Repeat(m.pen.Sign(b.unicode, b.ascii), j-i))
+			l.Put(style.Mark, strings.Repeat(m.Sign(b.unicode, b.ascii), j-i))
 		default:
-			l.Put(b.ink, strings.Repeat(m.pen.Sign(b.unicode, b.ascii), j-i))
+			l.Put(b.role, strings.Repeat(m.Sign(b.unicode, b.ascii), j-i))
 		}
 		i = j
 	}
@@ -145,7 +145,7 @@ func (m *Model) spanLine(s *timeline.Step, critical, selected bool) string {
 		took = string(s.State)
 	}
 	if end := len(cells) + m.chartAt(); m.width-end >= words.Width(took)+1 || s.Started.IsZero() {
-		l.To(min(end, m.width-words.Width(took)-1)).Put(pen.Plain, " ").Put(pen.Dim, took)
+		l.To(min(end, m.width-words.Width(took)-1)).Put(style.Plain, " ").Put(style.Dim, took)
 	}
 	return l.String()
 }
@@ -178,22 +178,22 @@ func (m *Model) cells(s *timeline.Step) []runner.State {
 
 // legend says what the chart's characters mean.
 func (m *Model) legend() string {
-	l := m.pen.Line(m.width).To(2)
+	l := m.Line(m.width).To(2)
 	for _, s := range []runner.State{runner.StateRunning, runner.StateHolding, runner.StateRetrying} {
 		b := bars[s]
-		text := m.pen.Sign(b.unicode, b.ascii) + " " + string(s)
+		text := m.Sign(b.unicode, b.ascii) + " " + string(s)
 		if l.Room() < words.Width(text)+2 {
 			return l.String()
 		}
-		l.Put(b.ink, text).Put(pen.Plain, "  ")
+		l.Put(b.role, text).Put(style.Plain, "  ")
 	}
 	if path := m.run.Critical(m.now); len(path) > 0 {
 		for i := range path {
 			path[i] = words.Line(path[i])
 		}
-		text := m.pen.Sign("◆", "*") + " critical: "
+		text := m.Sign("◆", "*") + " critical: "
 		if l.Room() > words.Width(text)+10 {
-			l.Put(pen.Mark, text).Put(pen.Plain, strings.Join(path, m.pen.Sign(" → ", " > ")))
+			l.Put(style.Mark, text).Put(style.Plain, strings.Join(path, m.Sign(" → ", " > ")))
 		}
 	}
 	return l.String()

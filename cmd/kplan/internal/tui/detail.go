@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
@@ -28,20 +28,20 @@ const (
 func (b *block) wide() int { return max(b.m.cols()-indent-labels-1, 10) }
 
 // begin is a line up to where its text begins.
-func (b *block) begin(label string) *pen.Line {
-	l := b.m.pen.Line(b.m.cols()).To(2).Put(pen.Dim, b.m.pen.Sign("│", "|")).To(indent)
-	return l.Cell(pen.Dim, label, labels-1)
+func (b *block) begin(label string) *style.Line {
+	l := b.m.Line(b.m.cols()).To(2).Put(style.Dim, b.m.Sign("│", "|")).To(indent)
+	return l.Cell(style.Dim, label, labels-1)
 }
 
-func (b *block) add(l *pen.Line) { b.lines = append(b.lines, l.String()) }
+func (b *block) add(l *style.Line) { b.lines = append(b.lines, l.String()) }
 
 // text writes a text of others, on as many lines as it takes.
-func (b *block) text(label string, ink pen.Ink, text string) {
+func (b *block) text(label string, role style.Role, text string) {
 	if text = words.Clean(text); strings.TrimSpace(text) == "" {
 		return
 	}
 	for _, line := range words.Wrap(text, b.wide()) {
-		b.add(b.begin(label).Put(ink, line))
+		b.add(b.begin(label).Put(role, line))
 		label = ""
 	}
 }
@@ -57,9 +57,9 @@ func (m *Model) detail(s *timeline.Step) []string {
 	case s.State.Active():
 		b.objects(s)
 	case s.State == runner.StatePending:
-		b.text("waits", pen.Plain, strings.TrimPrefix(m.waitsFor(s), "waits "))
+		b.text("waits", style.Plain, strings.TrimPrefix(m.waitsFor(s), "waits "))
 	case s.State.Good():
-		b.text("result", pen.Plain, s.Message)
+		b.text("result", style.Plain, s.Message)
 	}
 	b.fault(s)
 	b.next(s)
@@ -93,10 +93,10 @@ func (b *block) facts(s *timeline.Step) {
 	if s.TimeoutSeconds > 0 {
 		parts = append(parts, "within "+words.Brief(time.Duration(s.TimeoutSeconds*float64(time.Second))))
 	}
-	b.text("step", pen.Dim, strings.Join(parts, "; "))
+	b.text("step", style.Dim, strings.Join(parts, "; "))
 	for _, g := range b.m.run.Execution().Guards() {
 		if g.Step == s.Name {
-			b.text("guarded", pen.Dim, g.String())
+			b.text("guarded", style.Dim, g.String())
 		}
 	}
 }
@@ -105,23 +105,23 @@ func (b *block) facts(s *timeline.Step) {
 func (b *block) objects(s *timeline.Step) {
 	text := words.Line(progress(s))
 	if hook, is := strings.CutPrefix(text, "hook "); is {
-		b.text("Helm hook", pen.Plain, hook)
+		b.text("Helm hook", style.Plain, hook)
 		return
 	}
 	if s.Total == 0 {
-		b.text("now", pen.Plain, text)
+		b.text("now", style.Plain, text)
 		return
 	}
 	l := b.begin("objects")
-	full, empty := b.m.pen.Bar(s.Done, s.Total, 10)
-	l.Put(pen.Good, full).Put(pen.Dim, empty).Put(pen.Plain, fmt.Sprintf(" %d/%d", s.Done, s.Total))
+	full, empty := b.m.Bar(s.Done, s.Total, 10)
+	l.Put(style.Good, full).Put(style.Dim, empty).Put(style.Plain, fmt.Sprintf(" %d/%d", s.Done, s.Total))
 	text = strings.TrimPrefix(text, fmt.Sprintf("%d/%d ", s.Done, s.Total))
 	if words.Width(text)+2 <= l.Room() {
-		b.add(l.Put(pen.Plain, "  "+text))
+		b.add(l.Put(style.Plain, "  "+text))
 		return
 	}
 	b.add(l)
-	b.text("", pen.Plain, text)
+	b.text("", style.Plain, text)
 }
 
 // fault says what went wrong, and what it means.
@@ -129,10 +129,10 @@ func (b *block) fault(s *timeline.Step) {
 	if s.Error == "" {
 		return
 	}
-	b.text("cause", pen.Bad, s.Error)
-	b.text("hint", pen.Accent, s.Hint)
+	b.text("cause", style.Bad, s.Error)
+	b.text("hint", style.Accent, s.Hint)
 	if s.State == runner.StateFailed && s.Message != "" && s.Message != s.Error {
-		b.text("note", pen.Dim, s.Message)
+		b.text("note", style.Dim, s.Message)
 	}
 }
 
@@ -141,14 +141,14 @@ func (b *block) next(s *timeline.Step) {
 	x := b.m.run.Execution()
 	switch {
 	case s.State == runner.StateRetrying && b.m.Orders:
-		b.text("next", pen.Strong, "r begins the next attempt now")
+		b.text("next", style.Strong, "r begins the next attempt now")
 	case s.State != runner.StateFailed:
 	case b.m.run.Ended() || !b.m.Orders:
-		b.text("next", pen.Strong, "mend the cause, then go on: kplan run PLAN"+from(x))
+		b.text("next", style.Strong, "mend the cause, then go on: kplan run PLAN"+from(x))
 	case x.Paused():
-		b.text("next", pen.Strong, "mend the cause, then press r for another attempt; e ends the run")
+		b.text("next", style.Strong, "mend the cause, then press r for another attempt; e ends the run")
 	default:
-		b.text("next", pen.Strong, "mend the cause, then press r for another attempt while the run goes on")
+		b.text("next", style.Strong, "mend the cause, then press r for another attempt while the run goes on")
 	}
 }
 
@@ -172,7 +172,7 @@ func (b *block) attempts(s *timeline.Step) {
 		if a.Error == "" || a.State == runner.StateFailed {
 			continue
 		}
-		b.text(fmt.Sprintf("try %d", a.N), pen.Dim, fmt.Sprintf("failed after %s: %s", words.Brief(a.To.Sub(a.From)), a.Error))
+		b.text(fmt.Sprintf("try %d", a.N), style.Dim, fmt.Sprintf("failed after %s: %s", words.Brief(a.To.Sub(a.From)), a.Error))
 	}
 }
 
@@ -211,6 +211,6 @@ func (b *block) tail(s *timeline.Step) {
 		if i == 0 {
 			label = "log"
 		}
-		b.add(b.begin(label).Put(pen.Dim, text))
+		b.add(b.begin(label).Put(style.Dim, text))
 	}
 }

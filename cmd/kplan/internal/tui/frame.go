@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -38,7 +38,7 @@ func (m *Model) body(height int) []string {
 	case m.help:
 		return m.helpPage(height)
 	case m.run.Execution().State() == "":
-		return []string{"", m.pen.Line(m.width).Put(pen.Dim, "  waiting for the run to begin").String()}
+		return []string{"", m.Line(m.width).Put(style.Dim, "  waiting for the run to begin").String()}
 	}
 	switch m.view {
 	case viewTime:
@@ -49,7 +49,7 @@ func (m *Model) body(height int) []string {
 	}
 	items := m.items()
 	if len(items) == 0 {
-		return []string{"", m.pen.Line(m.width).Put(pen.Dim, "  "+m.nothing()).String()}
+		return []string{"", m.Line(m.width).Put(style.Dim, "  "+m.nothing()).String()}
 	}
 	lines := m.lists[m.view].place(items, height, m.focus()).draw(items, height)
 	if m.cols() == m.width {
@@ -79,7 +79,7 @@ func (m *Model) beside(left, right []string, height int) []string {
 			b.WriteString(left[i])
 			used = words.Width(left[i])
 		}
-		b.WriteString(strings.Repeat(" ", max(m.cols()-used, 0)) + m.pen.Paint(pen.Dim, m.pen.Sign("│", "|")))
+		b.WriteString(strings.Repeat(" ", max(m.cols()-used, 0)) + m.Paint(style.Dim, m.Sign("│", "|")))
 		if i < len(right) {
 			b.WriteString(right[i])
 		}
@@ -117,13 +117,13 @@ func (m *Model) header() []string {
 	if m.height < low {
 		return []string{m.status(words.Line(x.Plan())), m.tabs()}
 	}
-	title := m.pen.Line(m.width).Put(pen.Plain, " ").Put(pen.Strong, words.Line(x.Plan()))
+	title := m.Line(m.width).Put(style.Plain, " ").Put(style.Strong, words.Line(x.Plan()))
 	right := words.Join("  ", words.Line(m.about), "kplan "+m.Version)
 	if room := title.Room() - 3; room >= 8 {
 		if words.Width(right) > room {
-			right = m.pen.Cut(words.Line(m.about), room)
+			right = m.Cut(words.Line(m.about), room)
 		}
-		title.To(m.width-words.Width(right)-1).Put(pen.Dim, right)
+		title.To(m.width-words.Width(right)-1).Put(style.Dim, right)
 	}
 	return []string{title.String(), m.status(""), m.tabs()}
 }
@@ -138,16 +138,16 @@ func (m *Model) status(name string) string {
 	if x.Err() != "" && state == runner.StateRunning {
 		state, word = runner.StateCancelled, "stopping"
 	}
-	l := m.pen.Line(m.width).Put(pen.Plain, " ")
+	l := m.Line(m.width).Put(style.Plain, " ")
 	if state == "" {
-		return l.Put(pen.Dim, "starting").String()
+		return l.Put(style.Dim, "starting").String()
 	}
-	ink, g := m.sign(state)
-	l.Put(ink, g+" "+word)
+	role, g := m.sign(state)
+	l.Put(role, g+" "+word)
 	if name != "" {
-		l.Put(pen.Plain, " ").Put(pen.Strong, m.pen.Cut(name, max(m.width-30, 8)))
+		l.Put(style.Plain, " ").Put(style.Strong, m.Cut(name, max(m.width-30, 8)))
 	}
-	l.Put(pen.Plain, "  "+words.Brief(m.now.Sub(m.run.Start())))
+	l.Put(style.Plain, "  "+words.Brief(m.now.Sub(m.run.Start())))
 	counts, total, over := x.Counts(), len(x.Steps()), 0
 	for s, n := range counts {
 		if s.Terminal() {
@@ -155,32 +155,32 @@ func (m *Model) status(name string) string {
 		}
 	}
 	if m.width >= 60 {
-		l.Put(pen.Plain, "  ")
+		l.Put(style.Plain, "  ")
 		m.bar(l, counts, total, min(m.width/6, 24))
 	}
-	l.Put(pen.Plain, fmt.Sprintf("  %d/%d", over, total))
+	l.Put(style.Plain, fmt.Sprintf("  %d/%d", over, total))
 	m.counts(l, counts)
 	return l.String()
 }
 
 // bar draws how much of the plan is over, and how that went: good, bad, and what
 // never ran beside each other.
-func (m *Model) bar(l *pen.Line, counts map[runner.State]int, total, width int) {
+func (m *Model) bar(l *style.Line, counts map[runner.State]int, total, width int) {
 	begin, n := l.Used(), 0
 	for _, s := range runner.States {
 		if s.Terminal() && total > 0 {
 			n += counts[s]
-			full, _ := m.pen.Bar(n, total, width)
-			ink, _ := m.sign(s)
-			l.Put(ink, strings.Repeat(m.pen.Sign("█", "#"), words.Width(full)-(l.Used()-begin)))
+			full, _ := m.Bar(n, total, width)
+			role, _ := m.sign(s)
+			l.Put(role, strings.Repeat(m.Sign("█", "#"), words.Width(full)-(l.Used()-begin)))
 		}
 	}
-	_, empty := m.pen.Bar(l.Used()-begin, width, width)
-	l.Put(pen.Dim, empty)
+	_, empty := m.Bar(l.Used()-begin, width, width)
+	l.Put(style.Dim, empty)
 }
 
 // counts says how many steps are in each state: with words where there is room.
-func (m *Model) counts(l *pen.Line, counts map[runner.State]int) {
+func (m *Model) counts(l *style.Line, counts map[runner.State]int) {
 	room := l.Room()
 	for _, s := range runner.States {
 		if counts[s] > 0 {
@@ -191,7 +191,7 @@ func (m *Model) counts(l *pen.Line, counts map[runner.State]int) {
 		if counts[s] == 0 {
 			continue
 		}
-		ink, g := m.sign(s)
+		role, g := m.sign(s)
 		text := fmt.Sprintf("%s %d", g, counts[s])
 		if room >= 0 {
 			text += " " + string(s)
@@ -199,7 +199,7 @@ func (m *Model) counts(l *pen.Line, counts map[runner.State]int) {
 		if l.Room() < words.Width(text)+2 {
 			return
 		}
-		l.Put(pen.Plain, "  ").Put(ink, text)
+		l.Put(style.Plain, "  ").Put(role, text)
 	}
 }
 
@@ -210,58 +210,58 @@ func (m *Model) tabs() string {
 	if m.width < 56 {
 		names = [views]string{"steps", "time", "hooks", "log"}
 	}
-	dash := m.pen.Sign("─", "-")
-	l := m.pen.Line(m.width).Put(pen.Dim, dash)
+	dash := m.Sign("─", "-")
+	l := m.Line(m.width).Put(style.Dim, dash)
 	for v, name := range names {
 		text := fmt.Sprintf("%d %s", v+1, name)
 		if view(v) == m.view && !m.help {
-			l.Put(pen.Accent, "["+text+"]")
+			l.Put(style.Accent, "["+text+"]")
 		} else {
-			l.Put(pen.Plain, " "+text+" ")
+			l.Put(style.Plain, " "+text+" ")
 		}
 		if m.width >= 56 {
-			l.Put(pen.Dim, dash)
+			l.Put(style.Dim, dash)
 		}
 	}
-	ink, right := m.mood()
+	role, right := m.mood()
 	if n := l.Room() - words.Width(right) - 3; right != "" && n >= 0 {
-		l.Put(pen.Dim, strings.Repeat(dash, n)).Put(ink, " "+right+" ").Put(pen.Dim, dash)
+		l.Put(style.Dim, strings.Repeat(dash, n)).Put(role, " "+right+" ").Put(style.Dim, dash)
 	}
-	return l.Put(pen.Dim, strings.Repeat(dash, l.Room())).String()
+	return l.Put(style.Dim, strings.Repeat(dash, l.Room())).String()
 }
 
 // mood says what makes the view other than it is by itself.
-func (m *Model) mood() (pen.Ink, string) {
+func (m *Model) mood() (style.Role, string) {
 	switch {
 	case m.help:
-		return pen.Accent, "help"
+		return style.Accent, "help"
 	case m.held && m.Replay:
-		return pen.Wait, "paused"
+		return style.Wait, "paused"
 	case m.held:
-		return pen.Wait, "display paused, " + words.Count(len(m.backlog), "event") + " behind"
+		return style.Wait, "display paused, " + words.Count(len(m.backlog), "event") + " behind"
 	case m.filter != "" && !m.typing:
-		return pen.Accent, "filter: " + m.filter
+		return style.Accent, "filter: " + m.filter
 	case m.Replay && !m.Ended():
-		return pen.Dim, fmt.Sprintf("replay %gx", m.Speed)
+		return style.Dim, fmt.Sprintf("replay %gx", m.Speed)
 	case m.lists[m.view].follow && !m.Ended():
-		return pen.Dim, "following"
+		return style.Dim, "following"
 	}
-	return pen.Dim, ""
+	return style.Dim, ""
 }
 
 // footer asks, tells, or says which keys there are.
 func (m *Model) footer() string {
-	l := m.pen.Line(m.width).Put(pen.Plain, " ")
+	l := m.Line(m.width).Put(style.Plain, " ")
 	switch {
 	case m.ask != nil:
 		keys := "[y/n]"
-		text := m.pen.Cut(m.ask.text, max(l.Room()-len(keys)-2, 4))
-		return l.Put(pen.Wait, text).Put(pen.Plain, "  ").Put(pen.Accent, keys).String()
+		text := m.Cut(m.ask.text, max(l.Room()-len(keys)-2, 4))
+		return l.Put(style.Wait, text).Put(style.Plain, "  ").Put(style.Accent, keys).String()
 	case m.typing:
-		return l.Put(pen.Accent, "/").Put(pen.Plain, m.filter).Put(pen.Accent, m.pen.Sign("▏", "_")).
-			Put(pen.Dim, "  enter keeps it, esc drops it").String()
+		return l.Put(style.Accent, "/").Put(style.Plain, m.filter).Put(style.Accent, m.Sign("▏", "_")).
+			Put(style.Dim, "  enter keeps it, esc drops it").String()
 	case m.beat.Before(m.flash.until):
-		return l.Put(m.flash.ink, words.Line(m.flash.text)).String()
+		return l.Put(m.flash.role, words.Line(m.flash.text)).String()
 	}
 	for i, b := range m.hints() {
 		text := b.short
@@ -269,9 +269,9 @@ func (m *Model) footer() string {
 			break
 		}
 		if i > 0 {
-			l.Put(pen.Plain, "  ")
+			l.Put(style.Plain, "  ")
 		}
-		l.Put(pen.Strong, m.keyName(b)).Put(pen.Dim, " "+text)
+		l.Put(style.Strong, m.keyName(b)).Put(style.Dim, " "+text)
 	}
 	return l.String()
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -18,7 +18,7 @@ var keyNames = map[string]string{
 }
 
 func (m *Model) key(name string) string {
-	if !m.pen.Unicode {
+	if !m.Theme.Unicode {
 		if ascii := map[string]string{"up": "Up", "down": "Down", "left": "Left", "right": "Right"}[name]; ascii != "" {
 			return ascii
 		}
@@ -32,7 +32,7 @@ func (m *Model) key(name string) string {
 // keyName is the first key of a binding.
 func (m *Model) keyName(b binding) string {
 	if b.short == "move" {
-		return m.pen.Sign("↑↓", "jk")
+		return m.Sign("↑↓", "jk")
 	}
 	return m.key(b.keys[0])
 }
@@ -87,9 +87,9 @@ func (m *Model) scrollHelp(by int) {
 func (m *Model) helpLines() []string {
 	const keys = 16
 	var lines []string
-	put := func(ink pen.Ink, key, text string) {
+	put := func(role style.Role, key, text string) {
 		for _, part := range words.Wrap(text, m.width-keys-3) {
-			lines = append(lines, m.pen.Line(m.width).To(2).Cell(ink, key, keys-1).Put(pen.Plain, part).String())
+			lines = append(lines, m.Line(m.width).To(2).Cell(role, key, keys-1).Put(style.Plain, part).String())
 			key = ""
 		}
 	}
@@ -101,20 +101,20 @@ func (m *Model) helpLines() []string {
 		for i, k := range b.keys {
 			names[i] = m.key(k)
 		}
-		put(pen.Accent, strings.Join(names, " "), b.help)
+		put(style.Accent, strings.Join(names, " "), b.help)
 	}
-	put(pen.Accent, "mouse", "the wheel scrolls, a click puts the cursor, a second one opens")
+	put(style.Accent, "mouse", "the wheel scrolls, a click puts the cursor, a second one opens")
 	lines = append(lines, "")
 	for _, s := range runner.States {
-		ink, g := m.sign(s)
-		put(ink, g+" "+string(s), stateHelp[s])
+		role, g := m.sign(s)
+		put(role, g+" "+string(s), stateHelp[s])
 	}
 	lines = append(lines, "")
 	for _, state := range []string{timeline.Ready, timeline.Waiting, timeline.Failed, timeline.Unknown, ""} {
-		ink, g := m.rungSign(state)
-		put(ink, g, rungHelp[state])
+		role, g := m.rungSign(state)
+		put(role, g, rungHelp[state])
 	}
-	put(pen.Dim, "", "a webhook climbs its ladder: "+strings.Join(timeline.Ladder, ", "))
+	put(style.Dim, "", "a webhook climbs its ladder: "+strings.Join(timeline.Ladder, ", "))
 	return lines
 }
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -347,7 +347,7 @@ func (m *Model) stop() Act {
 	m.stops++
 	m.typing = false
 	if m.stops == 1 {
-		m.say(pen.Stop, "stopping: nothing new starts, requests in flight may end; ^C again aborts at once")
+		m.say(style.Stop, "stopping: nothing new starts, requests in flight may end; ^C again aborts at once")
 	}
 	return Act{Do: DoStop}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -16,7 +16,7 @@ import (
 // how its attempts went.
 type entry struct {
 	at   time.Time
-	ink  pen.Ink
+	role style.Role
 	who  string // what wrote it; "" is kplan
 	text string
 }
@@ -24,33 +24,33 @@ type entry struct {
 // entries are what there is of a step's log, in order of time.
 func (m *Model) entries(s *timeline.Step) []entry {
 	var all []entry
-	add := func(at time.Time, ink pen.Ink, who, text string) { all = append(all, entry{at, ink, who, text}) }
+	add := func(at time.Time, role style.Role, who, text string) { all = append(all, entry{at, role, who, text}) }
 	for _, a := range s.Attempts { // what comes first is first of what happened at once
-		add(a.From, pen.Busy, "", fmt.Sprintf("attempt %d begins", a.N))
+		add(a.From, style.Busy, "", fmt.Sprintf("attempt %d begins", a.N))
 	}
 	for _, n := range s.Notes {
-		add(n.Time, pen.Dim, "", n.Text)
+		add(n.Time, style.Dim, "", n.Text)
 	}
 	for _, l := range s.Logs {
-		add(l.Time, pen.Plain, l.Object, l.Text)
+		add(l.Time, style.Plain, l.Object, l.Text)
 	}
 	for _, p := range s.Spans {
 		switch {
 		case p.State == runner.StateHolding:
-			add(p.From, pen.Wait, "", "a request is held")
+			add(p.From, style.Wait, "", "a request is held")
 		case p.State.Terminal() && p.State != runner.StateFailed:
-			ink, _ := m.sign(p.State)
-			add(p.From, ink, "", string(p.State))
+			role, _ := m.sign(p.State)
+			add(p.From, role, "", string(p.State))
 		}
 	}
 	for _, a := range s.Attempts {
 		if a.Error != "" {
-			add(a.To, pen.Bad, "", words.Join("\nhint: ", fmt.Sprintf("attempt %d failed: %s", a.N, a.Error), a.Hint))
+			add(a.To, style.Bad, "", words.Join("\nhint: ", fmt.Sprintf("attempt %d failed: %s", a.N, a.Error), a.Hint))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b entry) int { return a.at.Compare(b.at) })
 	if s.LogsDropped > 0 {
-		all = slices.Insert(all, 0, entry{ink: pen.Dim, text: fmt.Sprintf("… %s dropped here; --record keeps them", words.Count(s.LogsDropped, "older log"))})
+		all = slices.Insert(all, 0, entry{role: style.Dim, text: fmt.Sprintf("… %s dropped here; --record keeps them", words.Count(s.LogsDropped, "older log"))})
 	}
 	if m.filter != "" {
 		all = slices.DeleteFunc(all, func(e entry) bool { return !m.matches(e.who, e.text) })
@@ -62,12 +62,12 @@ func (m *Model) entries(s *timeline.Step) []entry {
 func (m *Model) logs(height int) []string {
 	s := m.selected()
 	if s == nil {
-		return []string{"", m.pen.Line(m.width).Put(pen.Dim, "  the plan has no steps").String()}
+		return []string{"", m.Line(m.width).Put(style.Dim, "  the plan has no steps").String()}
 	}
-	ink, g := m.sign(s.State)
-	head := m.pen.Line(m.width).To(2).Put(ink, g+" "+string(s.State)).Put(pen.Plain, "  ").Put(pen.Strong, words.Line(s.Name))
+	role, g := m.sign(s.State)
+	head := m.Line(m.width).To(2).Put(role, g+" "+string(s.State)).Put(style.Plain, "  ").Put(style.Strong, words.Line(s.Name))
 	if _, note := m.note(s); note != "" {
-		head.Put(pen.Plain, "  ").Put(pen.Dim, note)
+		head.Put(style.Plain, "  ").Put(style.Dim, note)
 	}
 	lines, rows := []string{head.String()}, max(height-1, 1)
 	all := m.entries(s)
@@ -102,8 +102,8 @@ func (m *Model) entry(all []entry, i int, first bool, width int) []string {
 		if e.who != "" {
 			who = words.Line(e.who)
 		}
-		dash := m.pen.Sign("┄┄ ", "-- ")
-		lines = append(lines, m.pen.Line(width).To(2).Put(pen.Dim, dash).Put(pen.Accent, who).String())
+		dash := m.Sign("┄┄ ", "-- ")
+		lines = append(lines, m.Line(width).To(2).Put(style.Dim, dash).Put(style.Accent, who).String())
 	}
 	begin := 2
 	if width >= 60 {
@@ -113,7 +113,7 @@ func (m *Model) entry(all []entry, i int, first bool, width int) []string {
 		}
 	}
 	for _, text := range words.Wrap(strings.TrimRight(words.Clean(e.text), "\n"), width-begin-1) {
-		lines = append(lines, m.pen.Line(width).To(2).Put(pen.Dim, at).To(begin).Put(e.ink, text).String())
+		lines = append(lines, m.Line(width).To(2).Put(style.Dim, at).To(begin).Put(e.role, text).String())
 		at = ""
 	}
 	return lines
@@ -125,7 +125,7 @@ func (m *Model) pane(width, height int) []string {
 	if s == nil {
 		return nil
 	}
-	head := m.pen.Line(width).To(2).Put(pen.Dim, "log of ").Put(pen.Strong, words.Line(s.Name))
+	head := m.Line(width).To(2).Put(style.Dim, "log of ").Put(style.Strong, words.Line(s.Name))
 	return append([]string{head.String()}, m.tail(m.entries(s), max(height-1, 1), width)...)
 }
 

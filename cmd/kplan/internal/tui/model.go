@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
@@ -47,7 +47,7 @@ const (
 // It is not safe for concurrent use, and knows nothing of terminals.
 type Model struct {
 	Options
-	pen *pen.Pen
+	style.Theme
 
 	run    *timeline.Timeline
 	stalls ui.Stalls
@@ -83,7 +83,7 @@ type question struct {
 
 // flash is a notice that goes away.
 type flash struct {
-	ink   pen.Ink
+	role  style.Role
 	text  string
 	until time.Time
 }
@@ -92,7 +92,7 @@ const flashFor = 5 * time.Second
 
 // NewModel makes the model of a display that no event has reached.
 func NewModel(o Options) *Model {
-	m := &Model{Options: o, pen: pen.New(o.Colour, o.Unicode), run: &timeline.Timeline{}, width: 80, height: 24}
+	m := &Model{Options: o, Theme: style.Theme{Colour: o.Colour, Unicode: o.Unicode}, run: &timeline.Timeline{}, width: 80, height: 24}
 	for i := range m.lists {
 		m.lists[i] = list{follow: true, open: map[string]bool{}}
 	}
@@ -129,9 +129,9 @@ func (m *Model) apply(e runner.Event) {
 			m.many = m.many || s.Cluster != e.Steps[0].Cluster
 		}
 	case runner.TypeOrder:
-		f := flash{pen.Good, "ordered: " + words.Join(" ", e.Message, e.Step), e.Time.Add(flashFor)}
+		f := flash{style.Good, "ordered: " + words.Join(" ", e.Message, e.Step), e.Time.Add(flashFor)}
 		if e.Error != "" {
-			f.ink, f.text = pen.Bad, words.Join(" ", e.Message, e.Step)+" refused: "+e.Error
+			f.role, f.text = style.Bad, words.Join(" ", e.Message, e.Step)+" refused: "+e.Error
 		}
 		m.flash = f
 	case runner.TypeDone: // what was said before depends on when that was
@@ -141,8 +141,8 @@ func (m *Model) apply(e runner.Event) {
 }
 
 // say shows a notice for a while.
-func (m *Model) say(ink pen.Ink, text string) {
-	m.flash = flash{ink, text, m.beat.Add(flashFor)}
+func (m *Model) say(role style.Role, text string) {
+	m.flash = flash{role, text, m.beat.Add(flashFor)}
 }
 
 // hold pauses the display, or goes on and shows what happened in between.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -14,7 +14,7 @@ func (m *Model) retry() Act {
 		return s.State == runner.StateFailed || s.State == runner.StateRetrying
 	})
 	if s == nil {
-		m.say(pen.Wait, "r is for a step that failed or waits for its next attempt")
+		m.say(style.Wait, "r is for a step that failed or waits for its next attempt")
 		return Act{}
 	}
 	return Act{Do: DoOrder, Order: runner.Order{Verb: runner.OrderRetry, Step: s.Name}}
@@ -25,7 +25,7 @@ func (m *Model) skip() Act {
 		return (s.Kind == "wait" || s.Kind == "webhook") && !s.State.Terminal()
 	})
 	if s == nil {
-		m.say(pen.Wait, "s is for a wait or webhook step that is not over")
+		m.say(style.Wait, "s is for a wait or webhook step that is not over")
 		return Act{}
 	}
 	m.ask = &question{
@@ -62,4 +62,4 @@ func (m *Model) target(fit func(*timeline.Step) bool) *timeline.Step {
 }
 
 // busy says that an order was not taken.
-func (m *Model) busy() { m.say(pen.Wait, "not ordered: the run has not taken the last orders yet") }
+func (m *Model) busy() { m.say(style.Wait, "not ordered: the run has not taken the last orders yet") }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -123,9 +123,9 @@ func (m *Model) nameWidth() int {
 }
 
 // cursor is the sign of the item that keys work on.
-func (m *Model) cursor(l *pen.Line, selected bool) *pen.Line {
+func (m *Model) cursor(l *style.Line, selected bool) *style.Line {
 	if selected {
-		return l.Put(pen.Accent, m.pen.Sign("▌", ">")).To(2)
+		return l.Put(style.Accent, m.Sign("▌", ">")).To(2)
 	}
 	return l.To(2)
 }
@@ -133,37 +133,37 @@ func (m *Model) cursor(l *pen.Line, selected bool) *pen.Line {
 // stepLine is the line of a step: sign and word of its state, its name, kind,
 // attempt and time, and what there is to say.
 func (m *Model) stepLine(s *timeline.Step, selected bool) string {
-	l := m.cursor(m.pen.Line(m.cols()), selected)
-	ink, g := m.sign(s.State)
-	l.Put(ink, g+" ").Cell(ink, string(s.State), 9)
-	name := pen.Plain
+	l := m.cursor(m.Line(m.cols()), selected)
+	role, g := m.sign(s.State)
+	l.Put(role, g+" ").Cell(role, string(s.State), 9)
+	name := style.Plain
 	switch {
 	case selected:
-		name = pen.Strong
+		name = style.Strong
 	case s.State == runner.StatePending || s.State == runner.StateSkipped:
-		name = pen.Dim
+		name = style.Dim
 	}
 	if m.cols() < 60 {
-		l.Cell(name, words.Line(s.Name), min(m.nameWidth()+6, m.cols()-21)).Number(pen.Plain, m.took(s), 6)
+		l.Cell(name, words.Line(s.Name), min(m.nameWidth()+6, m.cols()-21)).Number(style.Plain, m.took(s), 6)
 		return l.String()
 	}
 	l.Cell(name, words.Line(s.Name), m.nameWidth()+1)
 	if m.many && m.cols() >= 100 {
-		l.Cell(pen.Dim, words.Line(s.Cluster), 12)
+		l.Cell(style.Dim, words.Line(s.Cluster), 12)
 	}
 	if m.cols() >= 72 {
-		l.Cell(pen.Dim, s.Kind, 7)
+		l.Cell(style.Dim, s.Kind, 7)
 	}
 	attempt := ""
 	if s.Attempt > 0 {
 		attempt = fmt.Sprintf("%d/%d", s.Attempt, s.Step.Attempts)
 	}
-	l.Number(pen.Dim, attempt, 4).Number(pen.Plain, m.took(s), 6).Put(pen.Plain, " ")
-	noteInk, note := m.note(s)
+	l.Number(style.Dim, attempt, 4).Number(style.Plain, m.took(s), 6).Put(style.Plain, " ")
+	noteRole, note := m.note(s)
 	if s.State == runner.StateRunning && m.opened(s, 0) { // it says so below
 		note = ""
 	}
-	return l.Put(noteInk, note).String()
+	return l.Put(noteRole, note).String()
 }
 
 // took is how long a step took, or takes by now.
@@ -175,21 +175,21 @@ func (m *Model) took(s *timeline.Step) string {
 }
 
 // note says in a few words what there is to say of a step.
-func (m *Model) note(s *timeline.Step) (pen.Ink, string) {
+func (m *Model) note(s *timeline.Step) (style.Role, string) {
 	switch s.State {
 	case runner.StatePending:
-		return pen.Dim, m.waitsFor(s)
+		return style.Dim, m.waitsFor(s)
 	case runner.StateRunning:
-		return pen.Plain, words.Line(progress(s))
+		return style.Plain, words.Line(progress(s))
 	case runner.StateHolding:
-		return pen.Wait, words.Line(m.holds(s))
+		return style.Wait, words.Line(m.holds(s))
 	case runner.StateRetrying:
-		return pen.Wait, words.Line("next attempt within " + words.Brief(s.Delay-m.now.Sub(s.Since)))
+		return style.Wait, words.Line("next attempt within " + words.Brief(s.Delay-m.now.Sub(s.Since)))
 	case runner.StateFailed:
-		return pen.Bad, words.Line(s.Error)
+		return style.Bad, words.Line(s.Error)
 	case runner.StateBlocked:
 		if why := m.run.Execution().WhyBlocked(s.Name); len(why) > 0 {
-			return pen.Stop, words.Line("needs " + strings.Join(why, ", ") + ", which failed")
+			return style.Stop, words.Line("needs " + strings.Join(why, ", ") + ", which failed")
 		}
 	case runner.StateSucceeded, runner.StateUnchanged:
 		var parts []string
@@ -199,10 +199,10 @@ func (m *Model) note(s *timeline.Step) (pen.Ink, string) {
 		if held := s.HoldTime(m.now); held > 0 {
 			parts = append(parts, "held "+words.Brief(held))
 		}
-		return pen.Dim, words.Line(words.Join(": ", strings.Join(parts, ", "), s.Message))
+		return style.Dim, words.Line(words.Join(": ", strings.Join(parts, ", "), s.Message))
 	case runner.StateSkipped, runner.StateCancelled:
 	}
-	return pen.Dim, words.Line(words.Join(": ", s.Message, s.Error))
+	return style.Dim, words.Line(words.Join(": ", s.Message, s.Error))
 }
 
 // waitsFor says what a pending step waits for.
@@ -246,7 +246,7 @@ func (m *Model) holds(s *timeline.Step) string {
 }
 
 // laneName is that of a webhook, with its kind where another one has the name too.
-func laneName(l *timeline.Lane) string {
+func laneName(l *timeline.Webhook) string {
 	if l.Namesake && l.Kind != "" {
 		return hookName(l.Name) + " (" + l.Kind + ")"
 	}

@@ -93,7 +93,7 @@ func (p *plain) still(now time.Time, steps []*runner.Step) {
 			break
 		}
 		text := fmt.Sprintf("%s %s", s.Name, words.Brief(s.Elapsed(now)))
-		if at := cut(words.Join("; ", progressText(s), waitsFor(s)), longStill); at != "" {
+		if at := words.Cut(words.Join("; ", progressText(s), waitsFor(s)), longStill, " …"); at != "" {
 			text += " (" + at + ")"
 		}
 		parts = append(parts, text)
@@ -108,7 +108,7 @@ func still(now time.Time, s *runner.Step) string {
 	if s.State == runner.StateRunning && waits != "" {
 		doing = "waiting"
 	}
-	return words.Join(": ", fmt.Sprintf("still %s %s", doing, words.Brief(s.Elapsed(now))), words.Join("; ", cut(progressText(s), longProgress), waits))
+	return words.Join(": ", fmt.Sprintf("still %s %s", doing, words.Brief(s.Elapsed(now))), words.Join("; ", words.Cut(progressText(s), longProgress, " …"), waits))
 }
 
 // wait is what a step waits for, and why it is not there.
@@ -154,7 +154,7 @@ func waitsFor(s *runner.Step) string {
 		if n := len(w.who) - 1; n > 0 {
 			who += fmt.Sprintf(" and %d more", n)
 		}
-		parts = append(parts, words.Join(": ", who, cut(w.why, longCause)))
+		parts = append(parts, words.Join(": ", who, words.Cut(w.why, longCause, " …")))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -200,11 +200,3 @@ func standing(s *runner.Step, name string) int {
 func lacks(w *runner.WebhookStatus) bool { return w.State == "waiting" || w.State == "failed" }
 
 func stands(w *runner.WebhookStatus) string { return words.Join(": ", w.Rung, w.Cause) }
-
-// cut shortens a text for a line.
-func cut(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + " …"
-	}
-	return s
-}

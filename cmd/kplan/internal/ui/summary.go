@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
@@ -27,7 +26,12 @@ func summarize(w io.Writer, x *runner.Execution, o Options) {
 		}
 	}
 	fmt.Fprintln(w)
-	table(w, rows, o)
+	io.WriteString(w, words.Table(rows, func(i, j int, cell, pad string) string {
+		if i > 0 && j == 1 {
+			return o.paint(colours[runner.State(cell)], cell+pad)
+		}
+		return cell + pad
+	}))
 	fmt.Fprintf(w, "\nplan %s %s in %s: %s\n", o.Clean(x.Plan()), o.paint(colours[x.State()], string(x.State())), words.Brief(x.Elapsed()), counts(x))
 	for _, s := range x.Failed() {
 		Problem(w, o, fmt.Sprintf("step %q: %s", s.Name, s.Error), s.Hint)
@@ -78,7 +82,7 @@ func outputs(values map[string]any) string {
 			text = string(b)
 		}
 		text = strings.Join(strings.Fields(text), " ")
-		lines = append(lines, name+" = "+cut(text, most))
+		lines = append(lines, name+" = "+words.Cut(text, most, " …"))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -106,27 +110,6 @@ func note(x *runner.Execution, s *runner.Step) string {
 		return fmt.Sprintf("held %s by %s", words.Brief(s.HoldTime(x.Last())), strings.Join(by, " "))
 	}
 	return fmt.Sprintf("held %s by %s", words.Brief(s.HoldTime(x.Last())), strings.Join(by, ", "))
-}
-
-// table writes rows below each other; the second column is a state.
-func table(w io.Writer, rows [][]string, o Options) {
-	widths := make([]int, len(rows[0]))
-	for _, r := range rows {
-		for i, cell := range r {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for n, r := range rows {
-		var b strings.Builder
-		for i, cell := range r {
-			padded := fmt.Sprintf("%-*s", widths[i], cell)
-			if n > 0 && i == 1 {
-				padded = o.paint(colours[runner.State(cell)], padded)
-			}
-			b.WriteString(padded + "  ")
-		}
-		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
-	}
 }
 
 func counts(x *runner.Execution) string {

@@ -7,17 +7,15 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/webhook"
 )
 
 // Style says how to draw.
 type Style struct {
-	// Clean takes out of a text from the cluster what a terminal might obey.
-	Clean func(string) string
 	// Colour allows colours. They only repeat what the signs say.
 	Colour bool
 	// ASCII demands plain signs.
@@ -66,7 +64,7 @@ func (s Style) columns() []column {
 		column{"SIDE-EFFECTS", func(g group) string { return cmp.Or(g[0].SideEffects, "-") }, 0},
 		column{"NAMESPACES", func(g group) string { return cmp.Or(g[0].NamespaceMatch, "-") }, 0},
 		column{"OBJECTS", func(g group) string { return cmp.Or(g[0].ObjectMatch, "-") }, 0},
-		column{"LOWEST", func(g group) string { return s.cut(s.line(stands(g[0])), widest) }, 0},
+		column{"LOWEST", func(g group) string { return s.cut(words.Line(stands(g[0])), widest) }, 0},
 		column{"READ-FROM", func(g group) string { return cmp.Or(g[0].Lowest.Source.String(), "-") }, 0},
 	)
 }
@@ -136,7 +134,7 @@ func (s Style) Table(out io.Writer, all []Webhook) error {
 	}
 	b.WriteString(s.Summary(all))
 	if len(groups) < len(shown) {
-		b.WriteString(s.wrap("", "a row may stand for several webhooks: --all has one for each"))
+		b.WriteString(words.Fill("a row may stand for several webhooks: --all has one for each", s.Width, "") + "\n")
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
@@ -145,24 +143,22 @@ func (s Style) Table(out io.Writer, all []Webhook) error {
 // rows writes a line for each group, and an empty one.
 func (s Style) rows(b *strings.Builder, all []group) {
 	columns, rows, widths := s.layout(s.columns(), all)
-	for i, row := range rows {
-		var line strings.Builder
-		for j, cell := range row {
-			cell = s.cut(cell, widths[j])
-			pad := strings.Repeat(" ", widths[j]-utf8.RuneCountInString(cell)) + gap
-			switch {
-			case i == 0:
-				cell = s.paint("1", cell)
-			case columns[j].title == "LADDER":
-				cell = s.colours(cell, all[i-1][0].Ladder)
-			case j == 0 && all[i-1][0].Failing():
-				cell = s.paint("31;1", cell)
-			}
-			line.WriteString(cell + pad)
+	for _, row := range rows {
+		for j := range row {
+			row[j] = s.cut(row[j], widths[j])
 		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-	b.WriteString("\n")
+	b.WriteString(words.Table(rows, func(i, j int, cell, pad string) string {
+		switch {
+		case i == 0:
+			cell = s.paint("1", cell)
+		case columns[j].title == "LADDER":
+			cell = s.colours(cell, all[i-1][0].Ladder)
+		case j == 0 && all[i-1][0].Failing():
+			cell = s.paint("31;1", cell)
+		}
+		return cell + pad
+	}) + "\n")
 }
 
 // layout makes the cells of the columns, titles first, and finds their widths.
@@ -173,10 +169,10 @@ func (s Style) layout(columns []column, all []group) ([]column, [][]string, []in
 	for j, c := range columns {
 		rows[0] = append(rows[0], c.title)
 		for i, g := range all {
-			rows[i+1] = append(rows[i+1], s.line(c.cell(g)))
+			rows[i+1] = append(rows[i+1], words.Line(c.cell(g)))
 		}
 		for _, row := range rows {
-			widths[j] = max(widths[j], utf8.RuneCountInString(row[j]))
+			widths[j] = max(widths[j], words.Width(row[j]))
 		}
 	}
 	if s.fit(columns, widths) {
@@ -212,19 +208,10 @@ func (s Style) fit(columns []column, widths []int) bool {
 }
 
 func (s Style) cut(text string, width int) string {
-	runes := []rune(text)
-	if len(runes) <= width {
-		return text
-	}
 	if s.ASCII {
-		return string(runes[:width-1]) + "~"
+		return words.Cut(text, width, "~")
 	}
-	return string(runes[:width-1]) + "…"
-}
-
-// line makes one line of a text from the cluster.
-func (s Style) line(text string) string {
-	return strings.Join(strings.Fields(s.Clean(text)), " ")
+	return words.Cut(text, width, "…")
 }
 
 // Summary says how many webhooks there are, and why some cannot answer.
@@ -237,43 +224,27 @@ func (s Style) Summary(all []Webhook) string {
 			continue
 		}
 		failing++
-		why := s.line(w.Lowest.String())
+		why := words.Line(w.Lowest.String())
 		if because[why] == nil {
 			reasons = append(reasons, why)
 		}
-		because[why] = append(because[why], s.line(w.among(all)))
+		because[why] = append(because[why], words.Line(w.among(all)))
 		means[why] = w.Explanation
 	}
-	total := fmt.Sprintf("%d webhooks", len(all))
-	if len(all) == 1 {
-		total = "1 webhook"
-	}
+	total := words.Count(len(all), "webhook")
 	if failing == 0 {
 		return total + ", nothing that was read keeps any from answering\n"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s\n", total, s.paint("31;1", fmt.Sprintf("%d cannot answer now:", failing)))
 	for _, why := range reasons {
-		b.WriteString(s.wrap("  ", why))
+		b.WriteString(words.Fill(why, s.Width, "  ") + "\n")
 		if means[why] != "" {
-			b.WriteString(s.wrap("    ", "in words: "+means[why]))
+			b.WriteString(words.Fill("in words: "+means[why], s.Width, "    ") + "\n")
 		}
-		b.WriteString(s.wrap("    ", some(because[why])))
+		b.WriteString(words.Fill(some(because[why]), s.Width, "    ") + "\n")
 	}
 	return b.String()
-}
-
-// wrap breaks a text at the width of the terminal, and indents it.
-func (s Style) wrap(indent, text string) string {
-	line, b := indent, strings.Builder{}
-	for word := range strings.FieldsSeq(text) {
-		if s.Width > 0 && line != indent && utf8.RuneCountInString(line+word) > s.Width {
-			b.WriteString(strings.TrimRight(line, " ") + "\n")
-			line = indent
-		}
-		line += word + " "
-	}
-	return b.String() + strings.TrimRight(line, " ") + "\n"
 }
 
 // some names a few of many.
@@ -287,7 +258,7 @@ func some(names []string) string {
 
 // Line is one line about one webhook, for a log.
 func (s Style) Line(w Webhook) string {
-	return s.line(w.ID()) + gap + string(w.Kind) + gap + s.colours(s.ladder(w.Ladder), w.Ladder) + gap + s.line(stands(w))
+	return words.Line(w.ID()) + gap + string(w.Kind) + gap + s.colours(s.ladder(w.Ladder), w.Ladder) + gap + words.Line(stands(w))
 }
 
 // stands says how a webhook stands.

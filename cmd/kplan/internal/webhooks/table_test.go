@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/webhooks"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
@@ -154,7 +153,7 @@ func operator() []webhooks.Webhook {
 // hides in it.
 func TestFold(t *testing.T) {
 	var folded, every bytes.Buffer
-	style := webhooks.Style{Clean: words.Clean, Now: noon, Fold: true}
+	style := webhooks.Style{Now: noon, Fold: true}
 	require.NoError(t, style.Table(&folded, operator()))
 	golden(t, "operator-folded.txt", folded.Bytes())
 	style.Fold = false
@@ -174,7 +173,7 @@ func TestTable(t *testing.T) {
 		"folded": {Fold: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			style.Now, style.Clean = noon, words.Clean
+			style.Now = noon
 			var b bytes.Buffer
 			require.NoError(t, style.Table(&b, cluster()))
 			golden(t, name+".txt", b.Bytes())
@@ -194,7 +193,7 @@ func TestTable(t *testing.T) {
 func TestLines(t *testing.T) {
 	var b strings.Builder
 	for _, w := range cluster() {
-		b.WriteString(webhooks.Style{Clean: words.Clean}.Line(w) + "\n")
+		b.WriteString(webhooks.Style{}.Line(w) + "\n")
 	}
 	golden(t, "lines.txt", []byte(b.String()))
 }
@@ -206,7 +205,7 @@ func TestJSON(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	style := webhooks.Style{Clean: words.Clean}
+	style := webhooks.Style{}
 	require.Equal(t, "0 webhooks, nothing that was read keeps any from answering\n", style.Summary(nil))
 	all := cluster()
 	require.Equal(t, "1 webhook, nothing that was read keeps any from answering\n", style.Summary(all[len(all)-1:]))
@@ -214,7 +213,7 @@ func TestSummary(t *testing.T) {
 
 // The table of those that fail counts all of them.
 func TestFailing(t *testing.T) {
-	style := webhooks.Style{Clean: words.Clean, Failing: true, Now: noon}
+	style := webhooks.Style{Failing: true, Now: noon}
 	var b strings.Builder
 	require.NoError(t, style.Table(&b, cluster()))
 	require.Contains(t, b.String(), "5 webhooks, 3 cannot answer now:")

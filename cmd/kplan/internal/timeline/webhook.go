@@ -22,8 +22,8 @@ var Ladder = []string{"configured", "trusted", "routed", "backed", "serving", "a
 // admitting is the highest rung.
 var admitting = Ladder[len(Ladder)-1]
 
-// Lane is the history of one webhook, over all steps that met it.
-type Lane struct {
+// Webhook is the history of one webhook, over all steps that met it.
+type Webhook struct {
 	// Cluster is that of the plan which the webhook is in; "" when the plan names none.
 	Cluster string
 	// Configuration configures the webhook, Owner brought that, and Kind is mutating,
@@ -90,7 +90,7 @@ type Hold struct {
 	// Error is why it was given up.
 	Error string `json:"error,omitempty"`
 
-	lane *Lane
+	webhook *Webhook
 }
 
 // hold notes a request that is held. One that is told again only has another cause.
@@ -99,12 +99,12 @@ func (t *Timeline) hold(s *Step, e runner.Event) {
 	if w == nil {
 		w = &runner.Webhook{}
 	}
-	if i := slices.IndexFunc(s.open, func(h *Hold) bool { return h.lane.Name == w.Name && h.Object == e.Object }); i >= 0 && e.Object != "" {
+	if i := slices.IndexFunc(s.open, func(h *Hold) bool { return h.webhook.Name == w.Name && h.Object == e.Object }); i >= 0 && e.Object != "" {
 		s.open[i].Cause, s.open[i].Explanation = w.Cause, w.Explanation
 		return
 	}
-	l := t.lane(s, w)
-	h := &Hold{Step: s.Name, Object: e.Object, Cause: w.Cause, Explanation: w.Explanation, From: e.Time, lane: l}
+	l := t.webhook(s, w)
+	h := &Hold{Step: s.Name, Object: e.Object, Cause: w.Cause, Explanation: w.Explanation, From: e.Time, webhook: l}
 	s.open = append(s.open, h)
 	if l.Requests < HoldLimit {
 		l.Holds = append(l.Holds, h)
@@ -124,9 +124,9 @@ func (s *Step) release(e runner.Event) {
 		w = &runner.Webhook{}
 	}
 	for _, fits := range []func(*Hold) bool{
-		func(h *Hold) bool { return h.lane.Name == w.Name && h.Object == e.Object },
+		func(h *Hold) bool { return h.webhook.Name == w.Name && h.Object == e.Object },
 		func(h *Hold) bool { return e.Object != "" && h.Object == e.Object },
-		func(h *Hold) bool { return h.lane.Name == w.Name },
+		func(h *Hold) bool { return h.webhook.Name == w.Name },
 	} {
 		i := slices.IndexFunc(s.open, fits)
 		if i < 0 {
@@ -138,9 +138,9 @@ func (s *Step) release(e runner.Event) {
 			h.Cause, h.Explanation = w.Cause, w.Explanation
 		}
 		h.end(e.Time, w.Sends, e.Error)
-		if e.Error == "" && h.lane.Held == 0 && len(h.lane.Rungs) > 0 {
+		if e.Error == "" && h.webhook.Held == 0 && len(h.webhook.Rungs) > 0 {
 			// The API server got its answer, which is what the highest rung asks.
-			h.lane.climb(Rung{Name: admitting, State: Ready, From: e.Time})
+			h.webhook.climb(Rung{Name: admitting, State: Ready, From: e.Time})
 		}
 		return
 	}
@@ -149,7 +149,7 @@ func (s *Step) release(e runner.Event) {
 // end notes that the request is over.
 func (h *Hold) end(now time.Time, sends int, err string) {
 	h.To, h.Sends, h.Error = now, sends, err
-	l := h.lane
+	l := h.webhook
 	l.Held--
 	l.Sends += sends
 	l.Longest = max(l.Longest, now.Sub(h.From))
@@ -168,7 +168,7 @@ func (t *Timeline) stand(s *Step, e runner.Event) {
 	if w == nil {
 		return
 	}
-	l := t.lane(s, w)
+	l := t.webhook(s, w)
 	if w.Owner != "" {
 		l.Owner = w.Owner
 	}
@@ -179,113 +179,113 @@ func (t *Timeline) stand(s *Step, e runner.Event) {
 	l.climb(Rung{Name: w.Rung, State: w.State, Cause: w.Cause, Explanation: w.Explanation, From: e.Time})
 }
 
-// lane is the one of a webhook. Events of held requests do not name the
+// webhook returns the history of a webhook. Events of held requests do not name the
 // configuration: they belong to the webhook of that name, and its Service if
 // there are several.
-func (t *Timeline) lane(s *Step, w *runner.Webhook) *Lane {
-	named := func(l *Lane) bool { return l.Cluster == s.Cluster && l.Name == w.Name }
-	same := func(l *Lane) bool { return named(l) && (l.Kind == w.Kind || l.Kind == "" || w.Kind == "") }
-	for _, fits := range []func(*Lane) bool{
-		func(l *Lane) bool { return l.Configuration == w.Configuration && l.Service == w.Service },
-		func(l *Lane) bool { return l.Configuration == w.Configuration && w.Configuration != "" },
-		func(l *Lane) bool { return l.Configuration == "" && (l.Service == w.Service || l.Service == "") },
-		func(l *Lane) bool { return w.Configuration == "" && (l.Service == w.Service || w.Service == "") },
+func (t *Timeline) webhook(s *Step, w *runner.Webhook) *Webhook {
+	named := func(l *Webhook) bool { return l.Cluster == s.Cluster && l.Name == w.Name }
+	same := func(l *Webhook) bool { return named(l) && (l.Kind == w.Kind || l.Kind == "" || w.Kind == "") }
+	for _, fits := range []func(*Webhook) bool{
+		func(l *Webhook) bool { return l.Configuration == w.Configuration && l.Service == w.Service },
+		func(l *Webhook) bool { return l.Configuration == w.Configuration && w.Configuration != "" },
+		func(l *Webhook) bool { return l.Configuration == "" && (l.Service == w.Service || l.Service == "") },
+		func(l *Webhook) bool { return w.Configuration == "" && (l.Service == w.Service || w.Service == "") },
 	} {
-		if i := slices.IndexFunc(t.lanes, func(l *Lane) bool { return same(l) && fits(l) }); i >= 0 {
-			l := t.lanes[i]
+		if i := slices.IndexFunc(t.webhooks, func(l *Webhook) bool { return same(l) && fits(l) }); i >= 0 {
+			l := t.webhooks[i]
 			l.Configuration = cmp.Or(w.Configuration, l.Configuration)
 			l.Service, l.Kind = cmp.Or(w.Service, l.Service), cmp.Or(w.Kind, l.Kind)
 			return l
 		}
 	}
-	l := &Lane{Cluster: s.Cluster, Configuration: w.Configuration, Kind: w.Kind, Name: w.Name, Service: w.Service}
-	for _, other := range t.lanes {
+	l := &Webhook{Cluster: s.Cluster, Configuration: w.Configuration, Kind: w.Kind, Name: w.Name, Service: w.Service}
+	for _, other := range t.webhooks {
 		if named(other) {
 			l.Namesake, other.Namesake = true, true
 		}
 	}
-	t.lanes = append(t.lanes, l)
+	t.webhooks = append(t.webhooks, l)
 	return l
 }
 
 // climb notes how the webhook stands from r.From on.
-func (l *Lane) climb(r Rung) {
-	first := len(l.Rungs) == 0
+func (w *Webhook) climb(r Rung) {
+	first := len(w.Rungs) == 0
 	if first {
-		l.told, l.green = r.From, map[string]time.Time{}
+		w.told, w.green = r.From, map[string]time.Time{}
 	}
 	r.Found = first
 	at := slices.Index(Ladder, r.Name)
 	for i, name := range Ladder {
-		switch _, known := l.green[name]; {
+		switch _, known := w.green[name]; {
 		case i < at || i == at && r.State == Ready:
 			if !known {
-				l.green[name] = r.From
+				w.green[name] = r.From
 			}
 		default:
-			delete(l.green, name)
+			delete(w.green, name)
 		}
 	}
-	if i := len(l.Rungs) - 1; i >= 0 && l.Rungs[i].To.IsZero() {
-		last := &l.Rungs[i]
+	if i := len(w.Rungs) - 1; i >= 0 && w.Rungs[i].To.IsZero() {
+		last := &w.Rungs[i]
 		if last.Name == r.Name && last.State == r.State && last.Cause == r.Cause {
 			return
 		}
 		last.To = r.From
 	}
-	l.Rungs = push(l.Rungs, r, RungLimit)
+	w.Rungs = push(w.Rungs, r, RungLimit)
 }
 
-func (l *Lane) closeRung(now time.Time) {
-	if i := len(l.Rungs) - 1; i >= 0 && l.Rungs[i].To.IsZero() {
-		l.Rungs[i].To = now
+func (w *Webhook) closeRung(now time.Time) {
+	if i := len(w.Rungs) - 1; i >= 0 && w.Rungs[i].To.IsZero() {
+		w.Rungs[i].To = now
 	}
 }
 
-func (l *Lane) watch(step string) {
-	if !slices.Contains(l.watchers, step) {
-		l.watchers = append(l.watchers, step)
+func (w *Webhook) watch(step string) {
+	if !slices.Contains(w.watchers, step) {
+		w.watchers = append(w.watchers, step)
 	}
 }
 
 // unwatch notes that a step looks at the webhook no more. Once none does, what
 // it lacked last is not known to last; what it reached is taken to.
-func (l *Lane) unwatch(step string, now time.Time) {
-	l.watchers = slices.DeleteFunc(l.watchers, func(s string) bool { return s == step })
-	if i := len(l.Rungs) - 1; len(l.watchers) == 0 && i >= 0 && l.Rungs[i].State != Ready {
-		l.closeRung(now)
+func (w *Webhook) unwatch(step string, now time.Time) {
+	w.watchers = slices.DeleteFunc(w.watchers, func(s string) bool { return s == step })
+	if i := len(w.Rungs) - 1; len(w.watchers) == 0 && i >= 0 && w.Rungs[i].State != Ready {
+		w.closeRung(now)
 	}
 }
 
 // Now is how the webhook was last told to stand; false when that was never told.
-func (l *Lane) Now() (Rung, bool) {
-	if len(l.Rungs) == 0 {
+func (w *Webhook) Now() (Rung, bool) {
+	if len(w.Rungs) == 0 {
 		return Rung{}, false
 	}
-	return l.Rungs[len(l.Rungs)-1], true
+	return w.Rungs[len(w.Rungs)-1], true
 }
 
 // Ladder is how each rung stands by what was told last, lowest first; nil when
 // nothing was told. From says since when a rung is Ready, or stands at its
 // cause. A webhook that has no Service has no rungs routed and backed.
-func (l *Lane) Ladder() []Rung {
-	now, ok := l.Now()
+func (w *Webhook) Ladder() []Rung {
+	now, ok := w.Now()
 	if !ok {
 		return nil
 	}
 	var all []Rung
 	at := slices.Index(Ladder, now.Name)
 	for i, name := range Ladder {
-		if l.Service == "" && (name == "routed" || name == "backed") && i != at {
+		if w.Service == "" && (name == "routed" || name == "backed") && i != at {
 			continue
 		}
-		since, ready := l.green[name]
+		since, ready := w.green[name]
 		switch {
 		case ready:
-			all = append(all, Rung{Name: name, State: Ready, From: since, Found: since.Equal(l.told)})
+			all = append(all, Rung{Name: name, State: Ready, From: since, Found: since.Equal(w.told)})
 		case i == at:
 			r := now
-			r.From = l.since()
+			r.From = w.since()
 			all = append(all, r)
 		default:
 			all = append(all, Rung{Name: name})
@@ -298,32 +298,32 @@ func (l *Lane) Ladder() []Rung {
 }
 
 // since is from when on the webhook stands at its rung and state, whatever the cause.
-func (l *Lane) since() time.Time {
-	i := len(l.Rungs) - 1
-	for i > 0 && l.Rungs[i-1].Name == l.Rungs[i].Name && l.Rungs[i-1].State == l.Rungs[i].State && l.Rungs[i-1].To.Equal(l.Rungs[i].From) {
+func (w *Webhook) since() time.Time {
+	i := len(w.Rungs) - 1
+	for i > 0 && w.Rungs[i-1].Name == w.Rungs[i].Name && w.Rungs[i-1].State == w.Rungs[i].State && w.Rungs[i-1].To.Equal(w.Rungs[i].From) {
 		i--
 	}
-	return l.Rungs[i].From
+	return w.Rungs[i].From
 }
 
 // LongestAt is the longest time that a request was held, or is by now.
-func (l *Lane) LongestAt(now time.Time) time.Duration {
-	longest := l.Longest
-	for _, h := range l.Holds {
+func (w *Webhook) LongestAt(now time.Time) time.Duration {
+	longest := w.Longest
+	for _, h := range w.Holds {
 		if h.To.IsZero() {
 			longest = max(longest, now.Sub(h.From))
 		}
 	}
-	if l.Held > 0 && l.Requests > HoldLimit { // it may be one that is not listed
-		longest = max(longest, now.Sub(l.heldSince))
+	if w.Held > 0 && w.Requests > HoldLimit { // it may be one that is not listed
+		longest = max(longest, now.Sub(w.heldSince))
 	}
 	return longest
 }
 
 // HoldTime is how long the webhook held at least one request, up to now.
-func (l *Lane) HoldTime(now time.Time) time.Duration {
-	if l.heldSince.IsZero() {
-		return l.holding
+func (w *Webhook) HoldTime(now time.Time) time.Duration {
+	if w.heldSince.IsZero() {
+		return w.holding
 	}
-	return l.holding + max(now.Sub(l.heldSince), 0)
+	return w.holding + max(now.Sub(w.heldSince), 0)
 }

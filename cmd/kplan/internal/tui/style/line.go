@@ -1,4 +1,4 @@
-package pen
+package style
 
 import (
 	"strings"
@@ -9,24 +9,24 @@ import (
 // Line is a line in the making. What is longer than its width is cut, and ends in
 // an ellipsis. Texts must be without newlines and control characters.
 type Line struct {
-	p     *Pen
+	theme Theme
 	b     strings.Builder
 	width int
 	used  int
 }
 
 // Line begins a line of at most width cells.
-func (p *Pen) Line(width int) *Line { return &Line{p: p, width: max(width, 0)} }
+func (t Theme) Line(width int) *Line { return &Line{theme: t, width: max(width, 0)} }
 
 // Put writes s, or as much as there is room for.
-func (l *Line) Put(ink Ink, s string) *Line {
+func (l *Line) Put(role Role, s string) *Line {
 	room := l.width - l.used
 	if room <= 0 || s == "" {
 		return l
 	}
-	s = l.p.Cut(s, room)
+	s = l.theme.Cut(s, room)
 	l.used += words.Width(s)
-	l.b.WriteString(l.p.Paint(ink, s))
+	l.b.WriteString(l.theme.Paint(role, s))
 	return l
 }
 
@@ -40,34 +40,22 @@ func (l *Line) To(column int) *Line {
 }
 
 // Cell writes s into width cells, and a space after them.
-func (l *Line) Cell(ink Ink, s string, width int) *Line {
+func (l *Line) Cell(role Role, s string, width int) *Line {
 	end := l.used + width
-	return l.Put(ink, l.p.Cut(s, width)).To(end + 1)
+	return l.Put(role, l.theme.Cut(s, width)).To(end + 1)
 }
 
 // Number writes s at the right end of width cells, and a space after them.
-func (l *Line) Number(ink Ink, s string, width int) *Line {
+func (l *Line) Number(role Role, s string, width int) *Line {
 	end := l.used + width
-	return l.To(end-words.Width(s)).Put(ink, s).To(end + 1)
+	return l.To(end-words.Width(s)).Put(role, s).To(end + 1)
 }
 
-// Used is how many cells were written, and Room how many are left.
+// Used returns how many cells were written.
 func (l *Line) Used() int { return l.used }
 
-// Room is how many cells are left.
+// Room returns how many cells are left.
 func (l *Line) Room() int { return l.width - l.used }
 
-// String is the line, without spaces at its end.
+// String returns the line, without spaces at its end.
 func (l *Line) String() string { return strings.TrimRight(l.b.String(), " ") }
-
-// Cut cuts s to width cells; what was cut ends in an ellipsis.
-func (p *Pen) Cut(s string, width int) string { return words.Cut(s, width, p.Sign("…", "~")) }
-
-// Bar draws how much is done: width cells, filled in proportion.
-func (p *Pen) Bar(done, total, width int) (full, empty string) {
-	if width <= 0 || total <= 0 {
-		return "", ""
-	}
-	n := min(max(done*width/total, 0), width)
-	return strings.Repeat(p.Sign("█", "#"), n), strings.Repeat(p.Sign("░", "."), width-n)
-}

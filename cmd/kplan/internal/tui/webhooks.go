@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/pen"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
 // lanesOf are the webhooks that a step waited for, or that held its requests.
-func (m *Model) lanesOf(s *timeline.Step) []*timeline.Lane {
-	var lanes []*timeline.Lane
+func (m *Model) lanesOf(s *timeline.Step) []*timeline.Webhook {
+	var lanes []*timeline.Webhook
 	for _, l := range m.run.Webhooks() {
 		if l.Cluster == s.Cluster && (stands(s, l) || held(s, l)) {
 			lanes = append(lanes, l)
@@ -22,7 +22,7 @@ func (m *Model) lanesOf(s *timeline.Step) []*timeline.Lane {
 	return lanes
 }
 
-func stands(s *timeline.Step, l *timeline.Lane) bool {
+func stands(s *timeline.Step, l *timeline.Webhook) bool {
 	for _, w := range s.Webhooks {
 		if w.Name == l.Name && w.Configuration == l.Configuration && w.Kind == l.Kind {
 			return true
@@ -31,7 +31,7 @@ func stands(s *timeline.Step, l *timeline.Lane) bool {
 	return false
 }
 
-func held(s *timeline.Step, l *timeline.Lane) bool {
+func held(s *timeline.Step, l *timeline.Webhook) bool {
 	for _, h := range s.Holds {
 		if h.Webhook == l.Name && (h.Service == l.Service || h.Service == "") {
 			return true
@@ -42,29 +42,29 @@ func held(s *timeline.Step, l *timeline.Lane) bool {
 
 // lane shows a webhook's ladder, the rung that waits, and the requests that it
 // holds: those of one step, or of all if s is nil.
-func (b *block) lane(l *timeline.Lane, s *timeline.Step) {
+func (b *block) lane(l *timeline.Webhook, s *timeline.Step) {
 	if s != nil {
-		head := b.begin("webhook").Put(pen.Strong, words.Line(laneName(l)))
+		head := b.begin("webhook").Put(style.Strong, words.Line(laneName(l)))
 		if l.Service != "" && head.Room() > 20 {
-			head.Put(pen.Dim, "  Service "+words.Line(l.Service))
+			head.Put(style.Dim, "  Service "+words.Line(l.Service))
 		}
 		if l.Owner != "" && head.Room() > 20 {
-			head.Put(pen.Dim, "  "+words.Line(l.Owner))
+			head.Put(style.Dim, "  "+words.Line(l.Owner))
 		}
 		b.add(head)
 	}
 	ladder := l.Ladder()
 	b.ladder(ladder)
 	if r, ok := lowest(ladder); ok {
-		ink, _ := b.m.rungSign(r.State)
+		role, _ := b.m.rungSign(r.State)
 		text := fmt.Sprintf("%s for %s", r.State, words.Brief(b.m.now.Sub(r.From)))
 		known := s != nil && r.Cause != "" && strings.Contains(s.Error, r.Cause)
 		if !known {
 			text = words.Join(": ", text, r.Cause)
 		}
-		b.text(r.Name, ink, text)
+		b.text(r.Name, role, text)
 		if !known {
-			b.text("means", pen.Plain, r.Explanation)
+			b.text("means", style.Plain, r.Explanation)
 		}
 	}
 	b.requests(l, s)
@@ -95,20 +95,20 @@ func (b *block) ladder(ladder []timeline.Rung) {
 		gap = "  "
 	}
 	for i, r := range ladder {
-		ink, g := b.m.rungSign(r.State)
+		role, g := b.m.rungSign(r.State)
 		if i > 0 {
-			l.Put(pen.Plain, gap)
+			l.Put(style.Plain, gap)
 		}
-		l.Put(ink, g)
+		l.Put(role, g)
 		if room >= -1 {
-			l.Put(ink, " "+r.Name)
+			l.Put(role, " "+r.Name)
 		}
 	}
 	b.add(l)
 }
 
 // requests says how many requests the webhook holds or held, and for how long.
-func (b *block) requests(l *timeline.Lane, s *timeline.Step) {
+func (b *block) requests(l *timeline.Webhook, s *timeline.Step) {
 	var (
 		now, all, failed, sends int
 		oldest                  time.Time
@@ -148,30 +148,30 @@ func (b *block) requests(l *timeline.Lane, s *timeline.Step) {
 		if failed > 0 {
 			text += fmt.Sprintf("; %d given up", failed)
 		}
-		b.text("holds", pen.Wait, text)
+		b.text("holds", style.Wait, text)
 		r, ok := lowest(l.Ladder())
 		if last.Cause != "" && (!ok || r.Cause != last.Cause) {
-			b.text("", pen.Dim, "last answer: "+last.Cause)
+			b.text("", style.Dim, "last answer: "+last.Cause)
 		}
 		if r.Explanation == "" {
-			b.text("means", pen.Plain, last.Explanation)
+			b.text("means", style.Plain, last.Explanation)
 		}
 	case all > 0:
 		text := fmt.Sprintf("%s, longest %s, %s", words.Count(all, "request"), words.Brief(longest), words.Count(sends, "send"))
 		if failed > 0 {
 			text += fmt.Sprintf("; %d given up", failed)
 		}
-		b.text("held", pen.Dim, text)
+		b.text("held", style.Dim, text)
 	}
 }
 
-func laneKey(l *timeline.Lane) string {
+func laneKey(l *timeline.Webhook) string {
 	return l.Cluster + "\n" + l.Configuration + "\n" + l.Kind + "\n" + l.Name
 }
 
 // shownLanes are the webhooks that the filter lets through.
-func (m *Model) shownLanes() []*timeline.Lane {
-	var all []*timeline.Lane
+func (m *Model) shownLanes() []*timeline.Webhook {
+	var all []*timeline.Webhook
 	for _, l := range m.run.Webhooks() {
 		if m.matches(l.Name, l.Kind, l.Configuration, l.Service, l.Owner, l.Cluster) {
 			all = append(all, l)
@@ -217,13 +217,13 @@ func (m *Model) laneItems() []item {
 
 // laneLine is the line of a webhook: how it stands in a word, its name and where
 // it runs.
-func (m *Model) laneLine(l *timeline.Lane, selected bool) string {
-	line := m.cursor(m.pen.Line(m.width), selected)
-	ink, g, word := m.laneState(l)
-	line.Put(ink, g+" ").Cell(ink, word, 8)
-	name := pen.Plain
+func (m *Model) laneLine(l *timeline.Webhook, selected bool) string {
+	line := m.cursor(m.Line(m.width), selected)
+	role, g, word := m.laneState(l)
+	line.Put(role, g+" ").Cell(role, word, 8)
+	name := style.Plain
 	if selected {
-		name = pen.Strong
+		name = style.Strong
 	}
 	text := words.Line(laneName(l))
 	if m.width < 60 {
@@ -231,36 +231,36 @@ func (m *Model) laneLine(l *timeline.Lane, selected bool) string {
 	}
 	line.Cell(name, text, max(m.width*2/5, 20))
 	for _, r := range l.Ladder() {
-		ink, g := m.rungSign(r.State)
-		line.Put(ink, g).Put(pen.Plain, " ")
+		role, g := m.rungSign(r.State)
+		line.Put(role, g).Put(style.Plain, " ")
 	}
 	if held := l.HoldTime(m.now); held > 0 {
-		line.To(12+max(m.width*2/5, 20)+14).Put(pen.Plain, fmt.Sprintf("held %s, %s", words.Brief(held), words.Count(l.Requests, "request")))
+		line.To(12+max(m.width*2/5, 20)+14).Put(style.Plain, fmt.Sprintf("held %s, %s", words.Brief(held), words.Count(l.Requests, "request")))
 	}
 	return line.String()
 }
 
 // laneState is how a webhook stands in a word. Of one that was never told of, only
 // what became of the requests that it held is known.
-func (m *Model) laneState(l *timeline.Lane) (ink pen.Ink, g, word string) {
+func (m *Model) laneState(l *timeline.Webhook) (role style.Role, g, word string) {
 	now, told := l.Now()
 	switch {
 	case l.Held > 0:
-		ink, g = m.sign(runner.StateHolding)
-		return ink, g, string(runner.StateHolding)
+		role, g = m.sign(runner.StateHolding)
+		return role, g, string(runner.StateHolding)
 	case told:
-		ink, g = m.rungSign(now.State)
-		return ink, g, now.State
+		role, g = m.rungSign(now.State)
+		return role, g, now.State
 	case l.Failed > 0:
-		ink, g = m.rungSign(timeline.Failed)
-		return ink, g, "given up"
+		role, g = m.rungSign(timeline.Failed)
+		return role, g, "given up"
 	}
-	ink, g = m.rungSign(timeline.Ready)
-	return ink, g, "answered"
+	role, g = m.rungSign(timeline.Ready)
+	return role, g, "answered"
 }
 
 // laneDetail is what is known of a webhook, below its line.
-func (m *Model) laneDetail(l *timeline.Lane) []string {
+func (m *Model) laneDetail(l *timeline.Webhook) []string {
 	b := &block{m: m}
 	var parts []string
 	for _, p := range []struct{ what, name string }{{"", l.Kind}, {"configuration ", l.Configuration}, {"Service ", l.Service}, {"", l.Owner}, {"cluster ", l.Cluster}} {
@@ -268,7 +268,7 @@ func (m *Model) laneDetail(l *timeline.Lane) []string {
 			parts = append(parts, p.what+p.name)
 		}
 	}
-	b.text("of", pen.Dim, strings.Join(parts, ", "))
+	b.text("of", style.Dim, strings.Join(parts, ", "))
 	b.lane(l, nil)
 	b.climbed(l)
 	steps := map[string]bool{}
@@ -279,12 +279,12 @@ func (m *Model) laneDetail(l *timeline.Lane) []string {
 			names = append(names, h.Step)
 		}
 	}
-	b.text("steps", pen.Dim, strings.Join(names, ", "))
+	b.text("steps", style.Dim, strings.Join(names, ", "))
 	return b.lines
 }
 
 // climbed says when the webhook reached each rung, from the run's begin on.
-func (b *block) climbed(l *timeline.Lane) {
+func (b *block) climbed(l *timeline.Webhook) {
 	var parts []string
 	for _, r := range l.Ladder() {
 		if r.State != timeline.Ready {
@@ -296,5 +296,5 @@ func (b *block) climbed(l *timeline.Lane) {
 		}
 		parts = append(parts, at)
 	}
-	b.text("reached", pen.Dim, strings.Join(parts, ", "))
+	b.text("reached", style.Dim, strings.Join(parts, ", "))
 }

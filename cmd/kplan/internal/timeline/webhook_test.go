@@ -58,7 +58,7 @@ func rungs(t *Timeline, all []Rung) string {
 	return strings.Join(texts, ", ")
 }
 
-func TestLane(t *testing.T) {
+func TestWebhook(t *testing.T) {
 	hook := runner.Webhook{Name: "w.example.com", Service: "ns/w"}
 	tests := []struct {
 		name          string
@@ -101,9 +101,9 @@ func TestLane(t *testing.T) {
 	}
 }
 
-// TestLaneOfWhat checks which events belong to one webhook: those of held
+// TestWebhookOfEvent checks which events belong to one webhook: those of held
 // requests name no configuration.
-func TestLaneOfWhat(t *testing.T) {
+func TestWebhookOfEvent(t *testing.T) {
 	events := run("a, b", "0 a running", "0 b running")
 	events[0].Steps[1].Cluster = "other"
 	tell := func(step string, typ runner.Type, w runner.Webhook) {
@@ -120,8 +120,8 @@ func TestLaneOfWhat(t *testing.T) {
 	l := fold(events)
 	check(t, l)
 	var got []string
-	for _, lane := range l.Webhooks() {
-		got = append(got, fmt.Sprintf("%s %s %s %s: %d", lane.Cluster, lane.Configuration, lane.Name, lane.Service, lane.Requests))
+	for _, hook := range l.Webhooks() {
+		got = append(got, fmt.Sprintf("%s %s %s %s: %d", hook.Cluster, hook.Configuration, hook.Name, hook.Service, hook.Requests))
 	}
 	require.Equal(t, []string{" c1 w ns/w: 2", " c2 w ns/two: 1", "other  w ns/w: 1", "  API server : 1"}, got)
 }
@@ -130,9 +130,9 @@ func TestLaneOfWhat(t *testing.T) {
 func TestHoldTime(t *testing.T) {
 	l := feed(runner.Webhook{Name: "w"}, "1 a held X/1", "2 b held X/2", "3 a released X/1", "4 b released X/2", "6 a held X/3")
 	check(t, l)
-	lane := l.Webhooks()[0]
-	require.Equal(t, 3*time.Second+time.Second, lane.HoldTime(l.Start().Add(7*time.Second)))
-	require.Equal(t, 1, lane.Held)
-	require.Equal(t, 4, lane.Sends)
-	require.Equal(t, 2*time.Second, lane.Longest)
+	hook := l.Webhooks()[0]
+	require.Equal(t, 3*time.Second+time.Second, hook.HoldTime(l.Start().Add(7*time.Second)))
+	require.Equal(t, 1, hook.Held)
+	require.Equal(t, 4, hook.Sends)
+	require.Equal(t, 2*time.Second, hook.Longest)
 }
