@@ -121,7 +121,7 @@ func (s *Steps) Resolve(step plan.Step) (runner.Action, error) {
 
 // hide keeps a value from being shown; it does so before anybody else has it.
 func (s *Steps) hide(value any) {
-	if set := s.plan.Sensitive(); set != nil {
+	if set := s.plan.Sensitive; set != nil {
 		set.Add(value)
 	}
 }

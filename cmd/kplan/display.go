@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/rescue"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
@@ -33,7 +34,7 @@ func (a *app) terminal(hint string) tui.Config {
 	in, _ := a.stdin.(*os.File)
 	out, _ := a.stderr.(*os.File)
 	return tui.Config{
-		Options: tui.Options{Colour: a.colour(out), Unicode: unicodeLocale(), Version: readBuild().Version, Logs: a.logs},
+		Options: tui.Options{Colour: a.colour(out), Unicode: tty.Unicode(), Version: readBuild().Version, Logs: a.logs},
 		In:      in, Out: out,
 		Standby:  ui.NewStandby(out, a.options(out)),
 		Returned: watchTerminal(in, out, hint),

@@ -12,8 +12,11 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/child"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/footprint"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/holdproxy"
 )
@@ -28,7 +31,7 @@ type holdOptions struct {
 }
 
 func newHold(a *app) *cobra.Command {
-	o := &holdOptions{runOptions: runOptions{app: a, parallel: 1, inputs: &plan.Options{}}}
+	o := &holdOptions{runOptions: runOptions{app: a, parallel: 1, inputs: &load.Options{}}}
 	cmd := &cobra.Command{
 		Use:   "hold [flags] -- COMMAND [ARGS...]",
 		Short: "Run any command that installs, and hold its requests for admission webhooks",
@@ -154,8 +157,8 @@ func (o *holdOptions) hold(ctx context.Context, command []string) (err error) {
 	if len(command) > 0 {
 		return o.runOne(ctx, name, proxy, func(r runner.Reporter) error { return o.command(command, folder, r).run() })
 	}
-	stop, _, _, release := stoppable(ctx)
-	defer release()
+	stop, signals := interrupt.Context(ctx)
+	defer signals.Release()
 	err = o.runOne(ctx, name, proxy, func(r runner.Reporter) error { return o.serve(stop, proxy, r) })
 	if err == nil {
 		err = &shownError{context.Cause(stop)} // it is what was asked for, and the exit code
@@ -225,10 +228,10 @@ func (o *holdOptions) write(proxy *holdproxy.Proxy) (*child.Folder, error) {
 	}
 	err = os.WriteFile(filepath.Join(folder.Path, kubeconfigName), kubeconfig, 0o600)
 	if err == nil && o.kubeconfigOut != "" {
-		err = writeWhole(o.kubeconfigOut, kubeconfig)
+		err = outfile.Write(o.kubeconfigOut, kubeconfig)
 	}
 	if err == nil && o.tokenOut != "" {
-		err = writeWhole(o.tokenOut, []byte(proxy.Token()))
+		err = outfile.Write(o.tokenOut, []byte(proxy.Token()))
 	}
 	if err != nil {
 		return nil, errors.Join(&usageError{err: err}, folder.Close())

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/child"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -24,14 +25,10 @@ func (o *holdOptions) command(args []string, folder *child.Folder, r runner.Repo
 		"KUBECONFIG=" + kubeconfig, "KUBE_CONFIG_PATH=" + kubeconfig, "KUBE_CONFIG_PATHS=" + kubeconfig,
 		"KUBERNETES_MASTER", "KUBECACHEDIR=" + filepath.Join(folder.Path, cachesName),
 	}
-	stdout := o.stdout
-	if p, is := stdout.(patient); is {
-		stdout = p.out // the file itself, for the command to have
-	}
 	return &heldCommand{
 		Command: child.Command{
 			Args: args, Env: child.Setenv(os.Environ(), append(changes, unproxied()...)...), Folder: folder,
-			Stdin: o.stdin, Stdout: stdout, Stderr: o.stderr,
+			Stdin: o.stdin, Stdout: tty.Unwrap(o.stdout), Stderr: o.stderr,
 			Waits: func(pids []int) { tell(r, waits(args[0], pids)) },
 		},
 		kubeconfig: kubeconfig, report: r,

@@ -12,10 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/scaffold"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
-	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/schema"
 	"github.com/kplan-dev/kplan/steps/analyze"
 )
@@ -112,8 +113,8 @@ func (o *initOptions) run(ctx context.Context, file string) error {
 
 // releases is a plan of the cluster's releases, and what to say about it.
 func (o *initOptions) releases(ctx context.Context, file, reference string) (text []byte, told []string, err error) {
-	ctx, _, _, release := stoppable(ctx)
-	defer release()
+	ctx, signals := interrupt.Context(ctx)
+	defer signals.Release()
 	found, problems := analyze.Releases(ctx, o.flags, userAgent(), o.everywhere)
 	if len(found) == 0 {
 		if problems != nil {
@@ -188,7 +189,7 @@ func exists(file string) error {
 
 // todo says what is to be filled in before the plan is valid.
 func (o *initOptions) todo(file string, text []byte) {
-	_, err := plan.Parse(file, text, plan.Options{})
+	_, err := load.Parse(file, text, load.Options{})
 	faults, ok := errors.AsType[document.Diagnostics](err)
 	if !ok {
 		return

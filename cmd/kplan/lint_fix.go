@@ -12,10 +12,11 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
-	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
+	"github.com/kplan-dev/kplan/plan/load"
 )
 
 // mended is a file as a remedy leaves it.
@@ -59,7 +60,7 @@ func (l *lintRun) mend(input lint.Input, found []finding.Finding) (bool, error) 
 		return false, nil
 	}
 	for _, m := range files {
-		if err := m.write(); err != nil {
+		if err := outfile.Replace(m.file, m.new); err != nil {
 			return false, err
 		}
 	}
@@ -85,7 +86,7 @@ func (l *lintRun) sound(files []mended) error {
 	if len(files) == 0 {
 		return nil
 	}
-	if _, err := plan.Load(l.path, in); err != nil {
+	if _, err := load.File(l.path, in); err != nil {
 		return fmt.Errorf("nothing is mended: the mended plan would have faults: %w", err)
 	}
 	return nil
@@ -102,27 +103,4 @@ func isYAML(src []byte) error {
 			return err
 		}
 	}
-}
-
-// write puts the file in the place of the old one in one go, so that a full disk
-// does not leave half of it.
-func (m mended) write() error {
-	info, err := os.Stat(m.file)
-	if err != nil {
-		return err
-	}
-	file, err := filepath.EvalSymlinks(m.file)
-	if err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".kplan-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // it is gone when all went well
-	_, err = tmp.Write(m.new)
-	if err := errors.Join(err, tmp.Chmod(info.Mode().Perm()), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
 }

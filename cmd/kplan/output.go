@@ -2,12 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -86,16 +83,4 @@ func (a *app) print(f format, v any) error {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil
-}
-
-// patient is a stdout whose reader may go away, as in kplan … | head -1: what
-// it does not want to read any more is no fault of the command.
-type patient struct{ out io.Writer }
-
-func (p patient) Write(b []byte) (int, error) {
-	n, err := p.out.Write(b)
-	if errors.Is(err, syscall.EPIPE) {
-		return len(b), nil
-	}
-	return n, err
 }

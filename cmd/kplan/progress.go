@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 )
 
@@ -56,7 +57,7 @@ func (a *app) mode(progress string) (ui.Mode, error) {
 		return m, &usageError{err: err}
 	}
 	m, err = ui.Environment{
-		Stdin: isTerminal(a.stdin), Stderr: isTerminal(a.stderr),
+		Stdin: tty.Is(a.stdin), Stderr: tty.Is(a.stderr),
 		Term: os.Getenv("TERM"), CI: os.Getenv("CI"), Actions: os.Getenv("GITHUB_ACTIONS"),
 	}.Choose(m)
 	if errors.Is(err, ui.ErrNoTerminal) {
@@ -70,15 +71,9 @@ func (a *app) mode(progress string) (ui.Mode, error) {
 func (a *app) renderer(m ui.Mode) ui.Renderer {
 	r := ui.New(a.stderr, m, a.options(a.stderr))
 	if file := os.Getenv("GITHUB_STEP_SUMMARY"); m == ui.GitHub && file != "" {
-		return &summarized{Renderer: r, file: file, out: a.stderr}
+		return &report.Summarized{Renderer: r, File: file, Warnings: a.stderr, Version: readBuild().Version}
 	}
 	return r
-}
-
-// isTerminal tells whether a stream is a terminal.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // options say how this app draws on w.

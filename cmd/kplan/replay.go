@@ -1,18 +1,13 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/record"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
@@ -84,7 +79,7 @@ func (o *replayOptions) replay(ctx context.Context, path string) error {
 	if err := spareReports(reports, []plan.Read{{Path: path, What: "the record"}}); err != nil {
 		return err
 	}
-	events, err := readRecord(path)
+	events, err := record.Read(path)
 	if err != nil {
 		return &usageError{err: err, hint: "kplan run --record FILE writes such a file"}
 	}
@@ -92,8 +87,11 @@ func (o *replayOptions) replay(ctx context.Context, path string) error {
 		defer fmt.Fprintf(o.stderr, "warning: %s ends before its run did: kplan was killed, or is still at work\n", words.Clean(path))
 	}
 	if len(reports) > 0 {
-		r := &reporter{files: reports, meta: report.Meta{Version: readBuild().Version, Record: path}}
-		if err := r.again(events); err != nil || !o.shows {
+		r := &report.Files{Files: reports, Meta: report.Meta{Version: readBuild().Version, Record: path}}
+		for _, e := range events {
+			r.Observe(e)
+		}
+		if err := r.Close(); err != nil || !o.shows {
 			return err
 		}
 	}
@@ -102,73 +100,8 @@ func (o *replayOptions) replay(ctx context.Context, path string) error {
 	}
 	c := o.terminal("")
 	c.Speed = o.speed
-	ctx, _, _, release := stoppable(ctx)
-	defer release()
+	ctx, signals := interrupt.Context(ctx)
+	defer signals.Release()
 	c.Stopped = ctx.Done()
 	return tui.Play(c, events)
-}
-
-// readRecord reads the events of a recorded run. A last line that was not written
-// to its end is left out.
-func readRecord(path string) ([]runner.Event, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var (
-		events []runner.Event
-		bad    error
-	)
-	lines := bufio.NewReader(f)
-	for n, end := 1, error(nil); end == nil; n++ {
-		var line []byte
-		if line, end = lines.ReadBytes('\n'); end != nil && !errors.Is(end, io.EOF) {
-			return nil, fmt.Errorf("reading %s: %w", path, end)
-		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		if bad != nil { // it was not the last
-			return nil, bad
-		}
-		var e runner.Event
-		if err := json.Unmarshal(line, &e); err != nil {
-			bad = fmt.Errorf("%s:%d is not an event of a run: %w", path, n, err)
-			continue
-		}
-		if bad = dated(path, n, e, events); bad != nil {
-			return nil, bad
-		}
-		events = append(events, e)
-	}
-	switch {
-	case len(events) == 0 && bad != nil:
-		return nil, bad
-	case len(events) == 0:
-		return nil, fmt.Errorf("%s has no events", path)
-	case events[0].Type != runner.TypePlan:
-		return nil, fmt.Errorf("%s:1 is not the first event of a run, which is of type %s", path, runner.TypePlan)
-	case events[0].Version > runner.EventVersion:
-		return nil, fmt.Errorf("%s has events of version %d, and this kplan knows them up to %d", path, events[0].Version, runner.EventVersion)
-	}
-	return events, nil
-}
-
-// longestGap is how long a run may say nothing: a step's timeout is far below.
-const longestGap = 7 * 24 * time.Hour
-
-// dated tells what is wrong with the time of an event that comes after others: what
-// shows a run counts the seconds between them.
-func dated(path string, line int, e runner.Event, before []runner.Event) error {
-	if e.Time.IsZero() {
-		return fmt.Errorf("%s:%d has no time", path, line)
-	}
-	if len(before) == 0 {
-		return nil
-	}
-	if last := before[len(before)-1].Time; e.Time.Sub(last).Abs() > longestGap {
-		return fmt.Errorf("%s:%d is of %s, and the line before of %s", path, line, e.Time.Format(time.RFC3339), last.Format(time.RFC3339))
-	}
-	return nil
 }

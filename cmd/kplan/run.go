@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 )
@@ -21,7 +23,7 @@ import (
 // runOptions are the flags of run.
 type runOptions struct {
 	*app
-	inputs   *plan.Options
+	inputs   *load.Options
 	picked   *plan.Selection
 	parallel int
 	timeout  time.Duration
@@ -32,7 +34,7 @@ type runOptions struct {
 	wanted   *[]string       // values of --report
 	force    *[]string       // values of --force-upgrade
 	upgrade  map[string]bool // the steps that they mean
-	reports  []reportFile    // what they say
+	reports  []report.File   // what they say
 	stay     bool
 
 	interrupt func() // does what ^C does
@@ -169,9 +171,9 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, &runner.TimeoutError{After: o.timeout, For: "the run to end"})
 		defer cancel()
 	}
-	ctx, abort, interrupt, release := stoppable(ctx)
-	o.interrupt = interrupt
-	defer release()
+	ctx, signals := interrupt.Context(ctx)
+	o.interrupt = signals.Interrupt
+	defer signals.Release()
 	kinds, err := steps.New(ctx, steps.Config{Flags: o.flags, Plan: p, ForceUpgrade: o.upgrade, UserAgent: userAgent()})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -181,7 +183,7 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	}
 	r := runner.Runner{
 		About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.Inquire, Guards: kinds.Guards,
-		Parallel: o.parallel, Abort: abort, Redact: o.secrets().Text,
+		Parallel: o.parallel, Abort: signals.Abort, Redact: o.secrets().Text,
 	}
 	x, err := o.observe(ctx, &r, p)
 	if !errors.Is(err, runner.ErrAborted) { // an action still uses what Close takes away
@@ -209,13 +211,13 @@ func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan
 func (o *runOptions) watch(ctx context.Context, r *runner.Runner, p *plan.Plan, reports bool, open func() ui.Renderer) (*runner.Execution, error) {
 	var renderers []ui.Renderer
 	if o.record != "" {
-		f, err := openRecord(o.record)
+		f, err := outfile.Open(o.record)
 		if err != nil {
 			return nil, &usageError{err: fmt.Errorf("--record: %w", err), hint: "name another file"}
 		}
 		renderers = append(renderers, recording{ui.NewJSON(f), f})
 	}
-	reporter := &reporter{files: o.reports, meta: report.Meta{Version: readBuild().Version, PlanFile: o.planFile}}
+	reporter := &report.Files{Files: o.reports, Meta: report.Meta{Version: readBuild().Version, PlanFile: o.planFile}}
 	if len(o.reports) > 0 {
 		r.Observers = append(r.Observers, reporter)
 	}
@@ -241,25 +243,6 @@ func (o *runOptions) watch(ctx context.Context, r *runner.Runner, p *plan.Plan, 
 		err = errors.Join(err, late)
 	}
 	return x, err
-}
-
-// openRecord opens the file of a record, and empties it. It is for the user alone,
-// for events tell what is in the cluster: also a file that was there before.
-func openRecord(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && info.Mode().IsRegular() { // pipes and devices are as they are
-		if err = f.Chmod(0o600); err == nil {
-			err = f.Truncate(0)
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
 }
 
 // recording is a renderer that writes to a file of its own.

@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -18,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/runner"
 )
 
 // command is this test binary, run as kplan.
@@ -29,30 +27,6 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), self)
 	cmd.Args = append([]string{"kplan"}, args...)
 	return cmd
-}
-
-func TestStoppable(t *testing.T) {
-	ctx, abort, _, release := stoppable(t.Context())
-	defer release()
-	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
-	<-ctx.Done()
-	require.Equal(t, &runner.Interrupted{Signal: syscall.SIGTERM}, context.Cause(ctx))
-	select {
-	case <-abort:
-		t.Fatal("one signal must not abort")
-	default:
-	}
-	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
-	<-abort
-}
-
-func TestStoppableWhenTheRunHasEndedAnyway(t *testing.T) {
-	parent, cancel := context.WithCancelCause(t.Context())
-	_, abort, _, release := stoppable(parent)
-	defer release()
-	cancel(&runner.TimeoutError{})
-	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
-	<-abort // the first signal is enough
 }
 
 const neverEnds = `apiVersion: kplan.dev/v1alpha1

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/webhooks"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
@@ -98,8 +97,8 @@ func (o *webhooksOptions) run(ctx context.Context) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	ctx, _, _, release := stoppable(ctx)
-	defer release()
+	ctx, signals := interrupt.Context(ctx)
+	defer signals.Release()
 	view, err := analyze.Survey(ctx, o.flags, userAgent())
 	if err != nil {
 		return o.stopped(ctx, err)
@@ -234,27 +233,9 @@ func (l *listing) missing() []string {
 
 // style is how to draw on stdout.
 func (l *listing) style() webhooks.Style {
-	out := unwrap(l.stdout)
-	s := webhooks.Style{Colour: l.colour(out), ASCII: !unicodeLocale(), Wide: l.output == formatWide, Failing: l.failing, Now: time.Now()}
+	out := tty.Unwrap(l.stdout)
+	s := webhooks.Style{Colour: l.colour(out), ASCII: !tty.Unicode(), Wide: l.output == formatWide, Failing: l.failing, Now: time.Now()}
 	s.Fold = !l.every && len(l.names) == 0
-	s.Width, _, _ = size(out)
+	s.Width, _, _ = tty.Size(out)
 	return s
-}
-
-// unwrap is the stdout beneath one that is patient.
-func unwrap(w io.Writer) io.Writer {
-	if p, ok := w.(patient); ok {
-		return p.out
-	}
-	return w
-}
-
-// size is that of the terminal; not ok when w is none.
-func size(w io.Writer) (width, height int, ok bool) {
-	f, is := w.(*os.File)
-	if !is || !term.IsTerminal(int(f.Fd())) {
-		return 0, 0, false
-	}
-	width, height, err := term.GetSize(int(f.Fd()))
-	return width, height, err == nil
 }

@@ -2,20 +2,18 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/webhooks"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
@@ -30,9 +28,9 @@ const (
 
 // watch shows every change until ctx ends, or nobody reads any more.
 func (l *listing) watch(ctx context.Context) error {
-	out := unwrap(l.stdout)
+	out := tty.Unwrap(l.stdout)
 	show := l.lines(out)
-	if _, _, terminal := size(out); terminal && l.output != formatJSON {
+	if _, _, terminal := tty.Size(out); terminal && l.output != formatJSON {
 		show = func() error { return l.draw(out) }
 	}
 	ticker := time.NewTicker(tick)
@@ -70,7 +68,7 @@ func (l *listing) draw(out io.Writer) error {
 		fmt.Fprintf(&table, "note: %s\n", words.Clean(text))
 	}
 	lines := strings.Split(strings.TrimRight(table.String(), "\n"), "\n")
-	if _, height, ok := size(out); ok && len(lines) > height-1 {
+	if _, height, ok := tty.Size(out); ok && len(lines) > height-1 {
 		lines = append(lines[:max(height-2, 1)], fmt.Sprintf("and %d more lines", len(lines)-height+2))
 	}
 	const home, clearLine, clearRest = "\x1b[H", "\x1b[K\r\n", "\x1b[J"
@@ -153,10 +151,4 @@ func (l *listing) line(out io.Writer, c change) error {
 	}
 	_, err = out.Write(append(ui.InertJSON(b), '\n'))
 	return err
-}
-
-// unicodeLocale tells whether the terminal is likely to show more than ASCII.
-func unicodeLocale() bool {
-	locale := strings.ToUpper(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
-	return runtime.GOOS == "windows" || strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8")
 }

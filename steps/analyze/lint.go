@@ -119,7 +119,7 @@ func (r *lintReader) applied(s plan.Step) ([]lint.Object, error) {
 	for i, f := range found {
 		o := lint.Object{Fields: f.Object.Object, At: f.At}
 		if f.File == "" {
-			text, at := s.Origin()
+			text, at := s.Origin.Text, s.Origin.At
 			o.Text, o.At = text, append(append(append([]any{}, at...), "apply", "objects"), f.At...)
 		} else {
 			o.Text = r.text(f)

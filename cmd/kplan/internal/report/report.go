@@ -1,8 +1,8 @@
 // Package report writes what a run was, once it is over: as a page to open in a
 // browser, as Markdown, as the JUnit XML that CI systems read, and as JSON.
 //
-// It knows a run by its timeline only, reads no clock and opens no files. Texts
-// that come from clusters and charts are made harmless for each kind.
+// It knows a run by its timeline only, and reads no clock. Texts that come from
+// clusters and charts are made harmless for each kind.
 package report
 
 import (
