@@ -154,7 +154,7 @@ $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 .PHONY: golden
 golden: ## Write the tests' expected output anew
 	go generate ./schema
-	go test ./plan ./runner ./cmd/kplan/... -update
+	go test ./plan/load ./runner ./cmd/kplan/... -update
 
 .PHONY: clean
 clean: ## Take the labs down and remove what was built

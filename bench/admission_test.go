@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 )
@@ -128,7 +128,7 @@ func (i *install) run(ctx context.Context, b *testing.B, lab *labtest.Lab, relea
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
-	p, err := plan.Load(file, plan.Options{})
+	p, err := load.File(file, load.Options{})
 	if err != nil {
 		return err
 	}

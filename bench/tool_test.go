@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 )
@@ -86,7 +86,7 @@ func (k kplan) install(ctx context.Context, j job) (int, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return 0, err
 	}
-	p, err := plan.Load(file, plan.Options{})
+	p, err := load.File(file, load.Options{})
 	if err != nil {
 		return 0, err
 	}

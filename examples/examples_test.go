@@ -12,12 +12,13 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 // Every example can be read with its own defaults, and with the lab's variables.
 func TestPlansLoad(t *testing.T) {
-	given := plan.Options{Env: func(name string) (string, bool) { return "token", name == "REGISTRY_TOKEN" }}
+	given := load.Options{Env: func(name string) (string, bool) { return "token", name == "REGISTRY_TOKEN" }}
 	for _, tt := range []struct {
 		file, vars, last string
 	}{
@@ -30,7 +31,7 @@ func TestPlansLoad(t *testing.T) {
 		{"../lab/race/plan.yaml", "", "guarded"},
 	} {
 		t.Run(tt.file, func(t *testing.T) {
-			p, err := plan.Load(tt.file, given)
+			p, err := load.File(tt.file, given)
 			require.NoError(t, err)
 			order := p.Graph().Order()
 			require.Equal(t, tt.last, order[len(order)-1])
@@ -38,7 +39,7 @@ func TestPlansLoad(t *testing.T) {
 				return
 			}
 			real := charts(p)
-			p, err = plan.Load(tt.file, plan.Options{VarFiles: []string{tt.vars}})
+			p, err = load.File(tt.file, load.Options{VarFiles: []string{tt.vars}})
 			require.NoError(t, err)
 			require.Len(t, charts(p), len(real))
 			for i, h := range charts(p) {
@@ -57,7 +58,7 @@ func TestPlansLint(t *testing.T) {
 		"dynamo/plan.yaml": "dynamo", "kgst/plan.yaml": "kgst",
 	} {
 		t.Run(file, func(t *testing.T) {
-			p, err := plan.Load(file, plan.Options{VarFiles: []string{"../lab/" + vars + ".yaml"}})
+			p, err := load.File(file, load.Options{VarFiles: []string{"../lab/" + vars + ".yaml"}})
 			require.NoError(t, err)
 			in, err := analyze.LintInput(t.Context(), p, true)
 			require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 )
@@ -41,7 +41,7 @@ func TestPlansRun(t *testing.T) {
 		})
 		t.Run("race", func(t *testing.T) {
 			t.Parallel()
-			runPlan(t, lab, "../lab/race/plan.yaml", plan.Options{Set: []string{"listen_delay=5s"}}, "race")
+			runPlan(t, lab, "../lab/race/plan.yaml", load.Options{Set: []string{"listen_delay=5s"}}, "race")
 		})
 		t.Run("kof", func(t *testing.T) {
 			t.Parallel()
@@ -58,15 +58,15 @@ func TestPlansRun(t *testing.T) {
 }
 
 // lab1 are the lab's variables of an example.
-func lab1(name string) plan.Options {
-	return plan.Options{VarFiles: []string{"../lab/" + name + ".yaml"}}
+func lab1(name string) load.Options {
+	return load.Options{VarFiles: []string{"../lab/" + name + ".yaml"}}
 }
 
 // runPlan runs a plan, gives its events, and takes away its releases and the namespaces that it
 // makes at the end of the test.
-func runPlan(t *testing.T, lab *labtest.Lab, file string, in plan.Options, namespaces ...string) []runner.Event {
+func runPlan(t *testing.T, lab *labtest.Lab, file string, in load.Options, namespaces ...string) []runner.Event {
 	t.Helper()
-	p, err := plan.Load(file, in)
+	p, err := load.File(file, in)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		for _, s := range slices.Backward(p.Steps) {

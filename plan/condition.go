@@ -113,6 +113,25 @@ func jsonPathCondition(s string) (Condition, error) {
 	return c, nil
 }
 
+// JSONPaths returns what stands between the braces of a path as kubectl -o jsonpath
+// takes it, such as [.metadata.name].
+func JSONPaths(text string) (paths []string, err error) {
+	for {
+		i := strings.IndexByte(text, '{')
+		if i < 0 {
+			return paths, nil
+		}
+		end, err := closingBrace(text[i:])
+		if err != nil {
+			return nil, err
+		}
+		if path := strings.Trim(text[i:i+end+1], "{} "); path != "" {
+			paths = append(paths, path)
+		}
+		text = text[i+end+1:]
+	}
+}
+
 // closingBrace finds the brace that closes the one at the start of s.
 func closingBrace(s string) (int, error) {
 	depth := 0

@@ -56,11 +56,11 @@ func (p *Plan) StepRetry(s Step) Retry {
 		InstallRetries: DefaultInstallRetries, RetryDelaySeconds: new(float64(DefaultRetryDelaySeconds)), Multiplier: 1,
 		MaxDelaySeconds: DefaultMaxDelaySeconds, Jitter: new(0.0),
 	}
-	return *s.Retry.over(p.Defaults.Retry).over(&r)
+	return *s.Retry.Or(p.Defaults.Retry).Or(&r)
 }
 
 // over gives the fields of r, and where it has none those of base.
-func (r *Retry) over(base *Retry) *Retry {
+func (r *Retry) Or(base *Retry) *Retry {
 	if r == nil || base == nil {
 		return cmp.Or(r, base)
 	}
@@ -79,7 +79,7 @@ func (r *Retry) over(base *Retry) *Retry {
 // StepWebhooks says how a step's requests are held, field by field as StepRetry.
 func (p *Plan) StepWebhooks(s Step) Hold {
 	h := Hold{Hold: true, HoldTimeout: DefaultHoldTimeout, MisconfiguredTimeout: DefaultMisconfiguredTimeout}
-	if w := s.Webhooks.over(p.Defaults.Webhooks); w != nil {
+	if w := s.Webhooks.Or(p.Defaults.Webhooks); w != nil {
 		if w.Hold != nil {
 			h.Hold = *w.Hold
 		}
@@ -94,7 +94,7 @@ func (p *Plan) StepWebhooks(s Step) Hold {
 }
 
 // over gives the fields of w, and where it has none those of base.
-func (w *Webhooks) over(base *Webhooks) *Webhooks {
+func (w *Webhooks) Or(base *Webhooks) *Webhooks {
 	if w == nil || base == nil {
 		return cmp.Or(w, base)
 	}

@@ -59,10 +59,10 @@ type Inputs map[Input]any
 // order; nil for a step whose fields are all known. The fields of a step that are
 // deferred are zero, and keys of maps whose values are deferred are left out.
 func (s Step) Deferred() []Input {
-	if s.pending == nil {
+	if s.Pending == nil {
 		return nil
 	}
-	return s.pending.inputs
+	return s.Pending.Inputs
 }
 
 // Bind gives the step with all of its fields resolved and checked, its paths too.
@@ -71,16 +71,18 @@ func (s Step) Deferred() []Input {
 // step that is not deferred it gives the step itself. Steps of one plan may be bound
 // at the same time.
 func (s Step) Bind(known Inputs) (Step, error) {
-	if s.pending == nil {
+	if s.Pending == nil {
 		return s, nil
 	}
-	return s.pending.bind(s, known)
+	return s.Pending.Bind(s, known)
 }
 
-// pending is what is kept of a step until its fields can be resolved.
-type pending struct {
-	inputs []Input
-	// must are those of the inputs without whose answer the step cannot start.
-	must []Input
-	bind func(Step, Inputs) (Step, error)
+// Pending is what is kept of a step until its fields can be resolved.
+type Pending struct {
+	// Inputs are what the step asks for, each once.
+	Inputs []Input
+	// Must are those of them without whose answer the step cannot start.
+	Must []Input
+	// Bind returns the step with its fields resolved: see Step.Bind.
+	Bind func(Step, Inputs) (Step, error)
 }

@@ -152,7 +152,7 @@ func (g *Graph) Levels() [][]string {
 
 // after tells whether step needs the step before, directly or not. Of steps in a
 // cycle, or behind one, it knows nothing.
-func (g *Graph) after(step, before string) bool {
+func (g *Graph) Follows(step, before string) bool {
 	from, ok1 := g.index[step]
 	goal, ok2 := g.index[before]
 	if !ok1 || !ok2 || g.level[from] <= g.level[goal] {

@@ -1,8 +1,8 @@
-// Package plan is the plan file: its types, strict reading with positions,
-// variables, validation and the graph of steps.
+// Package plan is the model of an install plan: its types, the graph of its steps,
+// which of them are picked, and what holds where a plan says nothing.
 //
-// It knows nothing of Kubernetes, Helm or of how a step is executed: see
-// package runner for the loop and package steps for the kinds of steps.
+// It knows neither how a plan is read, see package load, nor how a step is executed,
+// see package runner for the loop and package steps for the kinds of steps.
 package plan
 
 import (
@@ -39,10 +39,14 @@ type Plan struct {
 	// Dir is the absolute folder of File.
 	Dir string `json:"-"`
 
-	// texts are the files that the plan was read from; see Texts.
-	texts   []*document.Text
-	vars    []*declaration // sorted by name
-	secrets *redact.Set
+	// Texts are the files that the plan was read from: its own first, then those of
+	// the plans that it includes. Var files are not among them.
+	Texts []*document.Text `json:"-"`
+	// Variables are those that the plan declares, sorted by name.
+	Variables []Variable `json:"-"`
+	// Sensitive is what must not be shown of a plan that was read: whoever learns the
+	// value of a sensitive variable or output later adds it.
+	Sensitive *redact.Set `json:"-"`
 }
 
 // Metadata names the plan.
@@ -227,10 +231,12 @@ type Step struct {
 	// when is false; "" for one that is.
 	Skip string `json:"-"`
 
-	// pending is what Bind needs; nil for a step whose fields are all known.
-	pending *pending
-	// origin is where the step was read; see Locate.
-	origin origin
+	// Pending is what is left to be read of a deferred step; nil for one whose fields
+	// are all known.
+	Pending *Pending `json:"-"`
+	// Origin is where the step was read. Steps made of one by for_each share it. It is
+	// zero for a step that was not read from a file.
+	Origin document.Origin `json:"-"`
 }
 
 // Need is a step that must have ended, and how. In a plan it is the step's name,

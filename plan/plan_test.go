@@ -9,7 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 )
+
+const head = "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: a}\n"
 
 func TestCondition(t *testing.T) {
 	for text, want := range map[string]plan.Condition{
@@ -48,7 +51,7 @@ func TestCondition(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	p, err := plan.Parse("p.yaml", []byte(head+`
+	p, err := load.Parse("p.yaml", []byte(head+`
 defaults: {timeout: 3m, retry: {install_retries: 3}, webhooks: {hold_timeout: 1m}}
 steps:
   - {name: plain, wait: {resource: pod/x, for: create}}
@@ -57,7 +60,7 @@ steps:
     retry: {retry_delay_seconds: 0.5}
     webhooks: {hold: false}
     wait: {resource: pod/x, for: create}
-`), plan.Options{})
+`), load.Options{})
 	require.NoError(t, err)
 	plain, own := p.Steps[0], p.Steps[1]
 	require.Equal(t, 3*time.Minute, p.StepTimeout(plain))
@@ -75,14 +78,14 @@ steps:
 
 // No delay and no jitter are values like others: they win over the defaults.
 func TestNoDelay(t *testing.T) {
-	p, err := plan.Parse("p.yaml", []byte(head+`
+	p, err := load.Parse("p.yaml", []byte(head+`
 vars: {none: {default: 0}}
 defaults: {retry: {install_retries: 2, retry_delay_seconds: 30, jitter: 0.5}}
 steps:
   - {name: plain, wait: {resource: pod/x, for: create}}
   - {name: own, retry: {retry_delay_seconds: 0, jitter: 0}, wait: {resource: pod/x, for: create}}
   - {name: read, retry: {retry_delay_seconds: "${{ vars.none }}"}, wait: {resource: pod/x, for: create}}
-`), plan.Options{})
+`), load.Options{})
 	require.NoError(t, err)
 	for i, want := range [][]float64{{30, 0.5}, {0, 0}, {0, 0.5}} {
 		r := p.StepRetry(p.Steps[i])
@@ -129,7 +132,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	src := []byte(head + "vars: {token: {}}\nsteps:\n  - name: a\n    helm: {chart: oci://r.example/a, plain_http: \"${{ vars.token }}\", values: \"${{ vars.token }}\"}\n    timeout: ${{ vars.token }}\n  - {name: b, apply: {wait: \"${{ vars.token }}\", files: [a]}}\n")
 	for _, file := range []string{"token: s3cret\n", "tokn: s3cret\n", "token: s3cret\ntoken: s3cret\n", "s3cret\n", "- s3cret\n", "token: 's3cret\n", "token: {a: s3cret\n", "\ttoken: s3cret\n", "token: *s3cret\n", "token: !s3cret a\n", "token: a\n---\ns3cret\n"} {
 		require.NoError(t, os.WriteFile("v.yaml", []byte(file), 0o600))
-		_, err := plan.Parse("p.yaml", src, plan.Options{VarFiles: []string{"v.yaml"}})
+		_, err := load.Parse("p.yaml", src, load.Options{VarFiles: []string{"v.yaml"}})
 		require.Error(t, err, file)
 		require.NotContains(t, err.Error(), "s3cret")
 	}

@@ -3,8 +3,11 @@ package plan
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
+
+	"github.com/kplan-dev/kplan/plan/internal/files"
 )
 
 // Read is a file that a run of a plan reads.
@@ -20,14 +23,14 @@ type Read struct {
 // caller's to know, and names that are made of deferred values nobody's yet.
 func (p *Plan) Reads() []Read {
 	r := reads{plan: p, seen: map[string]bool{}}
-	for i, text := range p.texts {
+	for i, text := range p.Texts {
 		if i == 0 {
 			r.add(text.File(), "the plan")
 		} else {
 			r.add(text.File(), "the included plan "+text.File())
 		}
 	}
-	for _, name := range sortedKeys(p.Clusters) {
+	for _, name := range slices.Sorted(maps.Keys(p.Clusters)) {
 		if file := p.Clusters[name].Kubeconfig; file != "" {
 			r.add(p.Abs(file), fmt.Sprintf("the kubeconfig %s of cluster %q", file, name))
 		}
@@ -84,9 +87,9 @@ func (r *reads) globs(there *Plan, names []string, of string) {
 	}
 	r.seen[key] = true
 	for _, name := range names {
-		found, _ := there.expandFile(name)
+		found, _ := files.Expand(there.Dir, name)
 		for _, file := range found {
-			r.add(file, "the file "+r.plan.shown(file)+of)
+			r.add(file, "the file "+r.plan.Rel(file)+of)
 		}
 	}
 }

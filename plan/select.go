@@ -2,8 +2,11 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kplan-dev/kplan/plan/internal/nearest"
 )
 
 // Selection says which steps of a plan are run: those that meet all of what it
@@ -169,8 +172,7 @@ func (x *selector) tags(tags, skip []string) error {
 }
 
 func (x *selector) unknown(flag, what, name string, there []string) error {
-	c := checker{budget: nearestBudget}
-	return &UnknownError{Flag: flag, What: what, Name: name, Near: c.nearest(name, there)}
+	return &UnknownError{Flag: flag, What: what, Name: name, Near: new(nearest.Finder).Find(name, there)}
 }
 
 // apply writes down what is left out.
@@ -203,10 +205,10 @@ func (x *selector) checkReads() error {
 		}
 	}
 	for i, s := range x.plan.Steps {
-		if x.skip[i] != "" || s.Skip != "" || s.pending == nil {
+		if x.skip[i] != "" || s.Skip != "" || s.Pending == nil {
 			continue
 		}
-		for _, a := range s.pending.must {
+		for _, a := range s.Pending.Must {
 			if by := out[a.Step]; by != "" {
 				return &LeftOutError{Step: s.Name, Of: a.Step, Output: a.Output, By: by}
 			}
@@ -261,5 +263,5 @@ func (p *Plan) TagNames() []string {
 			tags[t] = true
 		}
 	}
-	return sortedKeys(tags)
+	return slices.Sorted(maps.Keys(tags))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 )
 
 // picks is a plan whose steps stand as NAME[,TAG…] [< NEED…], finally steps with
@@ -135,14 +136,14 @@ func TestSelectLeavesOutputs(t *testing.T) {
 		"neither":        {plan.Selection{Only: []string{"g"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := plan.Parse("p.yaml", []byte(head+`
+			p, err := load.Parse("p.yaml", []byte(head+`
 steps:
   - {name: a, tags: [early], wait: {resource: pod/x, for: create}, outputs: {o: {resource: pod/x, jsonpath: "{.a}"}}}
   - {name: g, for_each: [x, y], tags: [x], wait: {resource: pod/x, for: create}}
   - {name: b, needs: [a], tags: [late], description: "${{ steps.a.outputs.o }}", wait: {resource: pod/x, for: create}}
   - {name: c, needs: [a], description: "${{ has(steps.a.outputs.o) ? steps.a.outputs.o : 'none' }}", wait: {resource: pod/x, for: create}}
   - {name: d, needs: [a], when: "${{ steps.a.state == 'succeeded' }}", description: "${{ steps.a.outputs.o }}", wait: {resource: pod/x, for: create}}
-`), plan.Options{})
+`), load.Options{})
 			require.NoError(t, err)
 			err = p.Select(c.selection)
 			if c.want == "" {

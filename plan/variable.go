@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"encoding/json"
+	"strings"
+
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/redact"
 )
@@ -16,8 +19,8 @@ type Variable struct {
 	Value any
 	// Source says who gives the value; "" when nobody does.
 	Source VarSource
-	// Pos is where the value stands, for a default, a var file and an include.
-	Pos document.Pos
+	// Origin is where the value stands, for a default, a var file and an include.
+	Origin document.Origin
 	// Env is the environment variable that gives the value, with SourceEnv.
 	Env string
 	// Ref is the key that gives the value, with SourceSecret and SourceConfigMap.
@@ -30,7 +33,8 @@ type Variable struct {
 	// among the diagnostics.
 	Invalid bool
 
-	allowed []any
+	// Allowed are the only values that the variable takes; nil for any.
+	Allowed []any
 }
 
 // VarSource says who gives a variable its value.
@@ -59,7 +63,7 @@ func (v Variable) Shown() any {
 // Takes are the values that the variable takes, as --set has them; nil when they
 // are too many to be listed, or must not be shown.
 func (v Variable) Takes() []string {
-	allowed := v.allowed
+	allowed := v.Allowed
 	if len(allowed) == 0 && v.Type == VarBoolean {
 		allowed = []any{true, false}
 	}
@@ -71,67 +75,28 @@ func (v Variable) Takes() []string {
 		if s, ok := a.(string); ok {
 			texts = append(texts, s)
 		} else {
-			texts = append(texts, literal(a))
+			texts = append(texts, Literal(a))
 		}
 	}
 	return texts
 }
 
-// Variables are those that the plan declares, sorted by name.
-func (p *Plan) Variables() []Variable {
-	list := make([]Variable, len(p.vars))
-	for i, v := range p.vars {
-		list[i] = v.variable()
+// Pos is the position of Origin.
+func (v Variable) Pos() document.Pos {
+	if v.Origin.Text == nil {
+		return document.Pos{}
 	}
-	return list
+	return v.Origin.Text.Pos(v.Origin.At...)
 }
 
-// Sensitive is what must not be shown of a plan that was read: whoever learns the
-// value of a sensitive variable or output later adds it.
-func (p *Plan) Sensitive() *redact.Set { return p.secrets }
-
-// deferred stands for the value of a variable that is known only when a step needs it.
-type deferred struct{}
-
-// given is a value for a variable, and where it comes from.
-type given struct {
-	source VarSource
-	value  any
-	// text is what the value is made of when it comes as mere text.
-	text   string
-	isText bool
-	// src and at are where it stands in a file; src is nil for --set.
-	src *document.Source
-	at  document.Path
-	// secret says that it is made of a sensitive value.
-	secret bool
-}
-
-// quotable tells whether a message may show the value. Var files and the
-// environment often hold secrets, also in variables that are not declared so.
-func (g given) quotable() bool { return g.source != SourceVarFile && g.source != SourceEnv }
-
-// variable is the declaration d with its value, as others see it.
-func (d *declaration) variable() Variable {
-	v := Variable{
-		Name: d.name, Description: d.description, Type: d.typ, Source: d.from.source,
-		Sensitive: d.sensitive, Invalid: d.broken, allowed: d.allowed,
+// Literal writes a value as one writes it on the command line.
+func Literal(v any) string {
+	if s, ok := v.(string); ok && s != "" && !strings.ContainsAny(s, " ,\"\n") {
+		return s
 	}
-	switch d.value.(type) {
-	case deferred:
-		v.Deferred = true
-	case invalid:
-	default:
-		v.Value = d.value
+	b, err := json.Marshal(v)
+	if err != nil { // a value that was read from YAML is always written
+		return "?"
 	}
-	switch d.from.source {
-	case SourceDefault, SourceVarFile, SourceInclude:
-		v.Pos = d.from.src.ValuePos(d.from.at)
-	case SourceEnv:
-		v.Env = d.env
-	case SourceSecret, SourceConfigMap:
-		v.Ref = d.ref
-	case SourceSet:
-	}
-	return v
+	return string(b)
 }

@@ -114,7 +114,7 @@ type TimeoutError struct {
 	Cause error
 }
 
-// Unwrap gives Cause.
+// Unwrap returns Cause.
 func (e *TimeoutError) Unwrap() error { return e.Cause }
 
 // Classes implements the interface that ClassesOf looks for.
@@ -155,7 +155,7 @@ type permanentError struct{ error }
 
 func (e *permanentError) Unwrap() error { return e.error }
 
-// IsPermanent tells whether another attempt cannot mend err.
+// IsPermanent reports whether another attempt cannot mend err.
 func IsPermanent(err error) bool {
 	var p *permanentError
 	return errors.As(err, &p)
@@ -180,7 +180,7 @@ type hintError struct {
 func (e *hintError) Unwrap() error { return e.error }
 func (e *hintError) Hint() string  { return e.hint }
 
-// HintOf gives the hint of the outermost error in err's chain that has one; "" without.
+// HintOf returns the hint of the outermost error in err's chain that has one; "" without.
 func HintOf(err error) string {
 	var h hinter
 	if errors.As(err, &h) {

@@ -68,7 +68,7 @@ func (l *loop) markLate(guards []Guard) []Guard {
 	return guards
 }
 
-// show tells that t is at work, where that was not told when its attempt began.
+// show reports that t is at work, where that was not told when its attempt began.
 func (l *loop) show(t *task) {
 	if !l.record.state(t).Active() {
 		l.record.enter(t, Event{State: StateRunning})

@@ -12,13 +12,14 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 )
 
 // parsePlan reads a plan as a file has it, below its head.
 func parsePlan(t *testing.T, body string) *plan.Plan {
 	t.Helper()
-	p, err := plan.Parse("plan.yaml", []byte("apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: demo}\n"+body), plan.Options{})
+	p, err := load.Parse("plan.yaml", []byte("apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: demo}\n"+body), load.Options{})
 	require.NoError(t, err)
 	return p
 }

@@ -17,7 +17,7 @@ type StepError struct {
 
 func (e *StepError) Error() string { return fmt.Sprintf("step %q: %v", e.Step, e.Err) }
 
-// Unwrap gives Err.
+// Unwrap returns Err.
 func (e *StepError) Unwrap() error { return e.Err }
 
 // Interrupted is the cause of a context that a signal cancelled.
@@ -45,7 +45,7 @@ func (e *panicError) Hint() string {
 	return "this is a bug in kplan; the stack is in the step's log"
 }
 
-// lateError says that an action did not return when it was told to.
+// abandonedError says that an action did not return when it was told to.
 type abandonedError struct {
 	cause error
 	grace time.Duration

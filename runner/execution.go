@@ -235,7 +235,7 @@ func (s *Step) release(e Event) {
 	}
 }
 
-// stand notes how a webhook stands.
+// setWebhook notes how a webhook stands.
 func (s *Step) setWebhook(e Event) {
 	if e.Webhook == nil {
 		return

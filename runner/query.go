@@ -32,7 +32,7 @@ func (x *Execution) Step(name string) *Step { return x.byName[name] }
 // intercept; nil until they are known.
 func (x *Execution) Guards() []Guard { return x.guards }
 
-// Paused tells whether the run waits for orders: see Runner.Linger.
+// Paused reports whether the run waits for orders: see Runner.Linger.
 func (x *Execution) Paused() bool { return x.paused }
 
 // Counts says how many steps are in each state.

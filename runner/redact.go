@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// redacted gives e with hide applied to all of its texts but the names of steps.
+// redacted returns e with hide applied to all of its texts but the names of steps.
 // What e points to is not changed: the action that reported it may still use it.
 func (e Event) redacted(hide func(string) string) Event {
 	for _, text := range []*string{&e.Plan, &e.Message, &e.Error, &e.Hint, &e.Object, &e.Of} {
@@ -72,7 +72,7 @@ func hideValue(hide func(string) string, v any) any {
 	return v
 }
 
-// shown gives outputs as they may be shown: as JSON decodes them, so that a
+// shown returns outputs as they may be shown: as JSON decodes them, so that a
 // recorded event is the same, and without the sensitive ones.
 func shown(outputs map[string]any, sensitive []string) map[string]any {
 	out := make(map[string]any, len(outputs))

@@ -18,7 +18,7 @@ type waker interface{ Wake() <-chan struct{} }
 // classer is an error that knows of which kinds a failure is, see ClassesOf.
 type classer interface{ Classes() []plan.RetryOn }
 
-// ClassesOf gives the kinds of failure of the outermost error in err's chain that
+// ClassesOf returns the kinds of failure of the outermost error in err's chain that
 // knows any; nil without.
 func ClassesOf(err error) []plan.RetryOn {
 	var c classer
@@ -28,7 +28,7 @@ func ClassesOf(err error) []plan.RetryOn {
 	return nil
 }
 
-// retries tells whether a plan wants another attempt after err, and if not, why.
+// retries reports whether a plan wants another attempt after err, and if not, why.
 // A failure that another attempt cannot mend is tried again only when the plan
 // names its kind: whoever owns a field of an object may let go of it.
 func retries(on []plan.RetryOn, err error) (again bool, why string) {
@@ -46,7 +46,7 @@ func retries(on []plan.RetryOn, err error) (again bool, why string) {
 	return false, fmt.Sprintf("not retried: retry.on is [%s]", strings.Join(names, ", "))
 }
 
-// delays gives the times between attempts. Each is at most that of the plan, and
+// delays returns the times between attempts. Each is at most that of the plan, and
 // shorter by a random part of up to the jitter of it: ExponentialBackOff, which
 // randomizes in both directions, is given the middle of that span.
 func delays(r plan.Retry) *backoff.ExponentialBackOff {

@@ -50,16 +50,16 @@ var States = []State{
 	StateRunning, StateHolding, StateRetrying, StatePending,
 }
 
-// Terminal tells whether a step in this state will not change again without an
+// Terminal reports whether a step in this state will not change again without an
 // order.
 func (s State) Terminal() bool {
 	return s.Good() || s == StateFailed || s == StateBlocked || s == StateCancelled
 }
 
-// Good tells whether the steps that need one in this state may run.
+// Good reports whether the steps that need one in this state may run.
 func (s State) Good() bool {
 	return s == StateSucceeded || s == StateUnchanged || s == StateSkipped
 }
 
-// Active tells whether a step in this state has an action at work.
+// Active reports whether a step in this state has an action at work.
 func (s State) Active() bool { return s == StateRunning || s == StateHolding }

@@ -1,7 +1,7 @@
 // Package schema has the JSON Schemas of plan files, for editors and for programs
 // that write plans, and of a run's events, for programs that read them.
 //
-// They are made from the types of packages plan and runner. That of plans says less than plan.Load: what
+// They are made from the types of packages plan and runner. That of plans says less than load.File: what
 // takes more than one place of the file to judge, such as the names in needs, is
 // not in it.
 package schema

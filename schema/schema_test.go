@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/schema"
 )
 
@@ -148,7 +148,7 @@ func TestBrokenPlans(t *testing.T) {
 		if !ok {
 			continue
 		}
-		_, err := plan.Parse("plan.yaml", src, plan.Options{})
+		_, err := load.Parse("plan.yaml", src, load.Options{})
 		faults, _ := errors.AsType[document.Diagnostics](err)
 		faults = slices.DeleteFunc(faults, func(d document.Diagnostic) bool {
 			return !slices.Contains(structural, d.Code) || d.File != "plan.yaml"

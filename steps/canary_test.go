@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 )
@@ -139,8 +139,8 @@ func TestCanaryFaults(t *testing.T) {
 		"mutate: [{file: DIR/good.yaml, expect: 'object.metadata.name == \"good\"'}]": "true of the object as it is in the file",
 		"accept: [DIR/empty.yaml]":                                                    "holds no object",
 	} {
-		p, err := plan.Load(files(t, ns, map[string]string{"plan.yaml": "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\n" +
-			"steps:\n- name: gate\n  webhook: {configuration: x, canary: {" + strings.ReplaceAll(canary, "DIR", dir) + "}}\n"})+"/plan.yaml", plan.Options{})
+		p, err := load.File(files(t, ns, map[string]string{"plan.yaml": "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\n" +
+			"steps:\n- name: gate\n  webhook: {configuration: x, canary: {" + strings.ReplaceAll(canary, "DIR", dir) + "}}\n"})+"/plan.yaml", load.Options{})
 		require.NoError(t, err)
 		s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
 		require.NoError(t, err)

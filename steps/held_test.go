@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 )
@@ -116,7 +116,7 @@ webhooks:
   namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ` + ns + `}}
   rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
 `})
-	p, err := plan.Parse("plan.yaml", []byte(`
+	p, err := load.Parse("plan.yaml", []byte(`
 apiVersion: kplan.dev/v1alpha1
 kind: Plan
 metadata: {name: test}
@@ -125,7 +125,7 @@ steps:
   - name: map
     needs: [hook]
     apply: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: `+ns+`}}]}
-`), plan.Options{})
+`), load.Options{})
 	require.NoError(t, err)
 	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
 	require.NoError(t, err)

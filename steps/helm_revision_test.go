@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 )
@@ -71,7 +71,7 @@ spec:
 	file := filepath.Join(t.TempDir(), "plan.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\nsteps:\n"+
 		"- {name: s, timeout: 1m, helm: {chart: "+chart+", release: "+ns+", namespace: "+ns+"}}\n"), 0o600))
-	p, err := plan.Load(file, plan.Options{})
+	p, err := load.File(file, load.Options{})
 	require.NoError(t, err)
 	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
 	require.NoError(t, err)

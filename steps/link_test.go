@@ -12,19 +12,20 @@ import (
 
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 )
 
 // loadPlans writes plans by the names of their files, and reads plan.yaml.
-func loadPlans(t *testing.T, in plan.Options, files map[string]string) *plan.Plan {
+func loadPlans(t *testing.T, in load.Options, files map[string]string) *plan.Plan {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
 		text = "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\n" + text
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	p, err := plan.Load(filepath.Join(dir, "plan.yaml"), in)
+	p, err := load.File(filepath.Join(dir, "plan.yaml"), in)
 	require.NoError(t, err)
 	return p
 }
@@ -49,11 +50,11 @@ steps:
 		"a cluster of the including one": "clusters: {here: {kubeconfig: " + lab.Kubeconfig + "}}\nsteps: [{name: sub, include: {plan: inner.yaml, clusters: {vault: here}}}]",
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := loadPlans(t, plan.Options{}, map[string]string{"plan.yaml": outer, "inner.yaml": inner})
+			p := loadPlans(t, load.Options{}, map[string]string{"plan.yaml": outer, "inner.yaml": inner})
 			s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
 			require.NoError(t, err)
 			defer s.Close()
-			r := &runner.Runner{Resolve: s.Resolve, ReadInputs: s.Inquire, Redact: p.Sensitive().Text}
+			r := &runner.Runner{Resolve: s.Resolve, ReadInputs: s.Inquire, Redact: p.Sensitive.Text}
 
 			_, err = r.Run(t.Context(), p)
 
@@ -88,7 +89,7 @@ clusters: {vault: {kubeconfig: vault.kubeconfig}, there: {kubeconfig: there.kube
 		"the step that asks is skipped": {nil, asks + silent, alone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := loadPlans(t, plan.Options{Set: tt.set}, map[string]string{"plan.yaml": vars + "steps:" + tt.steps})
+			p := loadPlans(t, load.Options{Set: tt.set}, map[string]string{"plan.yaml": vars + "steps:" + tt.steps})
 			if len(p.Steps) > 1 {
 				p.Steps[0].Skip = "not picked"
 			}

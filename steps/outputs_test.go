@@ -11,6 +11,7 @@ import (
 
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 	"github.com/kplan-dev/kplan/steps/preflight"
@@ -66,7 +67,7 @@ func loadPlan(t *testing.T, text string) *plan.Plan {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "plan.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\n"+text), 0o600))
-	p, err := plan.Load(file, plan.Options{})
+	p, err := load.File(file, load.Options{})
 	require.NoError(t, err)
 	return p
 }
@@ -90,7 +91,7 @@ func TestInquire(t *testing.T) {
 	known, err := s.Inquire(t.Context(), []plan.Input{ask})
 	require.NoError(t, err)
 	require.Equal(t, plan.Inputs{ask: "s3cr3t-pass"}, known)
-	require.Equal(t, "(sensitive)", p.Sensitive().Text("s3cr3t-pass"))
+	require.Equal(t, "(sensitive)", p.Sensitive.Text("s3cr3t-pass"))
 
 	require.NoError(t, secrets.Delete(t.Context(), "registry", metav1.DeleteOptions{}))
 	again, err := s.Inquire(t.Context(), []plan.Input{ask})

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 )
@@ -167,14 +167,14 @@ func runSteps(t *testing.T, lab *labtest.Lab, ns, list string, force map[string]
 	text = strings.NewReplacer("CHARTS", labtest.Charts(), "NS", ns).Replace(text)
 	file := filepath.Join(t.TempDir(), "plan.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	p, err := plan.Load(file, plan.Options{})
+	p, err := load.File(file, load.Options{})
 	require.NoError(t, err)
 
 	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), ForceUpgrade: force, UserAgent: "kplan-test"})
 	require.NoError(t, err)
 	defer s.Close()
 	out := &run{}
-	r := &runner.Runner{Resolve: s.Resolve, ReadInputs: s.Inquire, Redact: p.Sensitive().Text, Observers: append(watch, out)}
+	r := &runner.Runner{Resolve: s.Resolve, ReadInputs: s.Inquire, Redact: p.Sensitive.Text, Observers: append(watch, out)}
 	out.execution, out.err = r.Run(t.Context(), p)
 	return out
 }

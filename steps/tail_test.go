@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 )
@@ -169,7 +169,7 @@ func TestTailTakesNoRights(t *testing.T) {
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "ci", Namespace: ns}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	p, err := plan.Parse("plan.yaml", []byte(`
+	p, err := load.Parse("plan.yaml", []byte(`
 apiVersion: kplan.dev/v1alpha1
 kind: Plan
 metadata: {name: test}
@@ -183,7 +183,7 @@ steps:
   - name: done
     needs: [job]
     wait: {resource: job/j, namespace: `+ns+`, for: condition=Complete}
-`), plan.Options{})
+`), load.Options{})
 	require.NoError(t, err)
 	flags := lab.Flags()
 	flags.Impersonate = new("system:serviceaccount:" + ns + ":ci")

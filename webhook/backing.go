@@ -59,14 +59,14 @@ func (b *Backing) unread(resource string) string {
 	return b.Unread[resource]
 }
 
-// count counts the addresses behind one port of a Service.
+// endpointCount counts the addresses behind one port of a Service.
 type endpointCount struct {
 	ready, serving, all int
 	// elsewhere are those that have other ports only.
 	elsewhere int
 }
 
-// String gives for example "1 of 2 endpoints ready".
+// String returns for example "1 of 2 endpoints ready".
 func (c endpointCount) String() string {
 	switch {
 	case c.all == 0:
@@ -106,7 +106,7 @@ func (b *Backing) endpoints(port int32) endpointCount {
 	return n
 }
 
-// leads tells whether a port of the Service leads to the endpoints of a slice.
+// routesTo reports whether a port of the Service leads to the endpoints of a slice.
 // Nothing speaks against it when the Service is not known to have that port.
 func (b *Backing) routesTo(port int32, s *discoveryv1.EndpointSlice) bool {
 	p := b.port(port)
@@ -135,7 +135,7 @@ func (b *Backing) ports() string {
 	return strings.Join(numbers, " and ")
 }
 
-// moving tells whether pods behind the Service come or go.
+// rollingOut reports whether pods behind the Service come or go.
 func (b *Backing) rollingOut() bool {
 	return slices.ContainsFunc(b.Pods, func(p *corev1.Pod) bool {
 		return p.DeletionTimestamp != nil || !podReady(p)
@@ -153,7 +153,7 @@ func (b *Backing) readySince() time.Time {
 	return first
 }
 
-// explain says why there is no ready endpoint, which object that was read from and
+// unreadyReason says why there is no ready endpoint, which object that was read from and
 // since when it is so: the trouble of the pod that has the gravest one, or why there
 // is no pod. The object is empty where that is the Service.
 func (b *Backing) unreadyReason() (why string, from Object, since time.Time) {
@@ -173,7 +173,7 @@ func (b *Backing) unreadyReason() (why string, from Object, since time.Time) {
 	return "pod " + pod.Name + " " + b.podProblem(pod).text, from, readyTransition(pod)
 }
 
-// idle says why there is no pod.
+// noPodReason says why there is no pod.
 func (b *Backing) noPodReason() (why string, from Object) {
 	for _, m := range b.Workloads {
 		switch {
@@ -188,7 +188,7 @@ func (b *Backing) noPodReason() (why string, from Object) {
 	return cmp.Or(why, "no pod has the labels that the Service selects"), from
 }
 
-// gravest is the pod that explains most.
+// worstPod is the pod that explains most.
 func (b *Backing) worstPod() *corev1.Pod {
 	return slices.MaxFunc(b.Pods, func(p, q *corev1.Pod) int {
 		return cmp.Compare(b.podProblem(p).severity, b.podProblem(q).severity)

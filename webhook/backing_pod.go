@@ -10,13 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// trouble is why a pod is no ready endpoint, as a predicate of the pod.
+// podProblem is why a pod is no ready endpoint, as a predicate of the pod.
 type podProblem struct {
 	severity severity
 	text     string
 }
 
-// gravity orders troubles: the gravest explains most.
+// severity orders troubles: the gravest explains most.
 type severity int
 
 const (
@@ -27,7 +27,7 @@ const (
 	problemBroken                   // it fails
 )
 
-// troubleOf reads a pod's status as kubectl get pods does (kubernetes/kubernetes
+// podProblem reads a pod's status as kubectl get pods does (kubernetes/kubernetes
 // pkg/printers/internalversion/printers.go, printPod), and adds what the
 // containers, the kubelet or the scheduler say.
 func (b *Backing) podProblem(p *corev1.Pod) podProblem {
@@ -53,7 +53,7 @@ func (b *Backing) podProblem(p *corev1.Pod) podProblem {
 	return worst
 }
 
-// troubleIn is the trouble of one container; it has no text when there is none.
+// containerProblem is the trouble of one container; it has no text when there is none.
 // What kubelet shows by turns is told in one way: a pull that failed and the
 // pause after it, an end and the pause before the next start.
 func (b *Backing) containerProblem(p *corev1.Pod, c corev1.ContainerStatus) podProblem {
@@ -91,7 +91,7 @@ func (b *Backing) containerProblem(p *corev1.Pod, c corev1.ContainerStatus) podP
 
 const crashes = "is in CrashLoopBackOff: container "
 
-// absent names a Secret that the pod mounts and that does not exist.
+// missingSecret names a Secret that the pod mounts and that does not exist.
 func (b *Backing) missingSecret(p *corev1.Pod) string {
 	for _, v := range p.Spec.Volumes {
 		if s := v.Secret; s != nil && !or(s.Optional, false) && slices.Contains(b.MissingSecrets, s.SecretName) {
@@ -130,7 +130,7 @@ func podReady(p *corev1.Pod) bool {
 	return condition(p, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
-// turned is when the pod became ready, or stopped being it.
+// readyTransition is when the pod became ready, or stopped being it.
 func readyTransition(p *corev1.Pod) time.Time {
 	if c := condition(p, corev1.PodReady); !c.LastTransitionTime.IsZero() {
 		return c.LastTransitionTime.Time

@@ -15,7 +15,7 @@ type Certificate struct {
 	Chain  []*x509.Certificate
 }
 
-// judgeBundle says what is wrong with a CA bundle. One that holds nothing but
+// checkBundle says what is wrong with a CA bundle. One that holds nothing but
 // white space is a placeholder; charts ship "Cg==", which is a line feed.
 func checkBundle(bundle []byte, now time.Time) (state State, reason string, since time.Time) {
 	if len(bytes.TrimSpace(bundle)) == 0 {

@@ -118,7 +118,7 @@ func (f Fault) ForRequest(groupVersion string, idempotent bool) Fault {
 	return f
 }
 
-// Ambiguous tells that the error cannot tell a race from a misconfiguration or
+// Ambiguous reports that the error cannot tell a race from a misconfiguration or
 // from something that was left behind. Class is then the likelier one; the
 // objects decide:
 //   - a Service that is missing, refuses, times out or has no endpoints: read
@@ -165,7 +165,7 @@ func Classify(s *metav1.Status) Fault {
 	return f
 }
 
-// answers tells whether the API server gives such a fault with such a status. A
+// answers reports whether the API server gives such a fault with such a status. A
 // text alone may be quoted by other errors.
 func answers(s *metav1.Status, f Fault) bool {
 	switch {

@@ -7,7 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// faulty is an error that knows its fault, such as that of a held request.
+// faultError is an error that knows its fault, such as that of a held request.
 type faultError interface {
 	error
 	WebhookFault() Fault
@@ -187,7 +187,7 @@ func splitAll(texts []string, sep string) []string {
 	return out
 }
 
-// continues tells that a separator stands inside of one error. The wordings are
+// continues reports that a separator stands inside of one error. The wordings are
 // of k8s.io/apimachinery (a webhook's answer that is no JSON) and apiserver,
 // cli-runtime (a missing CRD), and golang.org/x/net/http2.
 func continues(piece string) bool {

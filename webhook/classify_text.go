@@ -79,7 +79,7 @@ func read(text string, status bool) Fault {
 	return f
 }
 
-// begins tells that nothing but the API server's own words stands before a
+// begins reports that nothing but the API server's own words stands before a
 // phrase: the prefix of an internal error, twice around a conversion in
 // admission, or what its field manager says of a conversion
 // (k8s.io/apimachinery pkg/util/managedfields).
@@ -87,7 +87,7 @@ func begins(before string) bool {
 	return strings.ReplaceAll(before, internalPrefix, "") == "" || strings.HasPrefix(before, "failed to ")
 }
 
-// judged tells that a text says that the server has judged the request: what
+// saysJudged reports that a text says that the server has judged the request: what
 // follows is then the reason, in words that anybody may have chosen.
 func saysJudged(text string) bool {
 	for _, word := range []string{

@@ -84,12 +84,12 @@ func (e Entry) Source() Object {
 	return Object{Kind: kind, Name: e.Configuration}
 }
 
-// Is tells whether both are the same webhook, perhaps at different times.
+// Is reports whether both are the same webhook, perhaps at different times.
 func (e Entry) Is(o Entry) bool {
 	return e.Kind == o.Kind && e.Configuration == o.Configuration && e.Name == o.Name
 }
 
-// Met tells whether a fault is one of this webhook, as far as its text goes.
+// Matches reports whether a fault is one of this webhook, as far as its text goes.
 func (e Entry) Matches(f Fault) bool {
 	switch f.Kind {
 	case Conversion:
@@ -115,7 +115,7 @@ type Object struct {
 	Name      string `json:"name"`
 }
 
-// String gives Kind/namespace/name.
+// String returns Kind/namespace/name.
 func (o Object) String() string {
 	parts := slices.DeleteFunc([]string{o.Kind, o.Namespace, o.Name}, func(s string) bool { return s == "" })
 	return strings.Join(parts, "/")

@@ -1,6 +1,10 @@
 package webhook
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"sync"
+)
 
 // Explain says in words that take no knowledge of Kubernetes what a cause means:
 // that of a [Fault], the reason of a [Reading], or any text that says why a pod
@@ -15,13 +19,22 @@ func Explain(cause string) string {
 	case cause == "EOF":
 		return closed
 	}
-	for _, e := range explanations {
+	for _, e := range allExplanations() {
 		if strings.Contains(cause, e.text) {
 			return e.words
 		}
 	}
 	return ""
 }
+
+// allExplanations returns everything that is explained, in the order to try.
+var allExplanations = sync.OnceValue(func() []explanation {
+	all := slices.Clone(explanations)
+	for _, c := range slices.Concat(unansweredCauses, answeredCauses) {
+		all = append(all, explanation{c.text, c.words})
+	}
+	return append(all, serverExplanations...)
+})
 
 // Explain says what the fault's cause means; see the function.
 func (f Fault) Explain() string {
@@ -64,13 +77,15 @@ const (
 	unfit       = "no node may run the pod as it is: the message says what each of them lacks"
 )
 
-// explanations are tried in this order: what is said of a pod explains more than
-// that its Service has no endpoints, and a certificate's date more than that it
-// was not accepted.
-var explanations = []struct{ text, words string }{
+// explanation is what a text means, wherever it stands in a cause.
+type explanation struct{ text, words string }
+
+// explanations are of readings. They are tried in this order, and before the causes: what is said of a pod explains more
+// than that its Service has no endpoints.
+var explanations = []explanation{
 	// Pods: the reasons of kubelet (kubernetes/kubernetes pkg/kubelet/images/types.go,
 	// kuberuntime/kuberuntime_container.go) and the scheduler, and the words of
-	// Backing.explain.
+	// Backing.unreadyReason.
 	{"InvalidImageName", "the name of the container's image is not well formed"},
 	{"ErrImageNeverPull", "the image is not on the node, and the pod forbids to fetch it (imagePullPolicy: Never)"},
 	{"ImagePullBackOff", noImage},
@@ -117,87 +132,25 @@ var explanations = []struct{ text, words string }{
 	{"no pod has the labels that the Service selects", "the Service leads nowhere yet: its pods were not made, or they have other labels than it looks for"},
 	{"the Service selects no pods", "the Service leads only where somebody enters addresses by hand"},
 	{"no endpoint has port", "the pods do not have the port that the Service leads to"},
-	{"no service port ", "the Service exists, but not with the port that the webhook is called at"},
 	{" has no port ", "the Service exists, but not with the port that the webhook is called at"},
 	{"no endpoints", noPod},
 	{"endpoints ready", noPod},
-	{"cannot route to service with ClusterIP", "the Service has no address of its own, and this API server can only call those that have one"},
 	{"is headless", "the Service has no address of its own, and not every API server can call such a one"},
-	{"unsupported service type", "the Service is only another name (ExternalName), and this API server cannot call it"},
-	{"ExternalName", "the Service is only another name, and not every API server can call such a one"},
+	{"an ExternalName", "the Service is only another name, and not every API server can call such a one"},
 
-	// Certificates, from crypto/x509, and the words of judgeBundle and
-	// Backing.certificate.
+	// Certificates, in the words of checkBundle and Backing.certificate.
 	{"the CA bundle is empty", noBundle},
 	{"the CA bundle holds no certificate", "what is entered as the webhook's authority is no certificate, so no call can be trusted"},
-	{"unable to load root certificates", noBundle},
 	{"the CA bundle expired", expired},
 	{"is not valid before", early},
 	{" expired at ", expired},
-	{" is before ", early},
-	{"certificate has expired or is not yet valid", expired},
-	{"signed by unknown authority", untrusted},
 	{"not of an authority in the CA bundle", untrusted},
 	{"is not for its name", otherName},
-	{"certificate is valid for", otherName},
-	{"certificate is not valid for any names", otherName},
-	{"legacy Common Name field", "the webhook's certificate names its host in an old way that is not accepted any more"},
-	{"doesn't contain any IP SANs", otherName},
-	{"x509: ", "the webhook's certificate is not accepted"},
 	{"is not accepted: ", "the webhook's certificate is not accepted"},
+}
 
-	// TLS, from crypto/tls alert.go.
-	{"remote error: tls: bad certificate", "the webhook wants a certificate of the API server, which does not send one"},
-	{"remote error: tls: certificate required", "the webhook wants a certificate of the API server, which does not send one"},
-	{"remote error: tls: unknown certificate", "the webhook does not accept the API server's certificate"},
-	{"remote error: tls: protocol version not supported", "the webhook speaks only versions of TLS that the API server does not"},
-	{"remote error: tls:", "the program listens, but has no certificate to answer with yet; " + lateSecret},
-	{"TLS handshake timeout", silent},
-	{"server gave HTTP response to HTTPS client", noTLS},
-	{"first record does not look like a TLS handshake", noTLS},
-	{"malformed HTTP", "what answers at the webhook's address does not speak HTTP: the port may be that of another program"},
-
-	// Ways to the node.
-	{"No agent available", tunnel},
-	{"proxy error from ", tunnel},
-	{"proxyconnect ", tunnel},
-	{"Service Unavailable", tunnel},
-	{"Bad Gateway", tunnel},
-	{"Address is not allowed", "the API server may not call addresses out of its own network: the webhook's pod must use the node's (hostNetwork)"},
-
-	// The network, from syscall and net.
-	{"connection refused", nobody},
-	{"operation not permitted", noPod}, // Cilium's word for a Service without endpoints
-	{"connection timed out", silent},
-	{"i/o timeout", silent},
-	{"context deadline exceeded", silent},
-	{"Client.Timeout exceeded", silent},
-	{"no route to host", unreachable},
-	{"host is down", unreachable},
-	{"network is unreachable", unreachable},
-	{"no such host", "the name of the webhook's server is not known to DNS"},
-	{"connection reset by peer", closed},
-	{"broken pipe", closed},
-	{"unexpected EOF", closed},
-	{"http2: ", closed},
-	{"stream error: ", closed},
-	{"transport connection broken", closed},
-	{"use of closed network connection", closed},
-	{"context canceled", "the call was given up, mostly because the request that it was for was"},
-
-	// HTTP statuses, as k8s.io/apimachinery pkg/api/errors words them.
-	{"the server could not find the requested resource", "something answers at the webhook's address and does not know the path: an older or newer version runs, or it is still starting"},
-	{"the server has received too many requests", "the webhook has more to do than it can, and asks to come back later"},
-	{"an error on the server (", "the webhook was called and failed within; its log says why"},
-	{"the server is currently unable to handle the request", "the webhook answers that it cannot serve yet, as programs do that start or stop"},
-	{"the server was unable to return a response in the time allotted", "the webhook, or what it asks itself, took too long"},
-	{"the server rejected our request for an unknown reason", "something answers at the webhook's address and does not understand the call: another program may listen there"},
-	{"the server has asked for the client to provide credentials", "the webhook wants the API server to log in, and it has no credentials for it"},
-	{"the server does not allow this method", "something answers at the webhook's address that is no webhook: another program may listen there"},
-	{"the server rejected our request due to an error in our request", "something answers at the webhook's address and does not understand the call: the webhook may be of another version"},
-	{"couldn't get version/kind; json parse error", "something answers at the webhook's address, but not as a webhook does: another program may listen there"},
-
-	// The API server itself.
+// serverExplanations are of the API server itself. They are tried last.
+var serverExplanations = []explanation{
 	{notReady, "the API server has just started, and reads first what it needs to check requests"},
 	{overBudget, "the API server did not finish the request in its time: it has too much to do, or a webhook is slow"},
 	{"the API server starts or stops", "it is restarted or updated; requests work again when that is over"},

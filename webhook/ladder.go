@@ -69,7 +69,7 @@ type Reading struct {
 	Source Object `json:"source,omitzero"`
 }
 
-// String gives rung: reason.
+// String returns rung: reason.
 func (r Reading) String() string {
 	if r.Reason == "" {
 		return string(r.Rung) + ": " + string(r.State)
@@ -103,14 +103,14 @@ func (l Ladder) Unknown() (Reading, bool) {
 	return Reading{}, false
 }
 
-// Callable tells whether nothing that can be read stands in the way of a call:
+// Callable reports whether nothing that can be read stands in the way of a call:
 // the rungs up to Backed were reached, or could not be read.
 func (l Ladder) Callable() bool {
 	r, missing := l.Missing()
 	return !missing || r.Rung == Serving || r.Rung == Admitting
 }
 
-// At gives the reading of a rung; false when the ladder does not have it.
+// At returns the reading of a rung; false when the ladder does not have it.
 func (l Ladder) At(rung Rung) (Reading, bool) {
 	for _, r := range l {
 		if r.Rung == rung {
@@ -131,7 +131,7 @@ type Call struct {
 	Answers int
 }
 
-// answered tells whether the last call got the webhook's answer; a denial is one.
+// answered reports whether the last call got the webhook's answer; a denial is one.
 func (c Call) answered() bool {
 	return !c.At.IsZero() && (c.Fault.Kind == "" || c.Fault.Class == Denied)
 }

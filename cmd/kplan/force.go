@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -16,7 +17,7 @@ const (
 )
 
 // addForce registers the flag that upgrades releases for which nothing changed.
-func addForce(cmd *cobra.Command, in *plan.Options) *[]string {
+func addForce(cmd *cobra.Command, in *load.Options) *[]string {
 	// Names of steps may have commas in them: NAME[ITEM].
 	names := cmd.Flags().StringArray(forceUpgrade, nil, "upgrade the release of this helm `step` also when its chart and values did not change;\n"+
 		"may be repeated, all helm steps without =step")

@@ -9,13 +9,14 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
 func newGraph(a *app) *cobra.Command {
 	var (
-		in       *plan.Options
+		in       *load.Options
 		picked   *plan.Selection
 		output   = graph.Text
 		webhooks bool

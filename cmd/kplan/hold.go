@@ -16,6 +16,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/holdproxy"
 )
@@ -30,7 +31,7 @@ type holdOptions struct {
 }
 
 func newHold(a *app) *cobra.Command {
-	o := &holdOptions{runOptions: runOptions{app: a, parallel: 1, inputs: &plan.Options{}}}
+	o := &holdOptions{runOptions: runOptions{app: a, parallel: 1, inputs: &load.Options{}}}
 	cmd := &cobra.Command{
 		Use:   "hold [flags] -- COMMAND [ARGS...]",
 		Short: "Run any command that installs, and hold its requests for admission webhooks",

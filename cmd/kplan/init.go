@@ -15,8 +15,8 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/scaffold"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
-	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/schema"
 	"github.com/kplan-dev/kplan/steps/analyze"
 )
@@ -189,7 +189,7 @@ func exists(file string) error {
 
 // todo says what is to be filled in before the plan is valid.
 func (o *initOptions) todo(file string, text []byte) {
-	_, err := plan.Parse(file, text, plan.Options{})
+	_, err := load.Parse(file, text, load.Options{})
 	faults, ok := errors.AsType[document.Diagnostics](err)
 	if !ok {
 		return

@@ -17,6 +17,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
@@ -27,7 +28,7 @@ const lintText findings.Format = "text"
 type lintRun struct {
 	*app
 	path    string
-	in      plan.Options
+	in      load.Options
 	output  findings.Format
 	disable []string
 	explain string
@@ -40,7 +41,7 @@ type lintRun struct {
 
 func newLint(a *app) *cobra.Command {
 	l := &lintRun{app: a, output: lintText}
-	var in *plan.Options
+	var in *load.Options
 	cmd := &cobra.Command{
 		Use:   "lint [PLAN]",
 		Short: "Find what goes wrong in a plan without faults",

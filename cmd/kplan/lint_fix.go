@@ -14,9 +14,9 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
-	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
+	"github.com/kplan-dev/kplan/plan/load"
 )
 
 // mended is a file as a remedy leaves it.
@@ -86,7 +86,7 @@ func (l *lintRun) sound(files []mended) error {
 	if len(files) == 0 {
 		return nil
 	}
-	if _, err := plan.Load(l.path, in); err != nil {
+	if _, err := load.File(l.path, in); err != nil {
 		return fmt.Errorf("nothing is mended: the mended plan would have faults: %w", err)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/plan/redact"
 )
 
@@ -36,13 +37,13 @@ type app struct {
 }
 
 // load reads a plan. What is sensitive in it is not shown from then on.
-func (a *app) load(path string, in plan.Options) (*plan.Plan, error) {
-	p, err := plan.Load(path, in)
+func (a *app) load(path string, in load.Options) (*plan.Plan, error) {
+	p, err := load.File(path, in)
 	if err != nil {
 		return nil, err
 	}
 	a.keep(p)
-	if err := p.CheckFiles(); err != nil {
+	if err := load.CheckFiles(p); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -50,13 +51,13 @@ func (a *app) load(path string, in plan.Options) (*plan.Plan, error) {
 
 // read is load for commands that run nothing: they do without the values of
 // sensitive variables, and say so.
-func (a *app) read(path string, in plan.Options) (*plan.Plan, error) {
+func (a *app) read(path string, in load.Options) (*plan.Plan, error) {
 	in.Unknown = true
 	p, err := a.load(path, in)
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range p.Variables() {
+	for _, v := range p.Variables {
 		if v.Deferred && v.Source == "" {
 			fmt.Fprintf(a.stderr, "note: the sensitive variable %q has no value: kplan run needs one\n", v.Name)
 		}
@@ -65,7 +66,7 @@ func (a *app) read(path string, in plan.Options) (*plan.Plan, error) {
 }
 
 // keep notes what must not be shown of a plan.
-func (a *app) keep(p *plan.Plan) { a.hidden.Store(p.Sensitive()) }
+func (a *app) keep(p *plan.Plan) { a.hidden.Store(p.Sensitive) }
 
 // secrets are what must not be shown; nil when no plan was read.
 func (a *app) secrets() *redact.Set { return a.hidden.Load() }

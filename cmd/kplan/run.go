@@ -15,6 +15,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
 )
@@ -22,7 +23,7 @@ import (
 // runOptions are the flags of run.
 type runOptions struct {
 	*app
-	inputs   *plan.Options
+	inputs   *load.Options
 	picked   *plan.Selection
 	parallel int
 	timeout  time.Duration

@@ -10,11 +10,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 )
 
 // addSelection registers the flags that pick steps of a plan.
-func addSelection(cmd *cobra.Command, in *plan.Options) *plan.Selection {
+func addSelection(cmd *cobra.Command, in *load.Options) *plan.Selection {
 	var s plan.Selection
 	flags := cmd.Flags()
 	flags.StringSliceVar(&s.Tags, "tags", nil, "only steps that have one of these `tags`")
@@ -40,10 +41,10 @@ func selectSteps(p *plan.Plan, s plan.Selection) error {
 }
 
 // fromPlan completes names that the plan has.
-func fromPlan(in *plan.Options, names func(*plan.Plan) []string) cobra.CompletionFunc {
+func fromPlan(in *load.Options, names func(*plan.Plan) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		file := namedPlan(args)
-		p, err := plan.Load(file, *in)
+		p, err := load.File(file, *in)
 		if err != nil { // it is being written, or wants variables: what stands there must do
 			p = sketch(file)
 		}

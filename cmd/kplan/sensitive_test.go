@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -69,7 +70,7 @@ steps:
 			a := newApp("kplan", strings.NewReader(""), &stdout, &stderr)
 			a.verbosity = 7
 			a.logging()
-			p, err := a.load("plan.yaml", plan.Options{})
+			p, err := a.load("plan.yaml", load.Options{})
 			require.NoError(t, err)
 			record := filepath.Join(t.TempDir(), "events.jsonl")
 			o := &runOptions{app: a, progress: progress, record: record, output: output}

@@ -15,12 +15,13 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/steps/preflight"
 )
 
 func newValidate(a *app) *cobra.Command {
 	var (
-		in      *plan.Options
+		in      *load.Options
 		output  findings.Format
 		cluster bool
 	)
@@ -66,7 +67,7 @@ Exit codes: 0 the plan is good, 2 it is not, 1 a cluster cannot be asked.`,
 
 // validate reads a plan and tells what is wrong with it. Unless it is nil, ask finds
 // more in one that can be read.
-func (a *app) validate(path string, in plan.Options, output findings.Format, ask func(*plan.Plan) ([]finding.Finding, error)) error {
+func (a *app) validate(path string, in load.Options, output findings.Format, ask func(*plan.Plan) ([]finding.Finding, error)) error {
 	p, err := a.read(path, in)
 	rules := finding.Codes()
 	var found []finding.Finding

@@ -14,11 +14,12 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load"
 )
 
 func newVars(a *app) *cobra.Command {
 	var (
-		in     *plan.Options
+		in     *load.Options
 		output format
 	)
 	cmd := &cobra.Command{
@@ -73,14 +74,14 @@ type variable struct {
 	Invalid   bool   `json:"invalid,omitempty"`
 }
 
-func (a *app) vars(path string, in plan.Options, output format) error {
-	p, err := plan.LoadVars(path, in)
+func (a *app) vars(path string, in load.Options, output format) error {
+	p, err := load.Vars(path, in)
 	if p == nil {
 		return err
 	}
 	a.keep(p)
 	all := variables{File: path, Plan: p.Metadata.Name, Variables: []variable{}, Diagnostics: document.Diagnostics{}}
-	for _, v := range p.Variables() {
+	for _, v := range p.Variables {
 		x := variable{
 			Name: v.Name, Type: v.Type, Description: v.Description, Source: v.Source, From: origin(v),
 			Sensitive: v.Sensitive, Late: v.Deferred, Invalid: v.Invalid,
@@ -115,11 +116,11 @@ func (a *app) vars(path string, in plan.Options, output format) error {
 func origin(v plan.Variable) string {
 	switch v.Source {
 	case plan.SourceDefault:
-		return "default at " + v.Pos.String()
+		return "default at " + v.Pos().String()
 	case plan.SourceSet:
 		return "--set"
 	case plan.SourceVarFile, plan.SourceInclude:
-		return v.Pos.String()
+		return v.Pos().String()
 	case plan.SourceEnv:
 		return "env " + v.Env
 	case plan.SourceSecret:

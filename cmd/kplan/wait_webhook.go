@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/webhook/probe"
 )
 
@@ -26,7 +27,7 @@ type waitWebhookOptions struct {
 }
 
 func newWaitWebhook(a *app) *cobra.Command {
-	o := &waitWebhookOptions{runOptions: runOptions{app: a, parallel: 1, inputs: &plan.Options{}}}
+	o := &waitWebhookOptions{runOptions: runOptions{app: a, parallel: 1, inputs: &load.Options{}}}
 	cmd := &cobra.Command{
 		Use:   "webhook",
 		Short: "Wait until webhooks answer through the API server",

@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 
 	yamlv3 "go.yaml.in/yaml/v3"
@@ -36,6 +37,9 @@ func NewText(file string, line int, src []byte) *Text {
 
 // TextOf makes the text of a source that was read, all of it.
 func TextOf(s *Source) *Text { return &Text{s: s} }
+
+// Source returns what the text was made of, for its only user: it is not locked.
+func (t *Text) Source() *Source { return t.s }
 
 // File is the file's path, as messages have it.
 func (t *Text) File() string { return t.s.file }
@@ -108,6 +112,13 @@ func (t *Text) at(pos Pos, fields []any) Place {
 	return p
 }
 
+// Pos returns where the value at a path starts, as far as the path can be followed.
+func (t *Text) Pos(fields ...any) Pos {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.s.ValuePos(fields)
+}
+
 // Offset is where a node starts in Bytes.
 func (t *Text) Offset(n *yamlv3.Node) int {
 	t.mu.Lock()
@@ -118,4 +129,21 @@ func (t *Text) Offset(n *yamlv3.Node) int {
 // Line is a line of the file without its end; "" when the text does not have it.
 func (t *Text) Line(n int) string {
 	return string(bytes.TrimRight(t.s.line(n-t.before), "\r\n\u0085\u2028\u2029"))
+}
+
+// Origin is where a value was read.
+type Origin struct {
+	// Text is the file; nil for a value that was not read from one.
+	Text *Text
+	// At leads to the value.
+	At Path
+}
+
+// Place returns where a field below the value stands. See Text.Place.
+func (o Origin) Place(fields ...any) Place {
+	at := slices.Concat(o.At, Path(fields))
+	if o.Text == nil {
+		return Place{Path: at.String()}
+	}
+	return o.Text.Place(at...)
 }

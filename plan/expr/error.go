@@ -64,7 +64,7 @@ func issueError(issues *cel.Issues, tree *ast.AST, source string, moved offsets)
 	return e
 }
 
-// lineOffset gives the offset in bytes of a line, counted from 1, and a column in
+// lineOffset returns the offset in bytes of a line, counted from 1, and a column in
 // characters, counted from 0.
 func lineOffset(s string, line, column int) int {
 	at := 0
@@ -101,7 +101,7 @@ func missing(tree *ast.AST, id int64, message string) (path []string, name strin
 	return path, m[1]
 }
 
-// written gives the names of a chain as they stand in the expression.
+// written returns the names of a chain as they stand in the expression.
 func written(e ast.Expr) []string {
 	switch e.Kind() {
 	case ast.IdentKind:

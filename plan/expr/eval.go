@@ -11,10 +11,10 @@ import (
 // left. It is not safe for concurrent use.
 type Budget struct{ left uint64 }
 
-// NewBudget gives what the expressions of one plan may cost: about a second.
+// NewBudget returns what the expressions of one plan may cost: about a second.
 func NewBudget() *Budget { return &Budget{left: 50 * maxCost} }
 
-// Eval gives the expression's value: nil, bool, int64, float64, string,
+// Eval returns the expression's value: nil, bool, int64, float64, string,
 // json.Number, []any or map[string]any. Values are those of the root's fields.
 // What is given and what was given before share nothing. The error is an *Error,
 // whose message has no value in it: values may be secret.

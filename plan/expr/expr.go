@@ -24,7 +24,7 @@ const maxSource = 8 << 10
 type Env struct {
 	names map[string]Type
 	root  *Object
-	// has tells whether there is a value at a path, see NewEnv.
+	// has reports whether there is a value at a path, see NewEnv.
 	has func(path []string) bool
 
 	mu       sync.Mutex
@@ -128,7 +128,7 @@ func (e *Env) compile(text string) (*Program, error) {
 	return p, nil
 }
 
-// program gives what evaluates the expression.
+// program returns what evaluates the expression.
 func (p *Program) program() (cel.Program, error) {
 	e := p.env
 	e.mu.Lock()

@@ -90,7 +90,7 @@ func guarded(fn *decls.FunctionDecl) (cel.EnvOption, error) {
 	return cel.Function(fn.Name(), opts...), nil
 }
 
-// overloadCode gives the guarded code of one overload.
+// overloadCode returns the guarded code of one overload.
 func overloadCode(name string, args int, code *functions.Overload) cel.OverloadOpt {
 	switch args {
 	case 1:
@@ -115,7 +115,7 @@ func call(name string, code *functions.Overload, args ...ref.Val) ref.Val {
 	return code.Function(args...)
 }
 
-// extend gives the language with names.
+// extend returns the language with names.
 func extend(names map[string]Type) (*cel.Env, error) {
 	from, err := base()
 	if err != nil {

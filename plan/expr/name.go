@@ -75,7 +75,7 @@ func (e *Env) link(text string, at int, parts []part) (part, bool) {
 	return part{}, false
 }
 
-// dashed gives the end of a name that starts at start, has no dash up to end and
+// dashed returns the end of a name that starts at start, has no dash up to end and
 // goes on with one. The longest name that is known counts. When none is, one that
 // should be a field of an object is taken as a whole, for its fault is that there
 // is none.
@@ -110,7 +110,7 @@ func (e *Env) dashed(text string, start, end int, parts []part) int {
 	return end
 }
 
-// names gives the chain as a path.
+// names returns the chain as a path.
 func names(parts []part) []string {
 	path := make([]string, len(parts), len(parts)+1)
 	for i, p := range parts {
@@ -119,7 +119,7 @@ func names(parts []part) []string {
 	return path
 }
 
-// typeOf gives the type of a chain as far as objects and their maps lead; it is
+// typeOf returns the type of a chain as far as objects and their maps lead; it is
 // not known for a chain with a fault, or one that goes below Any.
 func (e *Env) typeOf(parts []part) (Type, bool) {
 	t := e.root.typ
@@ -171,7 +171,7 @@ func (e *Env) escape(text string) (source string, moved offsets) {
 // offsets are where in a text a character was put in.
 type offsets []int
 
-// back gives the offset in the text of an offset in what it became.
+// back returns the offset in the text of an offset in what it became.
 func (o offsets) back(at int) int {
 	for i, was := range o {
 		if at <= was+i {

@@ -44,7 +44,7 @@ func (e *Env) compilePath(text string) (program *Program, fault *Error, ok bool)
 	return &Program{env: e, typ: t.cel, path: parts, refs: []Ref{ref}}, nil, true
 }
 
-// below gives the type of what a piece of a chain leads to.
+// below returns the type of what a piece of a chain leads to.
 func (t Type) below(p part) (Type, bool) {
 	switch t.cel.Kind() {
 	case types.DynKind:
@@ -73,7 +73,7 @@ func (t Type) below(p part) (Type, bool) {
 	}
 }
 
-// follow gives the value that a chain leads to.
+// follow returns the value that a chain leads to.
 func follow(values map[string]any, parts []part) (any, error) {
 	var v any = values
 	for i, p := range parts {

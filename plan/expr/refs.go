@@ -99,7 +99,7 @@ func (w *walker) add(path []string, id int64, tested bool) {
 	w.refs = append(w.refs, r)
 }
 
-// chain gives the path of an expression that follows names from one of the root's
+// chain returns the path of an expression that follows names from one of the root's
 // fields, and the node of that first name.
 func (w *walker) chain(e ast.Expr) (path []string, first int64, ok bool) {
 	switch e.Kind() {
@@ -147,7 +147,7 @@ var namespaces = []string{
 	"int", "uint", "double", "bool", "string", "bytes", "list", "map", "type", "null_type",
 }
 
-// byteOffset gives the offset in bytes of a character, counted from 0.
+// byteOffset returns the offset in bytes of a character, counted from 0.
 func byteOffset(s string, char int) int {
 	for i := range s {
 		if char == 0 {

@@ -19,7 +19,7 @@ const (
 	closing = "}}"
 )
 
-// Has tells whether a text has an expression, or a $${{ that Split would turn
+// Has reports whether a text has an expression, or a $${{ that Split would turn
 // into ${{.
 func Has(text string) bool { return strings.Contains(text, open) }
 
@@ -67,7 +67,7 @@ func Split(text string) ([]Segment, error) {
 
 const blanks = " \t\r\n"
 
-// findEnd gives where the }} of an expression stands that starts at from.
+// findEnd returns where the }} of an expression stands that starts at from.
 func findEnd(text string, from int) (int, *Error) {
 	depth := 0
 	for at := from; at < len(text); {
@@ -94,7 +94,7 @@ func findEnd(text string, from int) (int, *Error) {
 	return 0, &Error{Message: "the expression is not closed: }} is missing"}
 }
 
-// skip gives the offset after the text, comment or character that starts at an
+// skip returns the offset after the text, comment or character that starts at an
 // offset. It is not ok for a text without end.
 func skip(text string, at int) (next int, ok bool) {
 	switch c := text[at]; {
@@ -109,7 +109,7 @@ func skip(text string, at int) (next int, ok bool) {
 	return at + 1, true
 }
 
-// isRaw tells whether the quote at an offset opens a text in which \ means
+// isRaw reports whether the quote at an offset opens a text in which \ means
 // itself, such as r"\d" or rb'\x'.
 func isRaw(text string, at int) bool {
 	word := at

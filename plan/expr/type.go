@@ -58,13 +58,13 @@ func (t Type) About() string {
 	}
 }
 
-// Is tells whether a value of the type is one of the other type: surely, or, for
+// Is reports whether a value of the type is one of the other type: surely, or, for
 // a type that is not known before there is a value, maybe.
 func (t Type) Is(other Type) bool {
 	return t.cel.Kind() == types.DynKind || other.cel.IsAssignableType(t.cel)
 }
 
-// IsScalar tells whether a value of the type can be written into a text.
+// IsScalar reports whether a value of the type can be written into a text.
 func (t Type) IsScalar() bool {
 	switch t.cel.Kind() {
 	case types.ListKind, types.MapKind, types.StructKind, types.NullTypeKind:
@@ -74,7 +74,7 @@ func (t Type) IsScalar() bool {
 	}
 }
 
-// isObject tells whether the values of the type are Objects themselves.
+// isObject reports whether the values of the type are Objects themselves.
 func (t Type) isObject() bool { return t.object != nil && t.cel.Kind() == types.StructKind }
 
 // Object is a type whose fields are known by name. An expression that asks for
@@ -95,7 +95,7 @@ func NewObject(name string, field func(name string) (Type, bool)) *Object {
 	return o
 }
 
-// Type gives the object as the type of a field.
+// Type returns the object as the type of a field.
 func (o *Object) Type() Type { return o.typ }
 
 // Fields is an Object's field function for a fixed set of fields.

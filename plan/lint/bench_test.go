@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/lint"
+	"github.com/kplan-dev/kplan/plan/load"
 )
 
 // large is a plan of n steps with their objects: Certificates, pods that use their
@@ -44,7 +44,7 @@ func large(b *testing.B, n int) lint.Input {
 		text.WriteString("  apply: {files: [a.yaml]}\n")
 		in.Objects[name] = []lint.Object{{Fields: object}}
 	}
-	p, err := plan.Parse("p.yaml", []byte(text.String()), plan.Options{})
+	p, err := load.Parse("p.yaml", []byte(text.String()), load.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -108,7 +108,7 @@ var (
 
 // written says where a step is written.
 func written(s *plan.Step) string {
-	t, at := s.Origin()
+	t, at := s.Origin.Text, s.Origin.At
 	if t == nil {
 		return s.Name
 	}
@@ -117,8 +117,8 @@ func written(s *plan.Step) string {
 
 // addWait adds a step that waits for a Certificate, and the need of it.
 func (m *fixer) addWait(w missingWait) error {
-	text, at := w.step.Origin()
-	certText, certAt := w.certificate.step.Origin()
+	text, at := w.step.Origin.Text, w.step.Origin.At
+	certText, certAt := w.certificate.step.Origin.Text, w.certificate.step.Origin.At
 	switch {
 	case written(w.step) == written(w.certificate.step):
 		return errSameStep

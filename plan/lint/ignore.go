@@ -68,5 +68,5 @@ func checkIgnores(p *pass) {
 
 // texts are the files that the plan was read from, and its files of values.
 func (l *linter) texts() []*document.Text {
-	return append(append([]*document.Text{}, l.Plan.Texts()...), l.Values...)
+	return append(append([]*document.Text{}, l.Plan.Texts...), l.Values...)
 }

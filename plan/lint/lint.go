@@ -64,8 +64,8 @@ func Run(in Input, disabled ...string) []finding.Finding {
 		}
 	}
 	files := map[string]int{}
-	for i, t := range l.Plan.Texts() {
-		files[t.File()] = i - len(l.Plan.Texts())
+	for i, t := range l.Plan.Texts {
+		files[t.File()] = i - len(l.Plan.Texts)
 	}
 	finding.Sort(l.findings, files)
 	// Steps that for_each made of one have the same findings.
@@ -123,7 +123,7 @@ type location struct {
 
 // locationOf is the place of a step's field.
 func locationOf(s *plan.Step, fields ...any) location {
-	text, _ := s.Origin()
+	text := s.Origin.Text
 	return location{Place: s.Locate(fields...), text: text}
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 
-	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
@@ -83,7 +83,7 @@ func look(t *testing.T, a *txtar.Archive) []txtar.File {
 
 func findings(t *testing.T) (lint.Input, []finding.Finding) {
 	t.Helper()
-	p, err := plan.Load("plan.yaml", plan.Options{})
+	p, err := load.File("plan.yaml", load.Options{})
 	require.NoError(t, err)
 	in, err := analyze.LintInput(t.Context(), p, true)
 	if err != nil {

@@ -39,7 +39,7 @@ func checkPlainSecrets(p *pass) {
 				continue // for_each sends one object many times
 			}
 			seen[n] = true
-			t, _ := s.Origin()
+			t := s.Origin.Text
 			switch {
 			case isSecret(n):
 				p.checkSecretObject(s, o, n)

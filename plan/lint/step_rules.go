@@ -50,7 +50,7 @@ func checkUnread(p *pass) {
 // hasExpression reports whether the file of the step has an expression at a path: its value
 // may be one that the run finds out.
 func hasExpression(s *plan.Step, fields ...any) bool {
-	t, at := s.Origin()
+	t, at := s.Origin.Text, s.Origin.At
 	if t == nil {
 		return false
 	}

@@ -30,7 +30,7 @@ func (l *linter) values() []root {
 		return l.roots
 	}
 	l.roots = []root{}
-	for _, t := range l.Plan.Texts() {
+	for _, t := range l.Plan.Texts {
 		l.rootsOf(t)
 	}
 	for _, t := range l.Values {
@@ -46,7 +46,7 @@ func (l *linter) manifests() []root {
 	var roots []root
 	seen := map[*yamlv3.Node]bool{}
 	l.each(func(s *plan.Step) {
-		t, _ := s.Origin()
+		t := s.Origin.Text
 		for _, o := range l.Objects[s.Name] {
 			if o.Text == nil || o.Text == t {
 				continue
@@ -188,7 +188,7 @@ func checkUnusedVars(p *pass) {
 			}
 		}
 	})
-	for _, t := range p.Plan.Texts() {
+	for _, t := range p.Plan.Texts {
 		declared := get(t.Root(), "vars")
 		if declared == nil {
 			continue

@@ -16,7 +16,7 @@ import (
 
 // raw is what the file has for a field of a step.
 func raw(s *plan.Step, fields ...any) string {
-	t, at := s.Origin()
+	t, at := s.Origin.Text, s.Origin.At
 	if t == nil {
 		return ""
 	}
@@ -36,7 +36,7 @@ func rawAt(t *document.Text, at []any) string {
 func (m *fixer) asWritten(c sent) (waitKey, error) {
 	s, o := c.step, c.object
 	key := waitKey{step: written(s), name: o.name(), namespace: m.writtenNamespace(c)}
-	t, _ := s.Origin()
+	t := s.Origin.Text
 	if o.Text != nil && o.Text == t {
 		key.name = cmp.Or(rawAt(t, append(slices.Clone(o.At), "metadata", "name")), key.name)
 		return key, nil

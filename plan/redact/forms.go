@@ -29,7 +29,7 @@ type needle struct {
 // beginnings of secrets from taking quadratic time.
 const longest = 512
 
-// needles gives all forms of the secrets.
+// needles returns all forms of the secrets.
 func needles(secrets map[string]struct{}) []needle {
 	all := map[needle]struct{}{}
 	for secret := range secrets {
@@ -59,7 +59,7 @@ func cutUp(all map[needle]struct{}, n needle) {
 	all[n] = struct{}{}
 }
 
-// written gives the texts that stand for the secret in quoted and escaped text.
+// written returns the texts that stand for the secret in quoted and escaped text.
 // Some of them may be equal.
 func written(secret string) []string {
 	texts := []string{
@@ -153,7 +153,7 @@ func percent(text, keep, format string) string {
 	return b.String()
 }
 
-// encoded gives what is certain to stand in base64 of any text that has the
+// encoded returns what is certain to stand in base64 of any text that has the
 // secret in it. There are three such, for base64 writes three bytes as four
 // letters and the secret may start at any of the three; each in two alphabets.
 func encoded(secret string) []needle {

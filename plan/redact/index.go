@@ -120,7 +120,7 @@ func (x *index) match(text string, i int, g uint32) (start, end int, found bool)
 // leastStart is how many bytes of a secret's start are hidden where a text was cut.
 const leastStart = 8
 
-// isCut tells whether a text that goes on with rest can have been cut there: at its
+// isCut reports whether a text that goes on with rest can have been cut there: at its
 // end, at that of a line or of a quoted text, or before an ellipsis.
 func isCut(rest string) bool {
 	return rest == "" || strings.IndexByte("\r\n\"'`", rest[0]) >= 0 || strings.HasPrefix(rest, "…") || strings.HasPrefix(rest, "...")

@@ -123,7 +123,7 @@ func (s *Set) addLine(text string) {
 	}
 }
 
-// Text gives text with Mark in the place of every secret. Where secrets overlap
+// Text returns text with Mark in the place of every secret. Where secrets overlap
 // or touch there is one Mark for all.
 //
 // The start of a secret is hidden too where the text can have been cut, if it has 8
@@ -139,7 +139,7 @@ func (s *Set) Text(text string) string {
 	return s.ready().replace(text)
 }
 
-// ready gives the index of all secrets that were added so far.
+// ready returns the index of all secrets that were added so far.
 func (s *Set) ready() *index {
 	if x := s.index.Load(); x != nil {
 		return x
@@ -154,7 +154,7 @@ func (s *Set) ready() *index {
 	return x
 }
 
-// JSON gives a JSON text whose strings were redacted one by one, so that it stays
+// JSON returns a JSON text whose strings were redacted one by one, so that it stays
 // JSON. A number that has a secret becomes the string Mark. Names of fields are
 // redacted too, unless they are plain words: these are the form's own, by which
 // programs find what they look for. What is not JSON is redacted as text.
@@ -180,7 +180,7 @@ func (s *Set) JSON(doc []byte) []byte {
 
 var plainWord = regexp.MustCompile(`^"[A-Za-z_]+"$`)
 
-// isField tells whether a token before rest is the name of a field, and a plain word.
+// isField reports whether a token before rest is the name of a field, and a plain word.
 func isField(token, rest []byte) bool {
 	return token[0] == '"' && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(":")) && plainWord.Match(token)
 }

@@ -45,7 +45,7 @@ func newInner(secrets map[string]struct{}) *inner {
 
 func (x *inner) has(text string) bool { return len(x.forms.Lookup([]byte(text), 1)) > 0 }
 
-// may tells whether has can be true of what starts with a gram.
+// may reports whether has can be true of what starts with a gram.
 func (x *inner) may(text string) bool {
 	h := hash(uint32(text[0]) | uint32(text[1])<<8 | uint32(text[2])<<16 | uint32(text[3])<<24)
 	return x.filter[h/64]&(1<<(h%64)) != 0
@@ -126,7 +126,7 @@ func join(text string, i int) joint {
 	}
 }
 
-// goesOn tells whether a line of base64 can go on in the next one.
+// goesOn reports whether a line of base64 can go on in the next one.
 func goesOn(rest string) bool {
 	gap, broken := lineBreak(rest)
 	return broken && gap < len(rest) && isBase64(rest[gap])

@@ -9,7 +9,7 @@ import (
 // Whatever a held request is answered ends its hold. What lets others go is an
 // answer that only comes once the webhook was called.
 
-// proven tells whether an answer, with what it says about a webhook, proves that
+// provesAnswer reports whether an answer, with what it says about a webhook, proves that
 // the webhook answered which the request was held for. The API server answers much
 // before it calls webhooks: who may not do it, or is unknown (401, 403), a namespace
 // that is missing or goes (404, 403), what other admission plugins refuse (403), an

@@ -14,7 +14,7 @@ import (
 // may be done twice is sent again. A create is not: whether its object exists
 // decides, and until somebody has read that the request is in doubt.
 
-// survives tells whether a request goes on whose connection broke with err.
+// survives reports whether a request goes on whose connection broke with err.
 func (h *heldRequest) survives(err error) bool {
 	if h.req.Context().Err() != nil {
 		return false
@@ -29,7 +29,7 @@ func (h *heldRequest) survives(err error) bool {
 	return true
 }
 
-// away returns the fault of a write whose first try met no API server, or lost its
+// serverAway returns the fault of a write whose first try met no API server, or lost its
 // connection, while other requests are held: it would have been with them a moment
 // before.
 func (h *heldRequest) serverAway(err error) (webhook.Fault, bool) {
@@ -73,13 +73,13 @@ func (h *heldRequest) exists() (bool, error) {
 	return false, fmt.Errorf("reading %s: %s", h.request, resp.Status)
 }
 
-// unauthorized tells whether an error says that the credentials were refused.
+// unauthorized reports whether an error says that the credentials were refused.
 func unauthorized(err error) bool {
 	var e interface{ Unauthorized() bool }
 	return errors.As(err, &e) && e.Unauthorized()
 }
 
-// doubtError says that a create may have been done, and that the credentials are
+// outcomeUnknownError says that a create may have been done, and that the credentials are
 // refused with which that was to be found out.
 type outcomeUnknownError struct {
 	request         Request

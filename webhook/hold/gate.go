@@ -8,13 +8,13 @@ import (
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
-// Gate lets held requests go when their webhook answers. All transports to one
-// cluster share one: of the requests that wait for the same webhook one leads
-// and is sent again and again, the others follow in growing numbers, up to a
-// width, once it was answered.
+// Gate releases held requests when their webhook answers. All transports to one
+// cluster share one: of the requests that wait for the same webhook one leads and is
+// sent again and again. Once it was answered the others follow, in growing but
+// bounded numbers.
 //
-// The leader is not sent blindly: the gate follows the webhook's ladder,
-// hurries when it changes and is slow while there is nobody to answer.
+// The leader is not sent blindly: the gate follows the webhook's ladder, sends often
+// when a rung has changed, and rarely while there is nobody to answer.
 type Gate struct {
 	survey *survey.Survey
 
@@ -27,21 +27,21 @@ type Gate struct {
 	limiter admissionLimiter
 }
 
-// NewGate makes a gate. With a nil survey it is paced by time alone. The survey
+// NewGate returns a gate. With a nil survey it is paced by time alone. The survey
 // must outlive the requests, or be closed: a gate is paced by time then.
 func NewGate(s *survey.Survey) *Gate {
 	return &Gate{survey: s, queues: map[string]*waitQueue{}, services: map[string]webhook.Fault{}}
 }
 
-// holds reports whether a request is held.
+// holding reports whether a request is held.
 func (g *Gate) holding() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.queues) > 0
 }
 
-// locate adds the Service to a fault that does not name it, if an earlier one
-// of the same webhook did.
+// locate returns the fault with its Service. Where the fault does not name that, an
+// earlier one of the same webhook may have.
 func (g *Gate) locate(f webhook.Fault) webhook.Fault {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -54,26 +54,26 @@ func (g *Gate) locate(f webhook.Fault) webhook.Fault {
 	return f
 }
 
-// join puts a request of a transport into the row of those that wait for the fault's
+// join puts a request of a transport into the queue of those that wait for the fault's
 // webhook.
 func (g *Gate) join(by *Transport, f webhook.Fault) *waiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	key := f.Key()
-	d := g.queues[key]
-	if d == nil {
-		d = &waitQueue{gate: g, key: key, pace: newPace(time.Now()), notified: map[notifier]int{}}
-		g.queues[key] = d
+	q := g.queues[key]
+	if q == nil {
+		q = &waitQueue{gate: g, key: key, pace: newPace(time.Now()), notified: map[notifier]int{}}
+		g.queues[key] = q
 		if g.survey != nil && f.Kind != webhook.Server {
-			d.subscription = g.survey.Subscribe(survey.Target{Fault: &f, Match: at(f.ServiceKey())}, d.changed)
+			q.subscription = g.survey.Subscribe(survey.Target{Fault: &f, Match: at(f.ServiceKey())}, q.changed)
 		}
 	}
-	t := &waiter{queue: d, notifier: notifier{by, f.Webhook}, signal: make(chan struct{}, 1)}
-	d.waiters = append(d.waiters, t)
-	return t
+	w := &waiter{queue: q, notifier: notifier{by, f.Webhook}, signal: make(chan struct{}, 1)}
+	q.waiters = append(q.waiters, w)
+	return w
 }
 
-// at selects the webhooks that are called at a Service.
+// at returns what selects the webhooks that are called at a Service.
 func at(service string) func(webhook.Entry) bool {
 	return func(e webhook.Entry) bool { return service != "" && e.Service() == service }
 }

@@ -8,32 +8,33 @@ import (
 	"time"
 )
 
-// vanguardSize is how many writes of a kind go first. With a leader's try that
-// makes two calls at once before the first success, unless calls hang; with two
-// writes the API server was seen to work on four.
+// initialLimit is how many writes of a kind go first. With a leader's try that makes
+// two calls at once before the first success, unless calls hang; with two writes the
+// API server was seen to work on four.
 const initialLimit = 1
 
-// scouts let a few writes of one kind go first: when a client sends two hundred
-// objects at once, as Helm does with all of a kind, their webhook is met by few
-// of them at a time until one passed. The zero value is ready.
+// admissionLimiter bounds how many writes of one kind are on their way until one of
+// them passed: when a client sends two hundred objects at once, as Helm does with all
+// of a kind, their webhook is met by a few at a time. The zero value is ready.
 type admissionLimiter struct {
 	mu    sync.Mutex
 	kinds map[string]*kindLimit
 }
 
-// vanguard is what is known of the writes of one kind in one namespace.
+// kindLimit is what is known of the writes of one kind in one namespace.
 type kindLimit struct {
 	// open says that writes pass.
 	open bool
-	// flying are on their way, of limit that may be; that doubles, as of raised,
-	// with every second in which they hang.
+	// inFlight writes are on their way, of limit that may be. The limit doubles with
+	// every second in which they hang; raised is when it last did.
 	inFlight, limit int
 	raised          time.Time
-	// changed is closed, and made anew, when one comes back.
+	// changed is closed, and made anew, when one comes back, to wake all that wait.
 	changed chan struct{}
 }
 
-// scoutKey names the kind of a write; "" for a request that need not wait.
+// limiterKey returns what the writes of one kind have in common; "" for a request that
+// need not wait.
 func limiterKey(req *http.Request) string {
 	r := routeOf(req)
 	if r.subresource != "" {
@@ -48,32 +49,32 @@ func limiterKey(req *http.Request) string {
 	return ""
 }
 
-// enter waits until a write may be sent for the first time, and gives the
-// function that says whether it passed.
-func (s *admissionLimiter) acquire(ctx context.Context, key string) (back func(passed bool), err error) {
+// acquire waits until a write may be sent for the first time, and returns the function
+// to be told whether it passed.
+func (l *admissionLimiter) acquire(ctx context.Context, key string) (release func(passed bool), err error) {
 	if key == "" {
 		return func(bool) {}, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.kinds == nil {
-		s.kinds = map[string]*kindLimit{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kinds == nil {
+		l.kinds = map[string]*kindLimit{}
 	}
-	v := s.kinds[key]
+	v := l.kinds[key]
 	if v == nil {
 		v = &kindLimit{limit: initialLimit, changed: make(chan struct{})}
-		s.kinds[key] = v
+		l.kinds[key] = v
 	}
 	for !v.open && v.inFlight >= v.limit {
 		changed, hung := v.changed, time.After(time.Until(v.raised.Add(hangTime)))
-		s.mu.Unlock()
+		l.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-changed:
 		case <-hung:
 		}
-		s.mu.Lock()
+		l.mu.Lock()
 		if err != nil {
 			return nil, err
 		}
@@ -84,16 +85,16 @@ func (s *admissionLimiter) acquire(ctx context.Context, key string) (back func(p
 		v.raised = time.Now()
 	}
 	return func(passed bool) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		v.inFlight--
 		v.open, v.limit = passed, initialLimit
 		v.broadcast()
 	}, nil
 }
 
-// raise lets more go when those on their way hang: the others may have nothing
-// to do with it. The mutex is held.
+// raise doubles the limit when those on their way hang: the others may have nothing to
+// do with that. The mutex is held.
 func (v *kindLimit) raise() {
 	if v.inFlight < v.limit || time.Since(v.raised) < hangTime {
 		return
@@ -103,7 +104,7 @@ func (v *kindLimit) raise() {
 	v.broadcast()
 }
 
-// tell wakes those who wait; the mutex is held.
+// broadcast wakes those who wait. The mutex is held.
 func (v *kindLimit) broadcast() {
 	close(v.changed)
 	v.changed = make(chan struct{})

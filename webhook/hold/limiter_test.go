@@ -85,7 +85,7 @@ func TestScoutsThatHang(t *testing.T) {
 	})
 }
 
-// A request that waits for scouts ends with its context.
+// A request that waits for the limiter ends with its context.
 func TestWaitingForScoutsEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{answer: readyAfter(0, "")}

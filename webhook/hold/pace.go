@@ -2,36 +2,35 @@ package hold
 
 import "time"
 
-// prospect tells whether somebody could answer for a webhook.
+// reachability says whether anything could answer for a webhook.
 type reachability int
 
 const (
 	// unknown: what stands behind the webhook cannot be read.
 	unknown reachability = iota
-	// hopeless: a rung below an answer is missing, a ready endpoint for example.
+	// unreachable: a rung below an answer is missing, a ready endpoint for example.
 	unreachable
-	// callable: every rung that can be read was reached.
+	// reachable: every rung that can be read was reached.
 	reachable
 )
 
 const (
-	// slow is the distance of tries while nobody can answer. Such a try costs
-	// the API server up to the webhook's timeoutSeconds, and is made only in
-	// case that the readings mislead.
+	// unreachableInterval is the time between tries while nobody can answer. Such a try
+	// costs the API server up to the webhook's timeoutSeconds, and is made only in case
+	// that the readings mislead.
 	unreachableInterval = 2 * time.Second
-	// fast is the distance of tries just after a change. Between a ready
+	// fastInterval is the time between tries just after a change. Between a ready
 	// endpoint and an answer lies little more than kube-proxy's
 	// minSyncPeriod (1 s by default, kubernetes/kubernetes
 	// pkg/proxy/apis/config/v1alpha1/defaults.go); a try costs some 4 ms.
 	fastInterval = 25 * time.Millisecond
-	// hurry is how long tries stay fast after a change.
+	// fastPeriod is how long tries stay fast after a change.
 	fastPeriod = 2 * time.Second
-	// share and patience bound the distance after that: a tenth of the time
-	// goes to tries, and a webhook that took long is met late by at most a
-	// hundredth of that.
+	// costShare and waitShare bound the interval after that: a tenth of the time goes to
+	// tries, and a webhook that took long is met late by at most a hundredth of that.
 	costShare = 10
 	waitShare = 100
-	// rare is the longest distance of tries while somebody could answer.
+	// maxInterval is the longest time between tries while somebody could answer.
 	maxInterval = time.Second
 )
 
@@ -49,7 +48,7 @@ func newPace(now time.Time) *pace {
 	return &pace{next: now.Add(fastInterval), since: now}
 }
 
-// changed takes news: the next try is due now, unless nobody could answer it.
+// changed notes a change: the next try is due now, unless nobody could answer it.
 // A configuration that changed can let a request pass all the same.
 func (p *pace) changed(now time.Time, to reachability, configuration bool) {
 	p.reachability, p.since, p.cost = to, now, 0
@@ -74,8 +73,8 @@ func (p *pace) failed(now time.Time, cost time.Duration) {
 	}
 }
 
-// answered makes the next leader wait for those that were let go: they tell
-// sooner than a try of its own.
+// answered makes the next leader wait for those that were released: they tell sooner
+// than a try of its own.
 func (p *pace) answered(now time.Time) {
 	p.since, p.next = now, now.Add(fastInterval)
 }

@@ -11,96 +11,95 @@ import (
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
-// door is the row of requests that wait for one webhook, or for several at one
+// waitQueue holds the requests that wait for one webhook, or for several at one
 // Service. The gate's mutex guards it.
 type waitQueue struct {
 	gate *Gate
 	key  string
-	// row are those that wait; the first one leads.
+	// The first waiter leads: it is the one that is sent again.
 	waiters []*waiter
 	pace    *pace
-	// away is how many were let go and are not back.
+	// inFlight counts those that were released and are not back.
 	inFlight int
-	// fault is what a try met last, bad the start of an unbroken row of
-	// misconfigured ones. They hold for all of the row.
+	// fault is what a try met last. misconfiguredSince is the first of the latest
+	// tries if all of them met a misconfiguration. Both hold for the whole queue.
 	fault              webhook.Fault
 	misconfiguredSince time.Time
-	// following is nil without a survey; the door ends it.
+	// subscription is nil without a survey; remove closes it.
 	subscription *survey.Subscription
-	// standings are how the webhooks stand as of the latest of version changes, told
-	// the version that each teller told of last.
+	// statuses are how the webhooks stand as of the latest version; notified is the
+	// version that each notifier told of last.
 	statuses []survey.Status
 	version  int
 	notified map[notifier]int
 }
 
-// teller is a transport that has requests in a row for one webhook: it tells once how
-// that stands. Steps have transports of their own, and each wants to know.
+// notifier is a transport with requests in the queue for one webhook: it tells once how
+// that webhook stands, whichever of its requests learns it.
 type notifier struct {
 	transport *Transport
 	webhook   string
 }
 
-// wakeTellers lets one turn of each teller look who has not told the latest version,
-// the first turn too, which may be due. The gate's mutex is held.
-func (d *waitQueue) wakeNotifiers() {
+// wakeNotifiers wakes one waiter of each notifier that has not told the latest version,
+// and the leader, which may be due. The gate's mutex is held.
+func (q *waitQueue) wakeNotifiers() {
 	woken := map[notifier]bool{}
-	for i, t := range d.waiters {
-		if i == 0 || !woken[t.notifier] && d.notified[t.notifier] != d.version {
-			t.wake()
+	for i, w := range q.waiters {
+		if i == 0 || !woken[w.notifier] && q.notified[w.notifier] != q.version {
+			w.wake()
 		}
-		woken[t.notifier] = true
+		woken[w.notifier] = true
 	}
 }
 
-// met takes down what a try met.
-func (d *waitQueue) record(f webhook.Fault) {
-	was := d.misconfiguredSince
-	d.fault = f
+// record notes what a try met. The gate's mutex is held.
+func (q *waitQueue) record(f webhook.Fault) {
+	was := q.misconfiguredSince
+	q.fault = f
 	if f.Class != webhook.Misconfigured {
-		d.misconfiguredSince = time.Time{}
-	} else if d.misconfiguredSince.IsZero() {
-		d.misconfiguredSince = time.Now()
+		q.misconfiguredSince = time.Time{}
+	} else if q.misconfiguredSince.IsZero() {
+		q.misconfiguredSince = time.Now()
 	}
-	if d.misconfiguredSince != was { // the bound of all of them changes
-		for _, t := range d.waiters {
-			t.wake()
+	if q.misconfiguredSince != was { // that changes the bound of every waiter
+		for _, w := range q.waiters {
+			w.wake()
 		}
 	}
 }
 
-// changed reads how the webhooks stand, and lets the leader look when it is
-// due. The survey calls it.
-func (d *waitQueue) changed() {
-	d.gate.mu.Lock() // join holds it while it begins to follow
-	following := d.subscription
-	d.gate.mu.Unlock()
-	if !following.Synced() {
+// changed reads how the webhooks stand, and wakes those whom it concerns. The survey
+// calls it, from goroutines of its own.
+func (q *waitQueue) changed() {
+	q.gate.mu.Lock() // join holds it until subscription is set
+	subscription := q.subscription
+	q.gate.mu.Unlock()
+	if !subscription.Synced() {
 		return
 	}
-	standings := following.Statuses()
-	d.gate.mu.Lock()
-	defer d.gate.mu.Unlock()
-	first := d.version == 0
-	configuration := !first && !slices.EqualFunc(standings, d.statuses, func(a, b survey.Status) bool {
+	statuses := subscription.Statuses()
+	q.gate.mu.Lock()
+	defer q.gate.mu.Unlock()
+	first := q.version == 0
+	configuration := !first && !slices.EqualFunc(statuses, q.statuses, func(a, b survey.Status) bool {
 		return reflect.DeepEqual(a.Entry, b.Entry)
 	})
-	if !first && !configuration && fingerprint(standings) == fingerprint(d.statuses) {
+	if !first && !configuration && fingerprint(statuses) == fingerprint(q.statuses) {
 		return
 	}
-	d.statuses = standings
-	d.version++
-	d.pace.changed(time.Now(), reachabilityOf(statusOf(standings, d.fault).Ladder), configuration)
-	d.wakeNotifiers()
+	q.statuses = statuses
+	q.version++
+	q.pace.changed(time.Now(), reachabilityOf(statusOf(statuses, q.fault).Ladder), configuration)
+	q.wakeNotifiers()
 }
 
-// standingOf picks the standing of a fault's webhook, and of several the one
-// that lacks most: webhooks of one name all have to answer. It is empty when
-// there is none.
-func statusOf(standings []survey.Status, f webhook.Fault) survey.Status {
+// statusOf returns the status of a fault's webhook, and of several the one that lacks
+// most: webhooks of one name all have to answer. It is empty when there is none.
+func statusOf(statuses []survey.Status, f webhook.Fault) survey.Status {
 	var found survey.Status
 	for _, own := range []bool{true, false} {
-		for _, st := range standings {
+		for _, st := range statuses {
 			if own && st.Configuration != "" && !st.Matches(f) {
 				continue
 			}
@@ -115,7 +114,7 @@ func statusOf(standings []survey.Status, f webhook.Fault) survey.Status {
 	return found
 }
 
-// height is how many rungs were reached, or passed over because they are unknown.
+// height returns how many rungs were reached, or passed over because they are unknown.
 func height(l webhook.Ladder) int {
 	for i, r := range l {
 		if r.State == webhook.Waiting || r.State == webhook.Failed {
@@ -125,11 +124,11 @@ func height(l webhook.Ladder) int {
 	return len(l)
 }
 
-// imprint tells standings apart by what can be read of them; what calls showed
-// is no news to a gate.
-func fingerprint(standings []survey.Status) string {
+// fingerprint returns a text that differs when what can be read of webhooks differs.
+// What calls showed is left out: the gate knows that already.
+func fingerprint(statuses []survey.Status) string {
 	var b strings.Builder
-	for _, st := range standings {
+	for _, st := range statuses {
 		for _, r := range st.Ladder {
 			if (r.Rung != webhook.Serving && r.Rung != webhook.Admitting) || r.Source.Kind == "Secret" {
 				fmt.Fprintln(&b, st.Configuration, st.Name, r.Rung, r.State, r.Reason)
@@ -151,12 +150,12 @@ func reachabilityOf(l webhook.Ladder) reachability {
 	return reachable
 }
 
-// remove takes the door down when nobody waits at it.
-func (d *waitQueue) remove() {
-	if d.subscription != nil {
-		d.subscription.Close()
+// remove ends the queue when nobody waits in it. The gate's mutex is held.
+func (q *waitQueue) remove() {
+	if q.subscription != nil {
+		q.subscription.Close()
 	}
-	if d.gate.queues[d.key] == d {
-		delete(d.gate.queues, d.key)
+	if q.gate.queues[q.key] == q {
+		delete(q.gate.queues, q.key)
 	}
 }

@@ -7,10 +7,9 @@ import (
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
-// Ready tells when a request that was given up is worth another try: the
-// channel is closed when the ladder of its webhook has changed since, and
-// nothing that can be read stands in the way of a call. It is nil, which never
-// is, when the gate has no survey or the fault names no webhook.
+// Ready returns a channel that tells when a request that was given up is worth another
+// try: it is closed when the ladder of its webhook has changed since, and
+// nothing that can be read stands in the way of a call. It is nil, and so never ready, when the gate has no survey or the fault names no webhook.
 //
 // The webhook is followed until then, or until the survey is closed.
 func (g *Gate) Ready(e *Error) <-chan struct{} {
@@ -18,13 +17,13 @@ func (g *Gate) Ready(e *Error) <-chan struct{} {
 		return nil
 	}
 	w := &readiness{fault: e.Fault, before: fingerprint([]survey.Status{e.Status}), ready: make(chan struct{})}
-	w.mu.Lock() // until the following is known
+	w.mu.Lock() // until subscription is set
 	defer w.mu.Unlock()
 	w.subscription = g.survey.Subscribe(survey.Target{Fault: &e.Fault}, w.changed)
 	return w.ready
 }
 
-// waiter closes ready, once.
+// readiness closes ready once, when the webhook of a fault can be called.
 type readiness struct {
 	fault  webhook.Fault
 	before string

@@ -34,7 +34,7 @@ type Request struct {
 	Namespace, Name string
 }
 
-// String gives Kind/namespace/name.
+// String returns Kind/namespace/name.
 func (r Request) String() string {
 	parts := make([]string, 0, 3)
 	for _, p := range []string{r.Kind, r.Namespace, r.Name} {
@@ -190,7 +190,7 @@ func groupVersion(req *http.Request) string {
 	return "v1" // of the core group, which no webhook converts
 }
 
-// idempotent tells that it does no harm to send a request twice. What was
+// idempotent reports that it does no harm to send a request twice. What was
 // created exists then, and a JSON patch may add to a list. (A second delete finds
 // nothing, and a second update conflicts: the client sees that it was done.)
 func idempotent(req *http.Request) bool {

@@ -141,7 +141,7 @@ func (e *Error) Error() string {
 // WebhookFault is the last answer, for webhook.ClassifyError.
 func (e *Error) WebhookFault() webhook.Fault { return e.Fault }
 
-// Unwrap gives the cause that ended the hold, if it was not a bound.
+// Unwrap returns the cause that ended the hold, if it was not a bound.
 func (e *Error) Unwrap() error { return e.Cause }
 
 func round(d time.Duration) time.Duration {
@@ -158,12 +158,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	h := &heldRequest{transport: t, req: req, body: body}
-	back, err := t.Gate.limiter.acquire(req.Context(), limiterKey(req))
+	release, err := t.Gate.limiter.acquire(req.Context(), limiterKey(req))
 	if err != nil {
 		return nil, err
 	}
 	resp, fault, err := h.send()
-	back(err == nil && !fault.Retryable())
+	release(err == nil && !fault.Retryable())
 	if err != nil {
 		var away bool
 		if fault, away = h.serverAway(err); !away {
@@ -177,7 +177,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// replayable gives a function that makes the body of req anew; nil for no body.
+// replayable returns a function that makes the body of req anew; nil for no body.
 func replayable(req *http.Request) (func() (io.ReadCloser, error), error) {
 	if req.Body == nil || req.Body == http.NoBody {
 		return nil, nil
@@ -197,7 +197,7 @@ func replayable(req *http.Request) (func() (io.ReadCloser, error), error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }, nil
 }
 
-// holding is one request on its way through a Transport; one goroutine uses it.
+// heldRequest is one request on its way through a Transport; one goroutine uses it.
 type heldRequest struct {
 	transport *Transport
 	req       *http.Request
@@ -269,12 +269,12 @@ func (h *heldRequest) run(f webhook.Fault) (*http.Response, error) {
 	h.request = h.describe()
 	h.since = time.Now()
 	f = h.transport.Gate.locate(f)
-	turn := h.transport.Gate.join(h.transport, f)
-	h.record(turn.record(f))
-	defer func() { turn.leave() }()
+	queued := h.transport.Gate.join(h.transport, f)
+	h.record(queued.record(f))
+	defer func() { queued.leave() }()
 	for {
-		if err := h.wait(turn); err != nil {
-			return nil, h.giveUp(err, turn)
+		if err := h.wait(queued); err != nil {
+			return nil, h.giveUp(err, queued)
 		}
 		began := time.Now()
 		resp, f, err := h.again()
@@ -287,23 +287,23 @@ func (h *heldRequest) run(f webhook.Fault) (*http.Response, error) {
 			h.notify(Notice{Event: Released, Err: err})
 			return nil, err
 		case err != nil && h.left && h.refusals == 0 && (h.broken != nil || !h.survives(err)):
-			return nil, h.giveUp(err, turn)
+			return nil, h.giveUp(err, queued)
 		case err != nil:
 			// The API server is away; the next try may find it.
-			if !turn.failed(cost) {
-				turn = h.transport.Gate.join(h.transport, h.fault)
+			if !queued.failed(cost) {
+				queued = h.transport.Gate.join(h.transport, h.fault)
 			}
 		case f.Retryable():
 			f = h.transport.Gate.locate(f)
-			if f.Key() != h.fault.Key() || !turn.failed(cost) {
-				turn.leave()
-				turn = h.transport.Gate.join(h.transport, f)
+			if f.Key() != h.fault.Key() || !queued.failed(cost) {
+				queued.leave()
+				queued = h.transport.Gate.join(h.transport, f)
 			}
-			h.record(turn.record(f))
+			h.record(queued.record(f))
 		default:
 			if h.provesAnswer(resp, f) {
 				h.transport.Gate.called(h.fault, true)
-				turn.answered()
+				queued.answered()
 			}
 			h.notify(Notice{Event: Released})
 			h.refused(f)
@@ -312,10 +312,10 @@ func (h *heldRequest) run(f webhook.Fault) (*http.Response, error) {
 	}
 }
 
-// met takes note of an answer, and tells of it when it is news.
+// record notes an answer, and tells of it when it differs from the one before.
 func (h *heldRequest) record(f webhook.Fault) {
 	moved := f.Kind != h.fault.Kind || f.Webhook != h.fault.Webhook
-	news := moved || f.Cause != h.fault.Cause
+	changed := moved || f.Cause != h.fault.Cause
 	if moved {
 		if h.fault.Kind != "" { // the webhook before answered, and now another one does not
 			h.notify(Notice{Event: Released})
@@ -324,26 +324,26 @@ func (h *heldRequest) record(f webhook.Fault) {
 	}
 	h.fault = f
 	h.transport.Gate.called(f, false)
-	if news {
+	if changed {
 		h.notify(Notice{Event: Held})
 	}
 }
 
-// wait blocks until it is this request's turn to be sent again.
-func (h *heldRequest) wait(t *waiter) error {
+// wait blocks until the request should be sent again.
+func (h *heldRequest) wait(w *waiter) error {
 	limit := cmp.Or(max(h.transport.Timeout, 0), DefaultTimeout)
 	grace := cmp.Or(max(h.transport.Grace, 0), DefaultGrace)
-	return t.wait(h.req.Context(), bound{limit, h.since.Add(limit)}, grace, h.fault, func(st survey.Status) {
+	return w.wait(h.req.Context(), bound{limit, h.since.Add(limit)}, grace, h.fault, func(st survey.Status) {
 		h.notify(Notice{Event: StatusChanged, Status: st})
 	})
 }
 
-// giveUp makes the error of a request that is no longer held.
-func (h *heldRequest) giveUp(err error, t *waiter) error {
-	if f := t.lastFault(); f.Webhook == h.fault.Webhook { // another request may have learnt more since
+// giveUp returns the error of a request that is no longer held.
+func (h *heldRequest) giveUp(err error, w *waiter) error {
+	if f := w.lastFault(); f.Webhook == h.fault.Webhook { // another request may have learnt more since
 		h.fault = f
 	}
-	e := &Error{Request: h.request, Fault: h.fault, Held: time.Since(h.since), Sends: h.sends, Status: t.status(h.fault)}
+	e := &Error{Request: h.request, Fault: h.fault, Held: time.Since(h.since), Sends: h.sends, Status: w.status(h.fault)}
 	if b := (*boundError)(nil); errors.As(err, &b) {
 		e.Limit = b.limit
 	} else {

@@ -162,7 +162,7 @@ func (m *Matcher) match(ctx context.Context, e webhook.Entry, q *request) Verdic
 	return v
 }
 
-// dryRuns tells whether a webhook is called in dry runs
+// dryRuns reports whether a webhook is called in dry runs
 // (pkg/admission/plugin/webhook/validating/dispatcher.go, callHook).
 func dryRuns(c admissionv1.SideEffectClass) bool {
 	return c == admissionv1.SideEffectClassNone || c == admissionv1.SideEffectClassNoneOnDryRun

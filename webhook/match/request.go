@@ -73,7 +73,7 @@ func filled(r Request) *unstructured.Unstructured {
 	return u
 }
 
-// exempt tells whether webhooks never hear of such objects.
+// exempt reports whether webhooks never hear of such objects.
 func (q *request) exempt() bool { return rules.IsExemptAdmissionConfigurationResource(q.attrs) }
 
 // reviews are not sent to webhooks by API servers since Kubernetes 1.37
@@ -97,7 +97,7 @@ func (q *request) lacks() (object, oldObject bool) {
 	return object, oldObject
 }
 
-// own tells whether the request writes a namespace itself, whose labels then
+// own reports whether the request writes a namespace itself, whose labels then
 // are those of the new object (predicates/namespace/matcher.go).
 func (q *request) own() bool {
 	return q.Resource.Resource == "namespaces" && q.Subresource == "" &&
@@ -135,7 +135,7 @@ func (q *request) convert(v *admission.VersionedAttributes, resources *Resources
 	return true
 }
 
-// typed gives an object its Go type, if it is a built-in one, so that
+// typed returns an object its Go type, if it is a built-in one, so that
 // conditions see what the API server decodes: "1" for a quantity of 1, and no
 // empty values. The object is returned as it is otherwise.
 func typed(u *unstructured.Unstructured) runtime.Object {

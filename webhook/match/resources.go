@@ -90,7 +90,7 @@ func (r *Resources) equivalents(resource schema.GroupVersionResource, subresourc
 	return list, slices.Contains(list, resource)
 }
 
-// convert gives a custom resource in another version; nil when that takes
+// convert returns a custom resource in another version; nil when that takes
 // code which is not here.
 func (r *Resources) convert(u *unstructured.Unstructured, gr schema.GroupResource, kind schema.GroupVersionKind) *unstructured.Unstructured {
 	if r == nil || !r.plain[gr] {

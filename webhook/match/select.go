@@ -47,7 +47,7 @@ func (m *Matcher) namespace(e webhook.Entry, q *request, d *doubts) string {
 	return fmt.Sprintf("its namespaceSelector leaves namespace %q out", q.Namespace)
 }
 
-// byNameOnly tells whether a selector asks for nothing but the label that every
+// byNameOnly reports whether a selector asks for nothing but the label that every
 // namespace has of its name.
 func byNameOnly(s labels.Selector) bool {
 	requirements, _ := s.Requirements()
@@ -59,7 +59,7 @@ func byNameOnly(s labels.Selector) bool {
 	return true
 }
 
-// labels gives those of the request's namespace.
+// labels returns those of the request's namespace.
 func (m *Matcher) labels(q *request) (labels.Set, bool) {
 	if q.own() {
 		if q.Object == nil {
@@ -102,7 +102,7 @@ func object(e webhook.Entry, q *request, d *doubts) string {
 	return "its objectSelector leaves the object's labels out"
 }
 
-// parsed gives a selector to the API server's matcher.
+// parsed returns a selector to the API server's matcher.
 type parsed struct{ labels.Selector }
 
 func (p parsed) GetParsedObjectSelector() (labels.Selector, error) { return p.Selector, nil }
@@ -150,7 +150,7 @@ func (m *Matcher) rule(e webhook.Entry, q *request, d *doubts) (schema.GroupVers
 	return none, reason
 }
 
-// hit tells whether a rule names what is asked.
+// anyRule reports whether a rule names what is asked.
 func anyRule(e webhook.Entry, attrs admission.Attributes) bool {
 	for _, rule := range e.Rules {
 		if (&rules.Matcher{Rule: rule, Attr: attrs}).Matches() {
@@ -160,7 +160,7 @@ func anyRule(e webhook.Entry, attrs admission.Attributes) bool {
 	return false
 }
 
-// anyVersion tells whether a rule would name the request but for the version.
+// anyVersion reports whether a rule would name the request but for the version.
 func anyVersion(e webhook.Entry, q *request) bool {
 	for _, rule := range e.Rules {
 		rule.APIVersions = []string{"*"}

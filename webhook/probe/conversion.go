@@ -47,7 +47,7 @@ func (p *Probe) askConversion(ctx context.Context, client dynamic.Interface) (Ou
 	return last, nil
 }
 
-// convertedOf lists the versions that a CRD serves and does not store, and tells
+// convertedVersions lists the versions that a CRD serves and does not store, and tells
 // whether every object is stored in another version than those.
 func convertedVersions(crd *unstructured.Unstructured) (versions []schema.GroupVersionResource, whole bool) {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")

@@ -12,7 +12,7 @@ import (
 	"github.com/kplan-dev/kplan/webhook/match"
 )
 
-// ignores is why admission says nothing of a webhook that may fail.
+// ignoreReason is why admission says nothing of a webhook that may fail.
 const ignoreReason = "failurePolicy Ignore lets objects pass whether it answers or not; a deny or mutate canary would show it"
 
 // judgeCanary says what the answer to a canary shows of the webhook.
@@ -47,7 +47,7 @@ func (p *Probe) judgeCanary(ctx context.Context, c Canary, d dryRun, a answer) (
 	return p.admitted(d), nil
 }
 
-// lacks is for how long the user is known to lack a right.
+// forbiddenFor is for how long the user is known to lack a right.
 func (p *Probe) forbiddenFor() time.Duration {
 	if p.forbiddenSince.IsZero() {
 		p.forbiddenSince = time.Now()
@@ -128,7 +128,7 @@ func (p *Probe) admitted(d dryRun) Outcome {
 	return Outcome{State: Proven}
 }
 
-// selectsAll tells whether a selector asks for no label.
+// selectsAll reports whether a selector asks for no label.
 func selectsAll(s *metav1.LabelSelector) bool {
 	return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0
 }
@@ -147,7 +147,7 @@ func (p *Probe) failed(f webhook.Fault) Outcome {
 	return o
 }
 
-// denier says who denied an object, seen from the webhook that is asked.
+// denialSource says who denied an object, seen from the webhook that is asked.
 type denialSource int
 
 const (
@@ -176,7 +176,7 @@ func (p *Probe) deniedBy(ctx context.Context, d dryRun, f webhook.Fault) denialS
 	return who
 }
 
-// before tells whether the webhook was asked, and let the object pass, before
+// askedBefore reports whether the webhook was asked, and let the object pass, before
 // another one denied it: it is mutating, and that is validating; or whether it
 // must have been the one that denied it.
 func (p *Probe) askedBefore(ctx context.Context, d dryRun, f webhook.Fault) bool {
@@ -196,7 +196,7 @@ func (p *Probe) askedBefore(ctx context.Context, d dryRun, f webhook.Fault) bool
 	return known
 }
 
-// mutable tells whether any webhook may change an object.
+// mutable reports whether any webhook may change an object.
 func (p *Probe) mutable(ctx context.Context, d dryRun) bool {
 	for _, e := range p.config.Known {
 		if e.Kind == webhook.Mutating && p.concerns(ctx, e, d) {

@@ -56,7 +56,7 @@ type Outcome struct {
 	Forbidden bool
 }
 
-// or gives the outcome of another try after one that was Unproven; one that is for
+// or returns the outcome of another try after one that was Unproven; one that is for
 // want of rights stays, unless the other try shows something.
 func (o Outcome) or(another Outcome) Outcome {
 	if o.Forbidden && another.State == Unproven {
@@ -124,7 +124,7 @@ func New(m Config, e webhook.Entry) *Probe {
 	return &Probe{config: m, entry: e, began: time.Now(), concerned: map[int]bool{}}
 }
 
-// Concerns tells whether the canary of an index was found to concern the webhook.
+// Concerns reports whether the canary of an index was found to concern the webhook.
 func (p *Probe) Concerns(canary int) bool { return p.concerned[canary] }
 
 // Ask sends dry runs until one shows something. The client may hold requests.
@@ -210,7 +210,7 @@ func (p *Probe) askObject(ctx context.Context, client dynamic.Interface, u *unst
 	return p.judgeObject(ctx, d, a), nil
 }
 
-// mostSamples bounds how many kinds are tried.
+// maxSamples bounds how many kinds are tried.
 const maxSamples = 4
 
 // askSamples sends made-up objects.

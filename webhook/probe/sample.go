@@ -36,14 +36,14 @@ func Targets(e webhook.Entry) []schema.GroupVersionResource {
 	return ts
 }
 
-// creates tells whether a rule names creations.
+// creates reports whether a rule names creations.
 func creates(e webhook.Entry) bool {
 	return slices.ContainsFunc(e.Rules, func(r admissionv1.RuleWithOperations) bool {
 		return slices.Contains(r.Operations, admissionv1.Create) || slices.Contains(r.Operations, admissionv1.OperationAll)
 	})
 }
 
-// mostRules is how many rules people are told.
+// maxRules is how many rules people are told.
 const maxRules = 3
 
 // rules says what a webhook is called for: CREATE,UPDATE of widgets.example.io.

@@ -22,7 +22,7 @@ var (
 	configMapsGVR = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
-// makeUp makes objects that the webhook is called for, of different kinds.
+// sampleObjects makes objects that the webhook is called for, of different kinds.
 // Without any the outcome says why.
 func (p *Probe) sampleObjects(ctx context.Context, client dynamic.Interface) ([]*unstructured.Unstructured, Outcome, error) {
 	labels, err := Labels(p.entry.ObjectSelector)
@@ -104,7 +104,7 @@ func (p *Probe) sampleOf(ctx context.Context, client dynamic.Interface, m *meta.
 	return nil, err
 }
 
-// made is an object with the given fields. Its name is one that nothing has.
+// newObject is an object with the given fields. Its name is one that nothing has.
 func newObject(fields map[string]any, gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	if fields == nil {
 		fields = map[string]any{}

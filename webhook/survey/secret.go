@@ -13,7 +13,7 @@ import (
 	"github.com/kplan-dev/kplan/webhook/listwatch"
 )
 
-// mounted is what was read of the Secrets that pods mount, or of what is to make pods
+// secretState is what was read of the Secrets that pods mount, or of what is to make pods
 // where there are none.
 type secretState struct {
 	workloads    []webhook.Workload
@@ -66,7 +66,7 @@ func (b *service) readSecrets(ctx context.Context) {
 	}
 }
 
-// look takes down what was read of the Secrets of these pods, and tells whether
+// setSecrets takes down what was read of the Secrets of these pods, and tells whether
 // it is news.
 func (b *service) setSecrets(pods *follower[*corev1.Pod], m secretState) bool {
 	b.mu.Lock()

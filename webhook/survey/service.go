@@ -29,7 +29,7 @@ var (
 // which needs less permission than a watch.
 const renew = 10 * time.Second
 
-// backing follows one Service and what stands behind it.
+// service follows one Service and what stands behind it.
 type service struct {
 	survey          *Survey
 	namespace, name string
@@ -50,7 +50,7 @@ type service struct {
 	secretsRead bool
 }
 
-// back begins to follow a Service, given as namespace/name.
+// followService begins to follow a Service, given as namespace/name.
 func (s *Survey) followService(key string) *service {
 	ctx, stop := cancellable(context.Background())
 	b := &service{survey: s, stop: stop, readMounts: make(chan struct{}, 1)}
@@ -79,7 +79,7 @@ func typed[T any](u *unstructured.Unstructured) (*T, error) {
 	return t, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, t)
 }
 
-// routed follows the pods that the Service selects.
+// serviceChanged follows the pods that the Service selects.
 func (b *service) serviceChanged(ctx context.Context) {
 	selector := ""
 	if s := b.theService(); s != nil {
@@ -102,7 +102,7 @@ func (b *service) serviceChanged(ctx context.Context) {
 	b.survey.notify()
 }
 
-// peopled has the Secrets read that the pods mount.
+// podsChanged has the Secrets read that the pods mount.
 func (b *service) podsChanged() {
 	select {
 	case b.readMounts <- struct{}{}:
@@ -129,7 +129,7 @@ func (b *service) thePods() *follower[*corev1.Pod] {
 	return b.pods
 }
 
-// synced tells whether everything was read once, or cannot be.
+// synced reports whether everything was read once, or cannot be.
 func (b *service) synced() bool {
 	if !b.services.status().settled() || !b.endpointSlices.status().settled() {
 		return false
@@ -140,7 +140,7 @@ func (b *service) synced() bool {
 	return s == nil || len(s.Spec.Selector) == 0 || b.secretsRead
 }
 
-// read gives what the ladder is read from.
+// read returns what the ladder is read from.
 func (b *service) read() *webhook.Backing {
 	r := &webhook.Backing{Unread: map[string]string{}}
 	blind := func(resource, why string) {

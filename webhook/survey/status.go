@@ -41,7 +41,7 @@ func (f *Subscription) Statuses() []Status {
 	return standings
 }
 
-// standing reads how one webhook stands. The mutex is held.
+// status reads how one webhook stands. The mutex is held.
 func (s *Survey) status(e webhook.Entry, now time.Time) Status {
 	st := Status{Entry: e}
 	if b := s.services[e.Service()]; b != nil {
@@ -93,7 +93,7 @@ func (s *Survey) call(e webhook.Entry) webhook.Call {
 	return last
 }
 
-// date fills in since when a rung stands as it does, where no object tells but
+// setSince fills in since when a rung stands as it does, where no object tells but
 // it was seen to change.
 func (s *Survey) setSince(e webhook.Entry, l webhook.Ladder, now time.Time) {
 	for i, r := range l {
@@ -124,7 +124,7 @@ type rung struct {
 	rung                webhook.Rung
 }
 
-// Synced tells whether all that the following needs was read, or cannot be.
+// Synced reports whether all that the following needs was read, or cannot be.
 func (f *Subscription) Synced() bool {
 	s := f.survey
 	s.mu.Lock()

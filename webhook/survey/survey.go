@@ -53,7 +53,7 @@ type configurations struct {
 	stop context.CancelFunc
 }
 
-// called is what calls to a webhook showed.
+// recordedCall is what calls to a webhook showed.
 type recordedCall struct {
 	of   func(webhook.Entry) bool // tells the webhook
 	call webhook.Call
@@ -124,7 +124,7 @@ func (f *Subscription) Close() {
 	}
 }
 
-// wants tells whether the target selects an entry.
+// wants reports whether the target selects an entry.
 func (t Target) wants(e webhook.Entry) bool {
 	if e.Kind == webhook.Conversion && !t.conversions() {
 		return false
@@ -195,7 +195,7 @@ func (s *Survey) reconcile() {
 	}
 }
 
-// services are those at which the webhooks are called that t selects.
+// wantedServices are those at which the webhooks are called that t selects.
 func (s *Survey) wantedServices(t Target) map[string]bool {
 	services := map[string]bool{}
 	for _, e := range s.entries() {
@@ -260,7 +260,7 @@ func (s *Survey) RecordAnswer(e webhook.Entry) {
 	s.record(strings.Join([]string{string(e.Kind), e.Configuration, e.Name}, "/"), e.Is, webhook.Fault{})
 }
 
-// note takes down what a call to a webhook showed; a fault without Kind is none.
+// record takes down what a call to a webhook showed; a fault without Kind is none.
 func (s *Survey) record(key string, of func(webhook.Entry) bool, fault webhook.Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

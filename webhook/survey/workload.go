@@ -16,7 +16,7 @@ var (
 	statefulSets = appsv1.SchemeGroupVersion.WithResource("statefulsets")
 )
 
-// makers reads what is to make pods that the Service selects. What cannot be read is
+// workloads reads what is to make pods that the Service selects. What cannot be read is
 // left out: it would only explain more.
 func (b *service) workloads(ctx context.Context) []webhook.Workload {
 	s := b.theService()

@@ -50,7 +50,7 @@ func usedClusters(p *plan.Plan) []string {
 		}
 		used = append(used, p.StepCluster(s))
 		for _, ask := range s.Deferred() {
-			if ask.From != "" && ask.Key.Name != "" { // else a step's, or nobody's: see plan.Options.Unknown
+			if ask.From != "" && ask.Key.Name != "" { // else a step's, or nobody's: see load.Options.Unknown
 				used = append(used, cmp.Or(ask.Key.Cluster, p.Defaults.Cluster))
 			}
 		}

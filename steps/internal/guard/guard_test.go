@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 
-	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
@@ -27,7 +27,7 @@ func TestGuards(t *testing.T) {
 			require.NoError(t, err)
 			dir := t.TempDir()
 			require.NoError(t, txtar.Write(a, dir))
-			p, err := plan.Load(filepath.Join(dir, "plan.yaml"), plan.Options{})
+			p, err := load.File(filepath.Join(dir, "plan.yaml"), load.Options{})
 			require.NoError(t, err)
 
 			var text strings.Builder

@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/scaffold"
-	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/steps/analyze"
 	"github.com/kplan-dev/kplan/steps/helm"
 )
 
 func TestBlankIsValid(t *testing.T) {
-	p, err := plan.Parse("plan.yaml", scaffold.Blank("plan.schema.json"), plan.Options{})
+	p, err := load.Parse("plan.yaml", scaffold.Blank("plan.schema.json"), load.Options{})
 	require.NoError(t, err)
 	require.Len(t, p.Steps, 4)
 }
@@ -48,7 +48,7 @@ func TestReleases(t *testing.T) {
 	require.Equal(t, want, string(text))
 
 	// Once it is filled in, it is a plan.
-	_, err = plan.Parse("plan.yaml", text, plan.Options{})
+	_, err = load.Parse("plan.yaml", text, load.Options{})
 	faults, ok := errors.AsType[document.Diagnostics](err)
 	require.True(t, ok)
 	require.Len(t, faults, 5, "two variables, and where three charts come from: %v", err)

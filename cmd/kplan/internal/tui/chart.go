@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -17,37 +18,55 @@ var bars = map[runner.State]sign{
 	runner.StateRetrying: {style.Wait, "┄", "."},
 }
 
-// chart shows when each step was in which state, on one scale of time, and which
-// steps the end of the run depends on.
-func (m *Model) chart(height int) []string {
-	items := m.items()
-	if len(items) == 0 {
-		return []string{"", m.Line(m.width).Put(style.Dim, "  "+m.nothing()).String()}
+// chart is the view that shows when each step was in which state, on one scale of
+// time, and which steps the end of the run depends on.
+type chart struct {
+	*state
+	list
+}
+
+func newChart(s *state) *chart {
+	c := &chart{state: s}
+	c.list = newList(c, s.nothing("the plan has no steps"))
+	return c
+}
+
+func (c *chart) focus() string { return c.state.focus() }
+
+// selected returns the step under the cursor; nil when there is none.
+func (c *chart) selected() *timeline.Step { return c.step(c.current()) }
+
+// rows returns how many lines the steps have between the scale and the legend.
+func rows(height int) int { return max(height-2, 1) }
+
+func (c *chart) draw(height int) []string {
+	if len(c.steps()) == 0 {
+		return c.empty()
 	}
-	rows := max(height-2, 1)
-	lines := []string{m.axis()}
-	lines = append(lines, m.lists[viewTime].place(items, rows, m.focus()).draw(items, rows)...)
+	lines := append([]string{c.axis()}, c.list.draw(rows(height))...)
 	for len(lines) < height-1 {
 		lines = append(lines, "")
 	}
-	return append(lines, m.legend())
+	return append(lines, c.legend())
 }
 
-// rows is how many lines of the list that is shown are on the screen.
-func (m *Model) rows() int {
-	if m.view == viewTime {
-		return max(m.bodyHeight()-2, 1)
-	}
-	return m.bodyHeight()
+func (c *chart) scroll(m motion, height int) { c.list.scroll(m, rows(height)) }
+
+func (c *chart) click(line, height int) (again bool) { return c.list.click(line-1, rows(height)) }
+
+// begin returns the column where the bars begin.
+func (c *chart) begin() int { return 4 + min(c.nameWidth(c.width), max(c.width/4, 10)) + 1 + 2 }
+
+// cells returns how many columns there are for bars.
+func (c *chart) cells() int { return max(c.width-c.begin()-8, 8) }
+
+// column returns where a time after the begin of the run is shown.
+func (c *chart) column(t time.Duration) int {
+	return int(t * time.Duration(c.cells()) / c.span())
 }
 
-// chartAt is the column where the bars begin, and chartWidth how many there are.
-func (m *Model) chartAt() int { return 4 + min(m.nameWidth(), max(m.width/4, 10)) + 1 + 2 }
-
-func (m *Model) chartWidth() int { return max(m.width-m.chartAt()-8, 8) }
-
-// span is the time that the chart shows.
-func (m *Model) span() time.Duration { return max(m.now.Sub(m.run.Start()), time.Second) }
+// span returns the time that the chart shows.
+func (c *chart) span() time.Duration { return max(c.now.Sub(c.run.Start()), time.Second) }
 
 // ticks are distances on the axis that are easy to read.
 var ticks = []time.Duration{
@@ -56,24 +75,20 @@ var ticks = []time.Duration{
 	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
-// axis is the scale: a mark at every tick, with its time.
-func (m *Model) axis() string {
+// axis returns the scale: a mark at every tick, with its time.
+func (c *chart) axis() string {
 	const least = 9 // cells between two marks
-	width, span := m.chartWidth(), m.span()
 	step := ticks[len(ticks)-1]
-	for _, t := range ticks {
-		if int(t*time.Duration(width)/span) >= least {
-			step = t
-			break
-		}
+	if i := slices.IndexFunc(ticks, func(t time.Duration) bool { return c.column(t) >= least }); i >= 0 {
+		step = ticks[i]
 	}
-	l := m.Line(m.width).To(m.chartAt())
-	for t := time.Duration(0); t <= span; t += step {
-		at := int(t * time.Duration(width) / span)
-		if at > width-5 && t > 0 {
+	l := c.Line(c.width).To(c.begin())
+	for t := time.Duration(0); t <= c.span(); t += step {
+		at := c.column(t)
+		if at > c.cells()-5 && t > 0 {
 			break
 		}
-		l.To(m.chartAt()+at).Put(style.Dim, m.Sign("╷", "|")+scale(t))
+		l.To(c.begin()+at).Put(style.Dim, c.Sign("╷", "|")+scale(t))
 	}
 	return l.String()
 }
@@ -93,107 +108,94 @@ func zero(t time.Duration) string {
 	return ""
 }
 
-func (m *Model) spanItems() []item {
-	steps := m.shown()
+func (c *chart) items() []item {
 	critical := map[string]bool{}
-	for _, name := range m.run.Critical(m.now) {
+	for _, name := range c.run.Critical(c.now) {
 		critical[name] = true
 	}
+	steps := c.steps()
 	items := make([]item, len(steps))
 	for i, s := range steps {
-		items[i] = item{key: s.Name, head: func(selected bool) string { return m.spanLine(s, critical[s.Name], selected) }}
+		items[i] = item{key: s.Name, head: func(selected bool) string { return c.line(s, critical[s.Name], selected) }}
 	}
 	return items
 }
 
-// spanLine is the line of a step in the chart.
-func (m *Model) spanLine(s *timeline.Step, critical, selected bool) string {
-	l := m.cursor(m.Line(m.width), selected)
-	role, g := m.sign(s.State)
-	l.Put(role, g+" ")
-	name := style.Plain
-	switch {
-	case selected:
-		name = style.Strong
-	case s.State == runner.StatePending || s.State == runner.StateSkipped:
-		name = style.Dim
-	}
-	l.Cell(name, words.Line(s.Name), m.chartAt()-7)
+// line returns the line of a step.
+func (c *chart) line(s *timeline.Step, critical, selected bool) string {
+	l, name := c.head(c.width, selected, s.State == runner.StatePending || s.State == runner.StateSkipped)
+	role, sign := c.sign(s.State)
+	l.Put(role, sign+" ").Cell(name, words.Line(s.Name), c.begin()-7)
 	if critical {
-		l.Put(style.Mark, m.Sign("◆", "*"))
+		l.Put(style.Mark, c.Sign("◆", "*"))
 	}
-	l.To(m.chartAt())
-	cells := m.cells(s)
-	for i := 0; i < len(cells); {
-		j := i
-		for j < len(cells) && cells[j] == cells[i] {
-			j++
+	l.To(c.begin())
+	states := c.states(s)
+	for i := 0; i < len(states); {
+		end := i
+		for end < len(states) && states[end] == states[i] {
+			end++
 		}
-		b := bars[cells[i]]
-		switch {
-		case cells[i] == "":
-			l.To(m.chartAt() + j)
-		case critical && cells[i] == runner.StateRunning:
-			l.Put(style.Mark, strings.Repeat(m.Sign(b.unicode, b.ascii), j-i))
-		default:
-			l.Put(b.role, strings.Repeat(m.Sign(b.unicode, b.ascii), j-i))
+		if bar, drawn := bars[states[i]]; drawn {
+			if critical && states[i] == runner.StateRunning {
+				bar.role = style.Mark
+			}
+			l.To(c.begin()+i).Put(bar.role, strings.Repeat(c.Sign(bar.unicode, bar.ascii), end-i))
 		}
-		i = j
+		i = end
 	}
-	took := m.took(s)
+	took := c.took(s)
 	if took == "" {
 		took = string(s.State)
 	}
-	if end := len(cells) + m.chartAt(); m.width-end >= words.Width(took)+1 || s.Started.IsZero() {
-		l.To(min(end, m.width-words.Width(took)-1)).Put(style.Plain, " ").Put(style.Dim, took)
+	if end := c.begin() + len(states); c.width-end >= words.Width(took)+1 || s.Started.IsZero() {
+		l.To(min(end, c.width-words.Width(took)-1)).Put(style.Plain, " ").Put(style.Dim, took)
 	}
 	return l.String()
 }
 
-// cells are the states of a step in each column of the chart, "" where it was
+// states returns the state of a step in each column of the chart, "" where it was
 // not at work. No time is too short to be seen.
-func (m *Model) cells(s *timeline.Step) []runner.State {
-	width, span := m.chartWidth(), m.span()
-	at := func(t time.Time) int { return int(t.Sub(m.run.Start()) * time.Duration(width) / span) }
-	var cells []runner.State
+func (c *chart) states(s *timeline.Step) []runner.State {
+	var states []runner.State
 	for _, p := range s.Spans {
 		if _, drawn := bars[p.State]; !drawn {
 			continue
 		}
 		to := p.To
 		if to.IsZero() {
-			to = m.now
+			to = c.now
 		}
-		from := min(max(at(p.From), 0), width-1)
-		end := min(max(at(to), from+1), width)
-		for len(cells) < end {
-			cells = append(cells, "")
+		from := min(max(c.column(p.From.Sub(c.run.Start())), 0), c.cells()-1)
+		end := min(max(c.column(to.Sub(c.run.Start())), from+1), c.cells())
+		if more := end - len(states); more > 0 {
+			states = append(states, make([]runner.State, more)...)
 		}
 		for i := from; i < end; i++ {
-			cells[i] = p.State
+			states[i] = p.State
 		}
 	}
-	return cells
+	return states
 }
 
 // legend says what the chart's characters mean.
-func (m *Model) legend() string {
-	l := m.Line(m.width).To(2)
+func (c *chart) legend() string {
+	l := c.Line(c.width).To(2)
 	for _, s := range []runner.State{runner.StateRunning, runner.StateHolding, runner.StateRetrying} {
 		b := bars[s]
-		text := m.Sign(b.unicode, b.ascii) + " " + string(s)
+		text := c.Sign(b.unicode, b.ascii) + " " + string(s)
 		if l.Room() < words.Width(text)+2 {
 			return l.String()
 		}
 		l.Put(b.role, text).Put(style.Plain, "  ")
 	}
-	if path := m.run.Critical(m.now); len(path) > 0 {
+	if path := c.run.Critical(c.now); len(path) > 0 {
 		for i := range path {
 			path[i] = words.Line(path[i])
 		}
-		text := m.Sign("◆", "*") + " critical: "
+		text := c.Sign("◆", "*") + " critical: "
 		if l.Room() > words.Width(text)+10 {
-			l.Put(style.Mark, text).Put(style.Plain, strings.Join(path, m.Sign(" → ", " > ")))
+			l.Put(style.Mark, text).Put(style.Plain, strings.Join(path, c.Sign(" → ", " > ")))
 		}
 	}
 	return l.String()

@@ -15,7 +15,8 @@ import (
 // block collects the lines below an item: a label, and text beside it that is
 // wrapped and never cut.
 type block struct {
-	m     *Model
+	*state
+	cols  int
 	lines []string
 }
 
@@ -24,12 +25,9 @@ const (
 	labels = 11 // the longest is the rung configured
 )
 
-// wide is how many cells texts beside labels may take.
-func (b *block) wide() int { return max(b.m.cols()-indent-labels-1, 10) }
-
-// begin is a line up to where its text begins.
+// begin begins a line, up to where its text begins.
 func (b *block) begin(label string) *style.Line {
-	l := b.m.Line(b.m.cols()).To(2).Put(style.Dim, b.m.Sign("│", "|")).To(indent)
+	l := b.Line(b.cols).To(2).Put(style.Dim, b.Sign("│", "|")).To(indent)
 	return l.Cell(style.Dim, label, labels-1)
 }
 
@@ -40,61 +38,59 @@ func (b *block) text(label string, role style.Role, text string) {
 	if text = words.Clean(text); strings.TrimSpace(text) == "" {
 		return
 	}
-	for _, line := range words.Wrap(text, b.wide()) {
+	for _, line := range words.Wrap(text, max(b.cols-indent-labels-1, 10)) {
 		b.add(b.begin(label).Put(role, line))
 		label = ""
 	}
 }
 
-// detail is what is known of a step, below its line.
-func (m *Model) detail(s *timeline.Step) []string {
-	b := &block{m: m}
-	_, asked := m.lists[viewSteps].open[s.Name]
+// stepDetail returns what is known of a step, in so many columns; more if that was asked
+// for.
+func (s *state) stepDetail(step *timeline.Step, cols int, asked bool) []string {
+	b := &block{state: s, cols: cols}
 	if asked {
-		b.facts(s)
+		b.facts(step)
 	}
 	switch {
-	case s.State.Active():
-		b.objects(s)
-	case s.State == runner.StatePending:
-		b.text("waits", style.Plain, strings.TrimPrefix(m.waitsFor(s), "waits "))
-	case s.State.Good():
-		b.text("result", style.Plain, s.Message)
+	case step.State.Active():
+		b.objects(step)
+	case step.State == runner.StatePending:
+		b.text("waits", style.Plain, strings.TrimPrefix(s.waitsFor(step), "waits "))
+	case step.State.Good():
+		b.text("result", style.Plain, step.Message)
 	}
-	b.fault(s)
-	b.next(s)
-	for _, lane := range m.lanesOf(s) {
-		if asked || !s.State.Good() {
-			b.lane(lane, s)
+	if step.Error != "" {
+		b.text("cause", style.Bad, step.Error)
+		b.text("hint", style.Accent, step.Hint)
+		if step.State == runner.StateFailed && step.Message != step.Error {
+			b.text("note", style.Dim, step.Message)
+		}
+	}
+	b.next(step)
+	if asked || !step.State.Good() {
+		for _, hook := range s.webhooksOf(step) {
+			b.webhook(hook, step)
 		}
 	}
 	if asked {
-		b.attempts(s)
+		b.attempts(step)
 	}
-	b.tail(s)
+	b.log(step)
 	return b.lines
 }
 
-// facts are what the plan says of a step.
+// facts says what the plan has of a step.
 func (b *block) facts(s *timeline.Step) {
-	var parts []string
-	if b.m.cols() < 72 {
-		parts = append(parts, s.Kind)
-	}
-	if s.Cluster != "" {
-		parts = append(parts, "on "+s.Cluster)
-	}
-	if len(s.Needs) > 0 {
-		parts = append(parts, "needs "+strings.Join(s.Needs, ", "))
-	}
-	if len(s.Tags) > 0 {
-		parts = append(parts, "tags "+strings.Join(s.Tags, ", "))
+	kind, within := "", ""
+	if b.cols < 72 {
+		kind = s.Kind
 	}
 	if s.TimeoutSeconds > 0 {
-		parts = append(parts, "within "+words.Brief(time.Duration(s.TimeoutSeconds*float64(time.Second))))
+		within = "within " + words.Brief(time.Duration(s.TimeoutSeconds*float64(time.Second)))
 	}
-	b.text("step", style.Dim, strings.Join(parts, "; "))
-	for _, g := range b.m.run.Execution().Guards() {
+	b.text("step", style.Dim, words.Join("; ", kind, words.Prefixed("on ", s.Cluster),
+		words.Prefixed("needs ", strings.Join(s.Needs, ", ")), words.Prefixed("tags ", strings.Join(s.Tags, ", ")), within))
+	for _, g := range b.run.Execution().Guards() {
 		if g.Step == s.Name {
 			b.text("guarded", style.Dim, g.String())
 		}
@@ -112,10 +108,10 @@ func (b *block) objects(s *timeline.Step) {
 		b.text("now", style.Plain, text)
 		return
 	}
-	l := b.begin("objects")
-	full, empty := b.m.Bar(s.Done, s.Total, 10)
-	l.Put(style.Good, full).Put(style.Dim, empty).Put(style.Plain, fmt.Sprintf(" %d/%d", s.Done, s.Total))
-	text = strings.TrimPrefix(text, fmt.Sprintf("%d/%d ", s.Done, s.Total))
+	full, empty := b.Bar(s.Done, s.Total, 10)
+	n := fmt.Sprintf("%d/%d", s.Done, s.Total)
+	l := b.begin("objects").Put(style.Good, full).Put(style.Dim, empty).Put(style.Plain, " "+n)
+	text = strings.TrimPrefix(text, n+" ")
 	if words.Width(text)+2 <= l.Room() {
 		b.add(l.Put(style.Plain, "  "+text))
 		return
@@ -124,36 +120,25 @@ func (b *block) objects(s *timeline.Step) {
 	b.text("", style.Plain, text)
 }
 
-// fault says what went wrong, and what it means.
-func (b *block) fault(s *timeline.Step) {
-	if s.Error == "" {
-		return
-	}
-	b.text("cause", style.Bad, s.Error)
-	b.text("hint", style.Accent, s.Hint)
-	if s.State == runner.StateFailed && s.Message != "" && s.Message != s.Error {
-		b.text("note", style.Dim, s.Message)
-	}
-}
-
 // next says what the user can do about a step that failed.
 func (b *block) next(s *timeline.Step) {
-	x := b.m.run.Execution()
+	x, text := b.run.Execution(), ""
 	switch {
-	case s.State == runner.StateRetrying && b.m.Orders:
-		b.text("next", style.Strong, "r begins the next attempt now")
+	case s.State == runner.StateRetrying && b.Orders:
+		text = "r begins the next attempt now"
 	case s.State != runner.StateFailed:
-	case b.m.run.Ended() || !b.m.Orders:
-		b.text("next", style.Strong, "mend the cause, then go on: kplan run PLAN"+from(x))
+	case b.Ended() || !b.Orders:
+		text = "mend the cause, then go on: kplan run PLAN" + from(x)
 	case x.Paused():
-		b.text("next", style.Strong, "mend the cause, then press r for another attempt; e ends the run")
+		text = "mend the cause, then press r for another attempt; e ends the run"
 	default:
-		b.text("next", style.Strong, "mend the cause, then press r for another attempt while the run goes on")
+		text = "mend the cause, then press r for another attempt while the run goes on"
 	}
+	b.text("next", style.Strong, text)
 }
 
-// from are the flags that run what failed anew, all of it: each leaves out what does
-// not need its step.
+// from returns the flags that run what failed anew, all of it: each leaves out what
+// does not need its step.
 func from(x *runner.Execution) string {
 	var flags strings.Builder
 	for _, s := range x.Failed() {
@@ -169,48 +154,41 @@ func from(x *runner.Execution) string {
 // attempts tells of those that failed.
 func (b *block) attempts(s *timeline.Step) {
 	for _, a := range s.Attempts {
-		if a.Error == "" || a.State == runner.StateFailed {
-			continue
+		if a.Error != "" && a.State != runner.StateFailed {
+			b.text(fmt.Sprintf("try %d", a.N), style.Dim, fmt.Sprintf("failed after %s: %s", words.Brief(a.To.Sub(a.From)), a.Error))
 		}
-		b.text(fmt.Sprintf("try %d", a.N), style.Dim, fmt.Sprintf("failed after %s: %s", words.Brief(a.To.Sub(a.From)), a.Error))
 	}
 }
 
-// tells tells whether a log is shown below its step, see ui.Logs.
-func (m *Model) tells(s *timeline.Step, l timeline.Log) bool {
+// tells reports whether a log is shown below its step, see ui.Logs.
+func (s *state) tells(step *timeline.Step, l timeline.Log) bool {
 	switch {
-	case l.Object == "", m.Logs == ui.LogsAll:
+	case l.Object == "", s.Logs == ui.LogsAll:
 		return true
-	case m.Logs == ui.LogsNone:
+	case s.Logs == ui.LogsNone:
 		return false
 	}
-	return s.State == runner.StateFailed || m.stalls.Stalled(s.Name, l.Of, m.now)
+	return step.State == runner.StateFailed || s.stalls.Stalled(step.Name, l.Of, s.now)
 }
 
-// tail is the end of the step's log.
-func (b *block) tail(s *timeline.Step) {
-	lines := 1
+// log writes the end of the step's log.
+func (b *block) log(s *timeline.Step) {
+	most := 1
 	switch {
 	case s.State == runner.StateFailed:
-		lines = 3
-	case !s.State.Active() || len(s.Logs) == 0:
+		most = 3
+	case !s.State.Active():
 		return
 	}
 	var last []string
-	for i := len(s.Logs) - 1; i >= 0 && len(last) < lines; i-- {
-		if !b.m.tells(s, s.Logs[i]) {
-			continue
-		}
-		text := strings.Split(strings.TrimRight(words.Clean(s.Logs[i].Text), "\n "), "\n")
-		for j := len(text) - 1; j >= 0 && len(last) < lines; j-- {
-			last = append([]string{text[j]}, last...)
+	for i := len(s.Logs) - 1; i >= 0 && len(last) < most; i-- {
+		if b.tells(s, s.Logs[i]) {
+			last = append(strings.Split(strings.TrimRight(words.Clean(s.Logs[i].Text), "\n "), "\n"), last...)
 		}
 	}
-	for i, text := range last {
-		label := ""
-		if i == 0 {
-			label = "log"
-		}
+	label := "log"
+	for _, text := range last[max(len(last)-most, 0):] {
 		b.add(b.begin(label).Put(style.Dim, text))
+		label = ""
 	}
 }

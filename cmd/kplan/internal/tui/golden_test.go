@@ -84,13 +84,13 @@ func at(o Options, events []runner.Event, now time.Time) *Model {
 			break
 		}
 	}
-	m.Beat(now, events...)
+	m.Tick(now, events...)
 	return m
 }
 
-// frame writes a frame into a golden: lines that come several times in a row are
+// writeFrame writes a frame into a golden: lines that come several times in a row are
 // only counted.
-func frame(b *strings.Builder, title, view string) {
+func writeFrame(b *strings.Builder, title, view string) {
 	fmt.Fprintf(b, "== %s\n", title)
 	lines := strings.Split(view, "\n")
 	for i := 0; i < len(lines); {
@@ -135,9 +135,9 @@ func TestFrames(t *testing.T) {
 						require.Equal(t, got, words.Clean(c.View()), "colours only repeat what the words say")
 						fits(t, got, size[0], size[1])
 						title := fmt.Sprintf("%s %s %dx%d", moment, view, size[0], size[1])
-						frame(&plain, title, got)
+						writeFrame(&plain, title, got)
 						if size[0] == 80 {
-							frame(&colour, title, c.View())
+							writeFrame(&colour, title, c.View())
 						}
 					}
 				}

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
@@ -17,31 +18,21 @@ var keyNames = map[string]string{
 	"ctrl+c": "^C", "ctrl+l": "^L", "ctrl+b": "^B", "ctrl+f": "^F",
 }
 
-func (m *Model) key(name string) string {
-	if !m.Theme.Unicode {
-		if ascii := map[string]string{"up": "Up", "down": "Down", "left": "Left", "right": "Right"}[name]; ascii != "" {
-			return ascii
-		}
+var arrows = map[string]string{"up": "Up", "down": "Down", "left": "Left", "right": "Right"}
+
+// key returns how a key is written on this terminal.
+func (s *state) key(name string) string {
+	if ascii := arrows[name]; ascii != "" && !s.Theme.Unicode {
+		return ascii
 	}
-	if text := keyNames[name]; text != "" {
-		return text
-	}
-	return name
+	return cmp.Or(keyNames[name], name)
 }
 
-// keyName is the first key of a binding.
-func (m *Model) keyName(b binding) string {
-	if b.short == "move" {
-		return m.Sign("↑↓", "jk")
-	}
-	return m.key(b.keys[0])
-}
-
-// hints are the bindings that the footer names: first what only now makes sense.
+// hints returns the bindings that the footer names: first what only now makes sense.
 func (m *Model) hints() []binding {
 	var first, rest []binding
 	for _, b := range bindings() {
-		if b.short == "" || b.when != nil && !b.when(m) || m.idle(b) {
+		if b.short == "" || !b.when.fits(m) || m.idle(b.short) {
 			continue
 		}
 		switch b.short {
@@ -54,83 +45,80 @@ func (m *Model) hints() []binding {
 	return append(first, rest...)
 }
 
-// idle tells whether a key would do nothing just now.
-func (m *Model) idle(b binding) bool {
+// idle reports whether a key would do nothing just now.
+func (m *Model) idle(short string) bool {
 	s := m.selected()
-	switch b.short {
+	switch short {
 	case "retry":
-		return s == nil || s.State != runner.StateFailed && s.State != runner.StateRetrying
+		return s == nil || !retryable(s)
 	case "skip":
-		return s == nil || s.Kind != "wait" && s.Kind != "webhook" || s.State.Terminal()
+		return s == nil || !skippable(s)
 	case "quit":
-		return m.live() && m.width < 100
+		return watching.fits(m) && m.width < 100
 	case "open":
 		return m.view == viewLog
 	}
 	return false
 }
 
-// helpPage is the part of the help that is shown.
-func (m *Model) helpPage(height int) []string {
-	lines := m.helpLines()
-	top := min(m.helpAt, max(len(lines)-height, 0))
+// help is the pane that tells of all keys, and what the signs mean.
+type help struct {
+	*state
+	position
+	open bool
+}
+
+func (h *help) draw(height int) []string {
+	lines := h.lines()
+	top := min(h.top, max(len(lines)-height, 0))
 	return lines[top:min(top+height, len(lines))]
 }
 
-// scrollHelp moves the help by lines, as far as there are any.
-func (m *Model) scrollHelp(by int) {
-	most := max(len(m.helpLines())-m.bodyHeight(), 0)
-	m.helpAt = min(max(min(m.helpAt, most)+by, 0), most)
+func (h *help) scroll(m motion, height int) {
+	lines := len(h.lines())
+	switch m.unit {
+	case byPage:
+		m.by *= height
+	case toEnd:
+		m.by *= lines
+	case byRow, byWheel:
+	}
+	most := max(lines-height, 0)
+	h.top = min(max(min(h.top, most)+m.by, 0), most)
 }
 
-// helpLines tell of all keys, and what the signs mean.
-func (m *Model) helpLines() []string {
+func (h *help) lines() []string {
 	const keys = 16
 	var lines []string
 	put := func(role style.Role, key, text string) {
-		for _, part := range words.Wrap(text, m.width-keys-3) {
-			lines = append(lines, m.Line(m.width).To(2).Cell(role, key, keys-1).Put(style.Plain, part).String())
+		for _, part := range words.Wrap(text, h.width-keys-3) {
+			lines = append(lines, h.Line(h.width).To(2).Cell(role, key, keys-1).Put(style.Plain, part).String())
 			key = ""
 		}
 	}
 	for _, b := range bindings() {
-		if b.help == "" || b.when != nil && !m.ever(b) {
+		if b.help == "" || b.when.ever != nil && !b.when.ever(h.Options) {
 			continue
 		}
 		names := make([]string, len(b.keys))
 		for i, k := range b.keys {
-			names[i] = m.key(k)
+			names[i] = h.key(k)
 		}
 		put(style.Accent, strings.Join(names, " "), b.help)
 	}
 	put(style.Accent, "mouse", "the wheel scrolls, a click puts the cursor, a second one opens")
 	lines = append(lines, "")
 	for _, s := range runner.States {
-		role, g := m.sign(s)
+		role, g := h.sign(s)
 		put(role, g+" "+string(s), stateHelp[s])
 	}
 	lines = append(lines, "")
 	for _, state := range []string{timeline.Ready, timeline.Waiting, timeline.Failed, timeline.Unknown, ""} {
-		role, g := m.rungSign(state)
+		role, g := h.rungSign(state)
 		put(role, g, rungHelp[state])
 	}
 	put(style.Dim, "", "a webhook climbs its ladder: "+strings.Join(timeline.Ladder, ", "))
 	return lines
-}
-
-// ever tells whether a key can be of use in this display, if not now.
-func (m *Model) ever(b binding) bool {
-	switch b.short {
-	case "faster", "slower":
-		return m.Replay
-	case "retry", "skip", "end run":
-		return m.Orders
-	case "pause":
-		return m.Replay != strings.Contains(b.help, "the run goes on")
-	case "stop":
-		return !m.Replay
-	}
-	return true
 }
 
 var stateHelp = map[runner.State]string{

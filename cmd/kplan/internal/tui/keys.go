@@ -2,9 +2,7 @@ package tui
 
 import (
 	"slices"
-	"unicode/utf8"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -39,8 +37,31 @@ type binding struct {
 	keys  []string
 	short string // in the footer; "" is not there
 	help  string
-	when  func(*Model) bool // nil means always
+	when  when
 	do    func(*Model) Act
+}
+
+// when says in which displays a key is of use at all, and when it is there. What is
+// nil means always.
+type when struct {
+	ever func(Options) bool
+	now  func(*Model) bool
+}
+
+var (
+	always   = when{}
+	watching = when{func(o Options) bool { return !o.Replay }, goesOn}
+	playing  = when{func(o Options) bool { return o.Replay }, goesOn}
+	ordering = when{func(o Options) bool { return o.Orders }, func(m *Model) bool { return goesOn(m) && !m.Replay }}
+	ending   = when{ordering.ever, func(m *Model) bool { return ordering.now(m) && m.run.Execution().Paused() }}
+	onLog    = when{now: func(m *Model) bool { return m.view == viewLog }}
+	strayed  = when{now: func(m *Model) bool { return !m.panes[m.view].where().follow }}
+)
+
+func goesOn(m *Model) bool { return !m.Ended() }
+
+func (w when) fits(m *Model) bool {
+	return (w.ever == nil || w.ever(m.Options)) && (w.now == nil || w.now(m))
 }
 
 func act(do Do) func(*Model) Act { return func(*Model) Act { return Act{Do: do} } }
@@ -49,69 +70,69 @@ func within(f func(*Model)) func(*Model) Act {
 	return func(m *Model) Act { f(m); return Act{} }
 }
 
-// bindings are all keys, in the order in which the help tells of them; the first
+func moving(unit unit, by int) func(*Model) Act {
+	return within(func(m *Model) { m.scroll(motion{unit, by}) })
+}
+
+// bindings returns all keys, in the order in which the help tells of them; the first
 // that fits is taken.
 func bindings() []binding {
 	return []binding{
-		{[]string{"up", "k"}, "", "up", nil, within(func(m *Model) { m.move(-1) })},
-		{[]string{"down", "j"}, "move", "down", nil, within(func(m *Model) { m.move(1) })},
-		{[]string{"pgup", "b", "ctrl+b"}, "", "a page up", nil, within(func(m *Model) { m.page(-1) })},
-		{[]string{"pgdown", " ", "ctrl+f"}, "", "a page down", nil, within(func(m *Model) { m.page(1) })},
-		{[]string{"home", "g"}, "", "to the top", nil, within(func(m *Model) { m.end(-1) })},
-		{[]string{"end", "G"}, "", "to the end", nil, within(func(m *Model) { m.end(1) })},
-		{[]string{"enter", "o"}, "open", "open or close what the cursor is on", nil, within((*Model).toggle)},
-		{[]string{"f"}, "follow", "follow what happens", (*Model).strayed, within((*Model).follow)},
-		{[]string{"1", "2", "3", "4"}, "", "steps, timeline, webhooks, log of a step", nil, nil}, // see Press
-		{[]string{"tab"}, "view", "the next view", nil, within(func(m *Model) { m.turn(1) })},
-		{[]string{"shift+tab"}, "", "the view before", nil, within(func(m *Model) { m.turn(-1) })},
-		{[]string{"[", "left", "h"}, "", "log of the step before", (*Model).onLog, within(func(m *Model) { m.neighbour(-1) })},
-		{[]string{"]", "right", "l"}, "step", "log of the next step", (*Model).onLog, within(func(m *Model) { m.neighbour(1) })},
-		{[]string{"/"}, "filter", "show only what has all words of a filter", nil, within(func(m *Model) { m.typing, m.help = true, false })},
-		{[]string{"esc"}, "", "drop the filter, close this help", nil, within((*Model).escape)},
-		{[]string{"p"}, "pause", "pause the display; the run goes on", (*Model).live, within((*Model).hold)},
-		{[]string{"p"}, "pause", "pause, or go on playing", (*Model).replays, within((*Model).hold)},
-		{[]string{"+"}, "faster", "play twice as fast", (*Model).replays, within(func(m *Model) { m.pace(2) })},
-		{[]string{"-"}, "slower", "play half as fast", (*Model).replays, within(func(m *Model) { m.pace(0.5) })},
-		{[]string{"r"}, "retry", "try a step that failed, or waits for its next attempt, again now", (*Model).orders, (*Model).retry},
-		{[]string{"s"}, "skip", "skip the wait of a wait or webhook step, once you have confirmed it", (*Model).orders, (*Model).skip},
-		{[]string{"e"}, "end run", "end a run that waits for orders", (*Model).lingers, (*Model).endRun},
-		{[]string{"m"}, "", "take or leave the mouse, to select text with it", nil, act(DoMouse)},
-		{[]string{"ctrl+l"}, "", "draw the screen anew", nil, act(DoRedraw)},
-		{[]string{"?"}, "help", "this help", nil, within((*Model).toggleHelp)},
-		{[]string{"ctrl+c"}, "stop", "stop the run: nothing new starts; pressed again, abort it at once. After its end, close the display", (*Model).live, (*Model).stop},
-		{[]string{"q"}, "quit", "close the display; a run that goes on is told of line by line", nil, act(DoLeave)},
-		{[]string{"ctrl+c"}, "", "", nil, act(DoLeave)},
+		{[]string{"up", "k"}, "", "up", always, moving(byRow, -1)},
+		{[]string{"down", "j"}, "move", "down", always, moving(byRow, 1)},
+		{[]string{"pgup", "b", "ctrl+b"}, "", "a page up", always, moving(byPage, -1)},
+		{[]string{"pgdown", " ", "ctrl+f"}, "", "a page down", always, moving(byPage, 1)},
+		{[]string{"home", "g"}, "", "to the top", always, moving(toEnd, -1)},
+		{[]string{"end", "G"}, "", "to the end", always, moving(toEnd, 1)},
+		{[]string{"enter", "o"}, "open", "open or close what the cursor is on", always, within((*Model).toggle)},
+		{[]string{"f"}, "follow", "follow what happens", strayed, within((*Model).follow)},
+		{[]string{"1", "2", "3", "4"}, "", "steps, timeline, webhooks, log of a step", always, nil}, // see Press
+		{[]string{"tab"}, "view", "the next view", always, within(func(m *Model) { m.show((m.view + 1) % views) })},
+		{[]string{"shift+tab"}, "", "the view before", always, within(func(m *Model) { m.show((m.view + views - 1) % views) })},
+		{[]string{"[", "left", "h"}, "", "log of the step before", onLog, within(func(m *Model) { m.neighbour(-1) })},
+		{[]string{"]", "right", "l"}, "step", "log of the next step", onLog, within(func(m *Model) { m.neighbour(1) })},
+		{[]string{"/"}, "filter", "show only what has all words of a filter", always, within(func(m *Model) { m.filter.typing, m.help.open = true, false })},
+		{[]string{"esc"}, "", "drop the filter, close this help", always, within((*Model).escape)},
+		{[]string{"p"}, "pause", "pause the display; the run goes on", watching, within((*Model).pause)},
+		{[]string{"p"}, "pause", "pause, or go on playing", playing, within((*Model).pause)},
+		{[]string{"+"}, "faster", "play twice as fast", playing, within(func(m *Model) { m.play(2) })},
+		{[]string{"-"}, "slower", "play half as fast", playing, within(func(m *Model) { m.play(0.5) })},
+		{[]string{"r"}, "retry", "try a step that failed, or waits for its next attempt, again now", ordering, (*Model).retry},
+		{[]string{"s"}, "skip", "skip the wait of a wait or webhook step, once you have confirmed it", ordering, (*Model).skip},
+		{[]string{"e"}, "end run", "end a run that waits for orders", ending, (*Model).endRun},
+		{[]string{"m"}, "", "take or leave the mouse, to select text with it", always, act(DoMouse)},
+		{[]string{"ctrl+l"}, "", "draw the screen anew", always, act(DoRedraw)},
+		{[]string{"?"}, "help", "this help", always, within(func(m *Model) { m.help.open, m.help.top = !m.help.open, 0 })},
+		{[]string{"ctrl+c"}, "stop", "stop the run: nothing new starts; pressed again, abort it at once. After its end, close the display", watching, (*Model).stop},
+		{[]string{"q"}, "quit", "close the display; a run that goes on is told of line by line", always, act(DoLeave)},
+		{[]string{"ctrl+c"}, "", "", always, act(DoLeave)},
 	}
 }
 
-func (m *Model) live() bool    { return !m.Replay && !m.Ended() }
-func (m *Model) replays() bool { return m.Replay && !m.Ended() }
-func (m *Model) orders() bool  { return m.Orders && m.live() }
-func (m *Model) lingers() bool { return m.orders() && m.run.Execution().Paused() }
-func (m *Model) onLog() bool   { return m.view == viewLog }
-func (m *Model) strayed() bool { return !m.lists[m.view].follow }
+// inHelp are the keys that do the same while the help is shown. Others only close it.
+var inHelp = []string{"up", "down", "pgup", "pgdown", "home", "end", "?", "esc", "ctrl+c", "ctrl+l", "m"}
 
 // Press takes a key, by the name that bubbletea gives it.
 func (m *Model) Press(key string) Act {
 	switch {
 	case m.ask != nil:
 		return m.answer(key)
-	case m.typing && key != "ctrl+c":
-		m.write(key)
+	case m.filter.typing && key != "ctrl+c":
+		m.filter.press(key)
 		return Act{}
-	case m.help && (key == "q" || key == "enter"):
-		m.help = false
+	case m.help.open && (key == "q" || key == "enter"):
+		m.help.open = false
 		return Act{}
 	case key >= "1" && key <= "4" && len(key) == 1:
 		m.show(view(key[0] - '1'))
 		return Act{}
 	}
 	for _, b := range bindings() {
-		if b.do == nil || !slices.Contains(b.keys, key) || b.when != nil && !b.when(m) {
+		if b.do == nil || !slices.Contains(b.keys, key) || !b.when.fits(m) {
 			continue
 		}
-		if m.help && !b.inHelp() {
-			m.help = false
+		if m.help.open && !slices.Contains(inHelp, b.keys[0]) {
+			m.help.open = false
 			return Act{}
 		}
 		return b.do(m)
@@ -119,52 +140,7 @@ func (m *Model) Press(key string) Act {
 	return Act{}
 }
 
-// inHelp tells whether a key does the same while the help is shown. Others only
-// close that.
-func (b binding) inHelp() bool {
-	switch b.keys[0] {
-	case "up", "down", "pgup", "pgdown", "home", "end", "?", "esc", "ctrl+c", "ctrl+l", "m":
-		return true
-	}
-	return false
-}
-
-// Wheel scrolls by lines, without moving the cursor.
-func (m *Model) Wheel(lines int) {
-	switch {
-	case m.help:
-		m.scrollHelp(lines)
-	case m.view == viewLog:
-		m.scrollLog(lines)
-	default:
-		items, l := m.items(), &m.lists[m.view]
-		l.by(items, l.place(items, m.rows(), m.focus()), lines)
-	}
-}
-
-// Click puts the cursor on what is at a line of the screen; on what has it
-// already, it opens or closes that.
-func (m *Model) Click(x, y int) {
-	line := y - m.headerHeight()
-	if m.help || m.view == viewLog || m.ask != nil {
-		return
-	}
-	if m.view == viewTime {
-		line--
-	}
-	items, l := m.items(), &m.lists[m.view]
-	p := l.place(items, m.rows(), m.focus())
-	at := p.hit(items, line)
-	if line < 0 || line >= m.rows() || at < 0 {
-		return
-	}
-	if at == p.at && !l.follow {
-		m.toggle()
-		return
-	}
-	l.cursor, l.follow, l.top = items[at].key, false, p.top
-}
-
+// answer takes a key while a question is open.
 func (m *Model) answer(key string) Act {
 	q := m.ask
 	switch key {
@@ -180,128 +156,40 @@ func (m *Model) answer(key string) Act {
 	return Act{}
 }
 
-// write takes a key of the filter.
-func (m *Model) write(key string) {
-	switch key {
-	case "enter":
-		m.typing = false
-	case "esc":
-		m.typing, m.filter = false, ""
-	case "backspace", "ctrl+h":
-		if r := []rune(m.filter); len(r) > 0 {
-			m.filter = string(r[:len(r)-1])
-		}
-	case "ctrl+u", "ctrl+w":
-		m.filter = ""
-	default:
-		if utf8.RuneCountInString(key) == 1 {
-			m.filter += words.Clean(key)
-		}
-	}
-}
-
 // Paste takes text that was pasted: it goes into the filter, and is never taken
 // for keys.
 func (m *Model) Paste(text string) {
-	if m.typing {
-		m.filter += words.Line(text)
+	if m.filter.typing {
+		m.filter.text += words.Line(text)
 	}
 }
+
+// Wheel scrolls by lines, without moving the cursor.
+func (m *Model) Wheel(lines int) { m.scroll(motion{byWheel, lines}) }
+
+// Click puts the cursor on what is at a line of the screen; on what has it
+// already, it opens or closes that.
+func (m *Model) Click(x, y int) {
+	list, is := m.pane().(interface{ click(line, height int) bool })
+	if is && m.ask == nil && list.click(y-m.headerHeight(), m.bodyHeight()) {
+		m.toggle()
+	}
+}
+
+func (m *Model) scroll(by motion) { m.pane().scroll(by, m.bodyHeight()) }
 
 func (m *Model) escape() {
-	if m.help {
-		m.help = false
+	if m.help.open {
+		m.help.open = false
 		return
 	}
-	m.filter = ""
-}
-
-func (m *Model) toggleHelp() { m.help, m.helpAt = !m.help, 0 }
-
-// show turns to a view. Steps and timeline have one cursor, and the log shows
-// the step that has it.
-func (m *Model) show(v view) {
-	m.help = false
-	if v == m.view {
-		return
-	}
-	from := m.view
-	if from == viewSteps || from == viewTime {
-		other := viewSteps + viewTime - from
-		m.lists[other].cursor, m.lists[other].follow = m.lists[from].cursor, m.lists[from].follow
-		if items := m.items(); !m.lists[from].follow {
-			m.lists[other].top = m.lists[from].place(items, m.rows(), m.focus()).at
-		}
-		m.log = ""
-		if s := m.selected(); s != nil && !m.lists[from].follow {
-			m.log = s.Name
-		}
-	}
-	if v == viewLog {
-		m.lists[viewLog].follow = true
-	}
-	m.view = v
-}
-
-func (m *Model) turn(by int) { m.show((m.view + view(by) + views) % views) }
-
-func (m *Model) move(by int) {
-	switch {
-	case m.help:
-		m.scrollHelp(by)
-	case m.view == viewLog:
-		m.scrollLog(by)
-	default:
-		items, l := m.items(), &m.lists[m.view]
-		p := l.place(items, m.rows(), m.focus())
-		l.to(items, m.rows(), p, p.at+by)
-	}
-}
-
-// page moves by a page: in lists the lines too, for what is open may be long.
-func (m *Model) page(by int) {
-	switch rows := m.rows(); {
-	case m.help:
-		m.scrollHelp(by * rows)
-	case m.view == viewLog:
-		m.scrollLog(by * max(rows-2, 1))
-	default:
-		items, l := m.items(), &m.lists[m.view]
-		p := l.place(items, rows, m.focus())
-		top := min(max(p.top+by*rows, 0), max(p.total-rows, 0))
-		at := len(items) - 1
-		if by < 0 && p.top == 0 {
-			at = 0
-		} else if by < 0 || p.top != top {
-			at = place{top: top}.hit(items, rows/2)
-		}
-		l.to(items, rows, p, at)
-		l.top = top
-	}
-}
-
-func (m *Model) end(by int) {
-	switch {
-	case m.help:
-		m.scrollHelp(by * len(m.helpLines()))
-	case m.view == viewLog && by > 0:
-		m.lists[viewLog].follow = true
-	case m.view == viewLog:
-		m.lists[viewLog].follow, m.lists[viewLog].top = false, 0
-	default:
-		items, l := m.items(), &m.lists[m.view]
-		at := 0
-		if by > 0 {
-			at = len(items) - 1
-		}
-		l.to(items, m.rows(), l.place(items, m.rows(), m.focus()), at)
-	}
+	m.filter.text = ""
 }
 
 func (m *Model) follow() {
-	m.lists[m.view].follow = true
+	m.panes[m.view].where().follow = true
 	if m.view == viewSteps || m.view == viewTime {
-		m.log = ""
+		m.log.pinned = ""
 	}
 }
 
@@ -310,23 +198,14 @@ func (m *Model) follow() {
 func (m *Model) toggle() {
 	switch m.view {
 	case viewTime:
-		if s := m.selected(); s != nil {
-			m.lists[viewTime].cursor, m.lists[viewTime].follow = s.Name, false
+		if s := m.chart.selected(); s != nil {
+			m.chart.cursor, m.chart.list.follow = s.Name, false
 		}
 		m.show(viewLog)
-	case viewSteps, viewHooks:
-		items, l := m.items(), &m.lists[m.view]
-		if len(items) == 0 {
-			return
-		}
-		p := l.place(items, m.rows(), m.focus())
-		it := items[p.at]
-		if len(it.more) > 0 {
-			l.open[it.key] = false
-		} else {
-			l.open[it.key] = true
-		}
-		l.to(m.items(), m.rows(), p, p.at)
+	case viewSteps:
+		m.steps.toggle(m.bodyHeight())
+	case viewHooks:
+		m.hooks.toggle(m.bodyHeight())
 	case viewLog, views:
 		m.show(viewSteps)
 	}
@@ -337,20 +216,9 @@ func (m *Model) neighbour(by int) {
 	steps, s := m.run.Steps(), m.selected()
 	i := slices.Index(steps, s) + by
 	if s != nil && i >= 0 && i < len(steps) {
-		m.log = steps[i].Name
-		m.lists[viewLog].follow = true
+		m.log.pinned, m.log.follow = steps[i].Name, true
 	}
 }
 
-// stop stops the run, and says what that means: the run's own event follows.
-func (m *Model) stop() Act {
-	m.stops++
-	m.typing = false
-	if m.stops == 1 {
-		m.say(style.Stop, "stopping: nothing new starts, requests in flight may end; ^C again aborts at once")
-	}
-	return Act{Do: DoStop}
-}
-
-// pace plays a recorded run faster or slower.
-func (m *Model) pace(by float64) { m.Speed = min(max(m.Speed*by, 1.0/16), 1024) }
+// play plays a recorded run faster or slower.
+func (m *Model) play(by float64) { m.Speed = min(max(m.Speed*by, 1.0/16), 1024) }

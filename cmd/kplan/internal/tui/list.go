@@ -1,12 +1,56 @@
 package tui
 
-// list is what the user did to a list of items of several lines: it is kept by
-// the items' keys, so that filters and news do not move it.
+import "github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
+
+// pane is what the body of the display shows: one of the views, or the help.
+type pane interface {
+	// draw returns the lines that are shown, at most height of them.
+	draw(height int) []string
+	// scroll moves the lines shown, and where there is a cursor that.
+	scroll(m motion, height int)
+	// where returns which lines are shown.
+	where() *position
+}
+
+// position says which part of a pane is shown.
+type position struct {
+	top    int
+	follow bool // what is shown follows what happens
+}
+
+func (p *position) where() *position { return p }
+
+// motion is how far a key or the mouse moves; by is negative for up.
+type motion struct {
+	unit unit
+	by   int
+}
+
+type unit int
+
+const (
+	byRow unit = iota
+	byPage
+	toEnd
+	byWheel // by lines, without the cursor
+)
+
+// list is a pane of items, each of which can be opened. What the user did to it is
+// kept by the items' keys, so that filters and news do not move it.
 type list struct {
+	position
+	source source
+	empty  func() []string // what is shown when there are no items
 	cursor string
-	top    int  // first line shown
-	follow bool // the cursor and the lines shown follow what happens
-	open   map[string]bool
+	open   map[string]bool // what the user opened or closed
+}
+
+// source has what a list shows.
+type source interface {
+	items() []item
+	// focus returns the key of the item that is shown while the list follows. It
+	// depends on how things stand alone, and not on what was shown before.
+	focus() string
 }
 
 // item is a line of a list, and those below it when it is open.
@@ -18,89 +62,158 @@ type item struct {
 
 func (i item) lines() int { return 1 + len(i.more) }
 
-// place is where a list stands: which item has the cursor, on which line that
-// begins, which line is the first shown, and how many there are.
-type place struct{ at, start, top, total int }
-
-// place finds where the list stands in a window of so many lines; focus is the
-// item that is followed.
-func (l *list) place(items []item, height int, focus string) place {
-	key := l.cursor
-	if l.follow {
-		key = focus
-	}
-	var p place
-	for i, it := range items {
-		if it.key == key {
-			p.at, p.start = i, p.total
-		}
-		p.total += it.lines()
-	}
-	most := max(p.total-height, 0)
-	p.top = min(max(l.top, 0), most)
-	if l.follow && len(items) > 0 {
-		end := p.start + items[p.at].lines()
-		p.top = max(p.start-height/3, end-height, 0)
-		p.top = min(p.top, p.start, most)
-	}
-	return p
+func newList(source source, empty func() []string) list {
+	return list{position: position{follow: true}, source: source, empty: empty, open: map[string]bool{}}
 }
 
-// to puts the cursor on an item and shows it.
-func (l *list) to(items []item, height int, p place, at int) {
-	if len(items) == 0 {
+// current returns the key of the item under the cursor.
+func (l *list) current() string {
+	if l.follow {
+		return l.source.focus()
+	}
+	return l.cursor
+}
+
+func (l *list) draw(height int) []string {
+	w := l.window(height)
+	if len(w.items) == 0 {
+		return l.empty()
+	}
+	return w.draw()
+}
+
+func (l *list) scroll(m motion, height int) {
+	w := l.window(height)
+	switch m.unit {
+	case byRow:
+		l.put(w, w.at+m.by)
+	case toEnd:
+		l.put(w, m.by*len(w.items))
+	case byWheel:
+		if len(w.items) > 0 {
+			l.cursor = w.items[w.at].key
+		}
+		l.follow, l.top = false, max(w.top+m.by, 0)
+	case byPage: // the lines move too, for what is open may be long
+		was := w.top
+		w.top = min(max(was+m.by*height, 0), w.most())
+		at := len(w.items) - 1
+		if m.by < 0 && was == 0 {
+			at = 0
+		} else if m.by < 0 || w.top != was {
+			at = w.hit(height / 2)
+		}
+		l.put(w, at)
+		l.top = w.top
+	}
+}
+
+// click puts the cursor on the item on a line, and reports whether it was there.
+func (l *list) click(line, height int) (again bool) {
+	w := l.window(height)
+	at := w.hit(line)
+	if line < 0 || line >= height || at < 0 {
+		return false
+	}
+	if at == w.at && !l.follow {
+		return true
+	}
+	l.cursor, l.follow, l.top = w.items[at].key, false, w.top
+	return false
+}
+
+// toggle opens or closes the item under the cursor.
+func (l *list) toggle(height int) {
+	w := l.window(height)
+	if len(w.items) > 0 {
+		l.open[w.items[w.at].key] = len(w.items[w.at].more) == 0
+		w.items = l.source.items()
+		l.put(w, w.at)
+	}
+}
+
+// put puts the cursor on an item and shows it.
+func (l *list) put(w window, at int) {
+	if len(w.items) == 0 {
 		return
 	}
-	at = min(max(at, 0), len(items)-1)
+	at = min(max(at, 0), len(w.items)-1)
 	start := 0
-	for _, it := range items[:at] {
+	for _, it := range w.items[:at] {
 		start += it.lines()
 	}
-	end := start + items[at].lines()
-	l.cursor, l.follow = items[at].key, false
-	l.top = p.top
-	if end > l.top+height {
-		l.top = end - height
-	}
-	l.top = min(l.top, start)
+	l.cursor, l.follow = w.items[at].key, false
+	l.top = min(max(w.top, start+w.items[at].lines()-w.height), start)
 }
 
-// by moves the lines shown, and not the cursor.
-func (l *list) by(items []item, p place, lines int) {
-	if len(items) > 0 {
-		l.cursor = items[p.at].key
-	}
-	l.follow = false
-	l.top = max(p.top+lines, 0)
+// window is the part of a list that is shown.
+type window struct {
+	items  []item
+	height int
+	at     int // the item that has the cursor
+	top    int // the first line shown
+	total  int // how many lines there are
 }
 
-// draw gives the lines of the window.
-func (p place) draw(items []item, height int) []string {
-	lines := make([]string, 0, height)
-	n := 0
-	for i, it := range items {
-		if n+it.lines() > p.top && n < p.top+height {
-			if n >= p.top {
-				lines = append(lines, it.head(i == p.at))
-			}
-			for j, text := range it.more {
-				if at := n + 1 + j; at >= p.top && at < p.top+height {
-					lines = append(lines, text)
-				}
-			}
+// window returns the part that a height has room for.
+func (l *list) window(height int) window {
+	w := window{items: l.source.items(), height: height}
+	key, start := l.current(), 0
+	for i, it := range w.items {
+		if it.key == key {
+			w.at, start = i, w.total
 		}
-		n += it.lines()
+		w.total += it.lines()
+	}
+	w.top = min(max(l.top, 0), w.most())
+	if l.follow && len(w.items) > 0 {
+		end := start + w.items[w.at].lines()
+		w.top = min(max(start-height/3, end-height, 0), start, w.most())
+	}
+	return w
+}
+
+// most returns the highest top that leaves no line of the window empty.
+func (w window) most() int { return max(w.total-w.height, 0) }
+
+func (w window) draw() []string {
+	lines := make([]string, 0, w.height)
+	at := -w.top
+	add := func(text func() string) {
+		if at >= 0 && at < w.height {
+			lines = append(lines, text())
+		}
+		at++
+	}
+	for i, it := range w.items {
+		add(func() string { return it.head(i == w.at) })
+		for _, text := range it.more {
+			add(func() string { return text })
+		}
 	}
 	return lines
 }
 
-// hit is the item on a line of the window, or -1.
-func (p place) hit(items []item, line int) int {
+// hit returns the item on a line of the window, or -1.
+func (w window) hit(line int) int {
 	n := 0
-	for i, it := range items {
-		if n += it.lines(); p.top+line < n {
+	for i, it := range w.items {
+		if n += it.lines(); w.top+line < n {
 			return i
 		}
 	}
 	return -1
+}
+
+// head begins the line of an item with the sign of the one that keys work on, and
+// returns how the item's name looks.
+func (s *state) head(width int, selected, dim bool) (*style.Line, style.Role) {
+	l := s.Line(width)
+	switch {
+	case selected:
+		return l.Put(style.Accent, s.Sign("▌", ">")).To(2), style.Strong
+	case dim:
+		return l.To(2), style.Dim
+	}
+	return l.To(2), style.Plain
 }

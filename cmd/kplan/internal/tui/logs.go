@@ -21,80 +21,125 @@ type entry struct {
 	text string
 }
 
-// entries are what there is of a step's log, in order of time.
-func (m *Model) entries(s *timeline.Step) []entry {
+// log is the view of the log of one step. Where it stands is counted in entries.
+type log struct {
+	*state
+	position
+	steps  *stepList
+	pinned string // the step whose log is shown; "" follows the cursor in steps
+}
+
+// shown returns the step whose log is shown; nil when there is none.
+func (v *log) shown() *timeline.Step {
+	if v.pinned != "" {
+		return v.run.Step(v.pinned)
+	}
+	return v.steps.selected()
+}
+
+// entries returns what there is of a step's log, in order of time.
+func (s *state) entries(step *timeline.Step) []entry {
 	var all []entry
 	add := func(at time.Time, role style.Role, who, text string) { all = append(all, entry{at, role, who, text}) }
-	for _, a := range s.Attempts { // what comes first is first of what happened at once
+	for _, a := range step.Attempts { // what comes first is first of what happened at once
 		add(a.From, style.Busy, "", fmt.Sprintf("attempt %d begins", a.N))
 	}
-	for _, n := range s.Notes {
+	for _, n := range step.Notes {
 		add(n.Time, style.Dim, "", n.Text)
 	}
-	for _, l := range s.Logs {
+	for _, l := range step.Logs {
 		add(l.Time, style.Plain, l.Object, l.Text)
 	}
-	for _, p := range s.Spans {
+	for _, p := range step.Spans {
 		switch {
 		case p.State == runner.StateHolding:
 			add(p.From, style.Wait, "", "a request is held")
 		case p.State.Terminal() && p.State != runner.StateFailed:
-			role, _ := m.sign(p.State)
+			role, _ := s.sign(p.State)
 			add(p.From, role, "", string(p.State))
 		}
 	}
-	for _, a := range s.Attempts {
+	for _, a := range step.Attempts {
 		if a.Error != "" {
 			add(a.To, style.Bad, "", words.Join("\nhint: ", fmt.Sprintf("attempt %d failed: %s", a.N, a.Error), a.Hint))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b entry) int { return a.at.Compare(b.at) })
-	if s.LogsDropped > 0 {
-		all = slices.Insert(all, 0, entry{role: style.Dim, text: fmt.Sprintf("… %s dropped here; --record keeps them", words.Count(s.LogsDropped, "older log"))})
+	if step.LogsDropped > 0 {
+		all = slices.Insert(all, 0, entry{role: style.Dim, text: fmt.Sprintf("… %s dropped here; --record keeps them", words.Count(step.LogsDropped, "older log"))})
 	}
-	if m.filter != "" {
-		all = slices.DeleteFunc(all, func(e entry) bool { return !m.matches(e.who, e.text) })
+	if s.filter.text != "" {
+		all = slices.DeleteFunc(all, func(e entry) bool { return !s.filter.matches(e.who, e.text) })
 	}
 	return all
 }
 
-// logs shows the log of one step. Where the list stands is counted in entries.
-func (m *Model) logs(height int) []string {
-	s := m.selected()
+func (v *log) draw(height int) []string {
+	s := v.shown()
 	if s == nil {
-		return []string{"", m.Line(m.width).Put(style.Dim, "  the plan has no steps").String()}
+		return v.message("the plan has no steps")
 	}
-	role, g := m.sign(s.State)
-	head := m.Line(m.width).To(2).Put(role, g+" "+string(s.State)).Put(style.Plain, "  ").Put(style.Strong, words.Line(s.Name))
-	if _, note := m.note(s); note != "" {
+	role, sign := v.sign(s.State)
+	head := v.Line(v.width).To(2).Put(role, sign+" "+string(s.State)).Put(style.Plain, "  ").Put(style.Strong, words.Line(s.Name))
+	if _, note := v.note(s); note != "" {
 		head.Put(style.Plain, "  ").Put(style.Dim, note)
 	}
 	lines, rows := []string{head.String()}, max(height-1, 1)
-	all := m.entries(s)
-	l := m.lists[viewLog]
-	if l.follow {
-		return append(lines, m.tail(all, rows, m.width)...)
+	all := v.entries(s)
+	if v.follow {
+		return append(lines, v.lastLines(all, rows, v.width)...)
 	}
-	first := min(max(l.top, 0), max(len(all)-1, 0))
+	first := min(max(v.top, 0), max(len(all)-1, 0))
 	var body []string
 	for i := first; i < len(all) && len(body) < rows; i++ {
-		body = append(body, m.entry(all, i, i == first, m.width)...)
+		body = append(body, v.entry(all, i, i == first, v.width)...)
 	}
 	return append(lines, body[:min(len(body), rows)]...)
 }
 
-// tail gives the last lines of a log.
-func (m *Model) tail(all []entry, rows, width int) []string {
+// scroll moves by entries; at the end of the log it follows.
+func (v *log) scroll(m motion, height int) {
+	switch m.unit {
+	case toEnd:
+		v.follow = m.by > 0
+		if !v.follow {
+			v.top = 0
+		}
+		return
+	case byPage:
+		m.by *= max(height-2, 1)
+	case byRow, byWheel:
+	}
+	s := v.shown()
+	if s == nil {
+		return
+	}
+	all, rows := v.entries(s), max(height-1, 1)
+	last := len(all) // the first entry of the last page
+	for n := 0; last > 0; last-- {
+		if n += len(v.entry(all, last-1, false, v.width)); n > rows {
+			break
+		}
+	}
+	if v.follow {
+		v.top = last
+	}
+	v.top = max(v.top+m.by, 0)
+	v.follow = v.top >= last
+}
+
+// lastLines returns the last lines of a log.
+func (s *state) lastLines(all []entry, rows, width int) []string {
 	var body []string
 	for i := len(all) - 1; i >= 0 && len(body) < rows; i-- {
-		body = append(m.entry(all, i, false, width), body...)
+		body = append(s.entry(all, i, false, width), body...)
 	}
 	return body[max(len(body)-rows, 0):]
 }
 
 // entry draws one entry: what wrote it on a line of its own, where that changes,
 // and its text wrapped.
-func (m *Model) entry(all []entry, i int, first bool, width int) []string {
+func (s *state) entry(all []entry, i int, first bool, width int) []string {
 	e, at := all[i], ""
 	var lines []string
 	if before := i == 0 || all[i-1].who != e.who; (before || first) && (e.who != "" || i > 0) {
@@ -102,8 +147,8 @@ func (m *Model) entry(all []entry, i int, first bool, width int) []string {
 		if e.who != "" {
 			who = words.Line(e.who)
 		}
-		dash := m.Sign("┄┄ ", "-- ")
-		lines = append(lines, m.Line(width).To(2).Put(style.Dim, dash).Put(style.Accent, who).String())
+		dash := s.Sign("┄┄ ", "-- ")
+		lines = append(lines, s.Line(width).To(2).Put(style.Dim, dash).Put(style.Accent, who).String())
 	}
 	begin := 2
 	if width >= 60 {
@@ -113,40 +158,17 @@ func (m *Model) entry(all []entry, i int, first bool, width int) []string {
 		}
 	}
 	for _, text := range words.Wrap(strings.TrimRight(words.Clean(e.text), "\n"), width-begin-1) {
-		lines = append(lines, m.Line(width).To(2).Put(style.Dim, at).To(begin).Put(e.role, text).String())
+		lines = append(lines, s.Line(width).To(2).Put(style.Dim, at).To(begin).Put(e.role, text).String())
 		at = ""
 	}
 	return lines
 }
 
-// pane shows the end of the log of the step under the cursor, beside the list.
-func (m *Model) pane(width, height int) []string {
-	s := m.selected()
-	if s == nil {
+// beside shows the end of the log of a step, beside the list of steps.
+func (s *state) beside(step *timeline.Step, width, height int) []string {
+	if step == nil {
 		return nil
 	}
-	head := m.Line(width).To(2).Put(style.Dim, "log of ").Put(style.Strong, words.Line(s.Name))
-	return append([]string{head.String()}, m.tail(m.entries(s), max(height-1, 1), width)...)
-}
-
-// scrollLog moves the log by entries; at its end it follows.
-func (m *Model) scrollLog(by int) {
-	s := m.selected()
-	if s == nil {
-		return
-	}
-	l := &m.lists[viewLog]
-	all, rows := m.entries(s), max(m.bodyHeight()-1, 1)
-	top := l.top
-	last := len(all) // the first entry of the last page
-	for n := 0; last > 0; last-- {
-		if n += len(m.entry(all, last-1, false, m.width)); n > rows {
-			break
-		}
-	}
-	if l.follow {
-		top = last
-	}
-	l.top = max(top+by, 0)
-	l.follow = l.top >= last
+	head := s.Line(width).To(2).Put(style.Dim, "log of ").Put(style.Strong, words.Line(step.Name))
+	return append([]string{head.String()}, s.lastLines(s.entries(step), max(height-1, 1), width)...)
 }

@@ -31,9 +31,9 @@ func TestLogsBelowSteps(t *testing.T) {
 	}{{ui.LogsTrouble, false, true}, {"", false, true}, {ui.LogsAll, true, true}, {ui.LogsNone, false, false}} {
 		m := NewModel(Options{Logs: tt.logs})
 		m.Resize(80, 24)
-		m.Beat(start.Add(10*time.Second), events...)
+		m.Tick(start.Add(10*time.Second), events...)
 		require.Equal(t, tt.early, strings.Contains(m.View(), says), "early, logs %q", tt.logs)
-		m.Beat(start.Add(40 * time.Second))
+		m.Tick(start.Add(40 * time.Second))
 		require.Equal(t, tt.stalls, strings.Contains(m.View(), says), "stalled, logs %q", tt.logs)
 		press(m, "4")
 		require.True(t, strings.Contains(m.View(), says), "its own view, logs %q", tt.logs)

@@ -29,7 +29,7 @@ type Options struct {
 	Speed  float64
 }
 
-// view is one of the things that the body shows.
+// view is one of the panes that the user can turn to.
 type view int
 
 const (
@@ -42,33 +42,22 @@ const (
 )
 
 // Model is all that the display knows: View is a function of it alone. Time comes
-// in by Beat only, so that the same events give the same frames.
+// in by Tick only, so that the same events give the same frames.
 //
 // It is not safe for concurrent use, and knows nothing of terminals.
 type Model struct {
-	Options
-	style.Theme
+	*state
+	steps *stepList
+	chart *chart
+	hooks *webhookList
+	log   *log
+	panes [views]pane // those four
+	view  view
+	help  *help
 
-	run    *timeline.Timeline
-	stalls ui.Stalls
-	now    time.Time
-	about  string // what the plan runs on
-	names  int    // width of the longest step's name
-	many   bool
-
-	width, height int
-
-	view   view
-	lists  [views]list
-	log    string // the step whose log is shown; "" follows the cursor
-	filter string
-	typing bool // the filter is being written
-	help   bool
-	helpAt int
-
-	held    bool // the display is paused
+	paused  bool // the display is
 	backlog []runner.Event
-	beat    time.Time // the last that came, also while paused
+	tick    time.Time // the last that came, also while paused
 
 	ask   *question
 	flash flash
@@ -90,76 +79,112 @@ type flash struct {
 
 const flashFor = 5 * time.Second
 
-// NewModel makes the model of a display that no event has reached.
+// NewModel returns the model of a display that no event has reached.
 func NewModel(o Options) *Model {
-	m := &Model{Options: o, Theme: style.Theme{Colour: o.Colour, Unicode: o.Unicode}, run: &timeline.Timeline{}, width: 80, height: 24}
-	for i := range m.lists {
-		m.lists[i] = list{follow: true, open: map[string]bool{}}
-	}
+	s := &state{Options: o, Theme: style.Theme{Colour: o.Colour, Unicode: o.Unicode}, run: &timeline.Timeline{}, width: 80, height: 24}
+	m := &Model{state: s, steps: newStepList(s), chart: newChart(s), hooks: newWebhookList(s), help: &help{state: s}}
+	m.log = &log{state: s, position: position{follow: true}, steps: m.steps}
+	m.panes = [views]pane{m.steps, m.chart, m.hooks, m.log}
 	return m
 }
 
 // Resize says how large the terminal is, in cells.
 func (m *Model) Resize(width, height int) { m.width, m.height = max(width, 1), max(height, 1) }
 
-// Beat says what time it is, and what happened. While the display is paused it
+// Tick says what time it is, and what happened. While the display is paused it
 // is kept for later.
-func (m *Model) Beat(now time.Time, events ...runner.Event) {
-	if now.After(m.beat) {
-		m.beat = now
+func (m *Model) Tick(now time.Time, events ...runner.Event) {
+	if now.After(m.tick) {
+		m.tick = now
 	}
-	if m.held {
+	if m.paused {
 		m.backlog = append(m.backlog, events...)
 		return
 	}
 	for _, e := range events {
 		m.apply(e)
-	}
-	m.now = m.run.End(m.beat)
-}
-
-func (m *Model) apply(e runner.Event) {
-	m.run.Apply(e)
-	m.stalls.Observe(e)
-	switch e.Type {
-	case runner.TypePlan:
-		m.names, m.about = 0, e.Message
-		for _, s := range e.Steps {
-			m.names = max(m.names, words.Width(words.Line(s.Name)))
-			m.many = m.many || s.Cluster != e.Steps[0].Cluster
+		switch e.Type {
+		case runner.TypeOrder:
+			text := words.Join(" ", e.Message, e.Step)
+			m.flash = flash{style.Good, "ordered: " + text, e.Time.Add(flashFor)}
+			if e.Error != "" {
+				m.flash.role, m.flash.text = style.Bad, text+" refused: "+e.Error
+			}
+		case runner.TypeDone: // what was said before depends on when that was
+			m.flash = flash{}
+		default:
 		}
-	case runner.TypeOrder:
-		f := flash{style.Good, "ordered: " + words.Join(" ", e.Message, e.Step), e.Time.Add(flashFor)}
-		if e.Error != "" {
-			f.role, f.text = style.Bad, words.Join(" ", e.Message, e.Step)+" refused: "+e.Error
-		}
-		m.flash = f
-	case runner.TypeDone: // what was said before depends on when that was
-		m.flash = flash{}
-	default:
 	}
+	m.now = m.run.End(m.tick)
 }
 
 // say shows a notice for a while.
 func (m *Model) say(role style.Role, text string) {
-	m.flash = flash{role, text, m.beat.Add(flashFor)}
+	m.flash = flash{role, text, m.tick.Add(flashFor)}
 }
 
-// hold pauses the display, or goes on and shows what happened in between.
-func (m *Model) hold() {
-	m.held = !m.held
-	if m.held {
+// pause pauses the display, or goes on and shows what happened in between.
+func (m *Model) pause() {
+	m.paused = !m.paused
+	if !m.paused {
+		events := m.backlog
+		m.backlog = nil
+		m.Tick(m.tick, events...)
+	}
+}
+
+// Live reports whether anything shown changes by itself as time passes.
+func (m *Model) Live() bool {
+	return m.tick.Before(m.flash.until) || !m.paused && !m.Ended() && m.run.Execution().State() != ""
+}
+
+// pane returns what the body shows.
+func (m *Model) pane() pane {
+	if m.help.open {
+		return m.help
+	}
+	return m.panes[m.view]
+}
+
+// selected returns the step that keys work on; nil when there is none.
+func (m *Model) selected() *timeline.Step {
+	switch m.view {
+	case viewLog:
+		return m.log.shown()
+	case viewTime:
+		return m.chart.selected()
+	case viewSteps, viewHooks, views:
+	}
+	return m.steps.selected()
+}
+
+// show turns to a view. Steps and timeline have one cursor, and the log shows
+// the step that has it.
+func (m *Model) show(v view) {
+	m.help.open = false
+	if v == m.view {
 		return
 	}
-	events := m.backlog
-	m.backlog = nil
-	m.Beat(m.beat, events...)
+	from, to := &m.steps.list, &m.chart.list
+	switch m.view {
+	case viewTime:
+		from, to = to, from
+		fallthrough
+	case viewSteps:
+		to.cursor, to.follow, m.log.pinned = from.cursor, from.follow, ""
+		if s := m.selected(); !from.follow {
+			to.top = from.window(m.bodyHeight()).at
+			if s != nil {
+				m.log.pinned = s.Name
+			}
+		}
+	case viewHooks, viewLog, views:
+	}
+	if v == viewLog {
+		m.log.follow = true
+	}
+	m.view = v
 }
 
-// Ended tells whether the run has ended, as far as it is shown.
-func (m *Model) Ended() bool { return m.run.Ended() }
-
-// Live tells whether anything shown changes by itself as time passes.
-func (m *Model) Live() bool {
-	return m.beat.Before(m.flash.until) || !m.held && !m.run.Ended() && m.run.Execution().State() != ""
-}
+// View draws a frame: exactly as many lines as the terminal has, none wider.
+func (m *Model) View() string { return frame{m}.draw() }

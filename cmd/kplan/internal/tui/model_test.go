@@ -34,11 +34,11 @@ func TestReplayEndsAsTheRunDid(t *testing.T) {
 			live := NewModel(Options{Unicode: true, Orders: true, Stay: true})
 			for rest := events; len(rest) > 0; {
 				n := 1 + r.IntN(len(rest))
-				live.Beat(rest[n-1].Time.Add(time.Duration(r.IntN(50))*time.Millisecond), rest[:n]...)
+				live.Tick(rest[n-1].Time.Add(time.Duration(r.IntN(50))*time.Millisecond), rest[:n]...)
 				rest = rest[n:]
 				_ = live.View()
 			}
-			live.Beat(events[len(events)-1].Time.Add(time.Hour))
+			live.Tick(events[len(events)-1].Time.Add(time.Hour))
 			require.Equal(t, want, live.View(), name)
 		}
 		for _, speed := range []float64{0, 0.5, 1, 3, 1000} {
@@ -81,7 +81,7 @@ func TestPauseKeepsWhatHappens(t *testing.T) {
 	press(m, "p")
 	before := m.View()
 	require.Contains(t, before, " display paused, 0 events behind ")
-	m.Beat(events[len(events)-1].Time, rest...)
+	m.Tick(events[len(events)-1].Time, rest...)
 	require.Contains(t, m.View(), fmt.Sprintf(" display paused, %d events behind ", len(rest)))
 	require.Equal(t, strings.Split(before, "\n")[3:], strings.Split(m.View(), "\n")[3:])
 	press(m, "p")
@@ -104,7 +104,7 @@ func TestOrders(t *testing.T) {
 		return runner.Event{Time: start, Type: runner.TypeState, Step: s, State: state, Attempt: 1, Attempts: 2}
 	}
 	m := NewModel(Options{Orders: true})
-	m.Beat(start, runner.Event{Time: start, Type: runner.TypePlan, Steps: []runner.StepInfo{
+	m.Tick(start, runner.Event{Time: start, Type: runner.TypePlan, Steps: []runner.StepInfo{
 		{Name: "chart", Kind: "helm"}, {Name: "gate", Kind: "webhook"}, {Name: "later", Kind: "wait", Needs: []string{"gate"}},
 	}}, e("chart", runner.StateRunning), e("gate", runner.StateRunning))
 
@@ -113,7 +113,7 @@ func TestOrders(t *testing.T) {
 	require.Equal(t, Act{}, press(m, "g", "s"))
 	require.Contains(t, m.View(), "s is for a wait or webhook step")
 
-	m.Beat(start, e("chart", runner.StateRetrying))
+	m.Tick(start, e("chart", runner.StateRetrying))
 	require.Equal(t, Act{Do: DoOrder, Order: runner.Order{Verb: runner.OrderRetry, Step: "chart"}}, press(m, "r"))
 
 	press(m, "j", "s")
@@ -124,14 +124,14 @@ func TestOrders(t *testing.T) {
 	require.Equal(t, Act{}, press(m, "y"), "it was asked once")
 
 	require.Equal(t, Act{}, press(m, "e"), "the run does not wait for orders")
-	m.Beat(start, e("chart", runner.StateFailed), e("gate", runner.StateSkipped), runner.Event{Time: start, Type: runner.TypePaused})
+	m.Tick(start, e("chart", runner.StateFailed), e("gate", runner.StateSkipped), runner.Event{Time: start, Type: runner.TypePaused})
 	require.Contains(t, m.View(), "paused")
 	require.Equal(t, Act{Do: DoOrder, Order: runner.Order{Verb: runner.OrderEnd}}, press(m, "e"))
 
-	m.Beat(start, runner.Event{Time: start, Type: runner.TypeOrder, Step: "gate", Message: "retry", Error: "step gate did not fail"})
+	m.Tick(start, runner.Event{Time: start, Type: runner.TypeOrder, Step: "gate", Message: "retry", Error: "step gate did not fail"})
 	require.Contains(t, m.View(), "retry gate refused: step gate did not fail")
 
-	m.Beat(start, runner.Event{Time: start, Type: runner.TypeDone, State: runner.StateFailed})
+	m.Tick(start, runner.Event{Time: start, Type: runner.TypeDone, State: runner.StateFailed})
 	require.Equal(t, Act{}, press(m, "r"), "the run is over")
 }
 
@@ -177,7 +177,7 @@ func TestFollowing(t *testing.T) {
 	m := NewModel(Options{})
 	last := events[0].Time
 	for _, e := range events[:len(events)*3/4] {
-		m.Beat(e.Time, e)
+		m.Tick(e.Time, e)
 		last = e.Time
 	}
 	active := m.run.Execution().In(runner.StateRunning)[0].Name
@@ -188,7 +188,7 @@ func TestFollowing(t *testing.T) {
 	press(m, "G")
 	require.Contains(t, m.View(), "step-0299")
 	press(m, "f")
-	m.Beat(last)
+	m.Tick(last)
 	require.Contains(t, m.View(), active)
 }
 
@@ -247,10 +247,10 @@ func TestAnything(t *testing.T) {
 				if n > 0 {
 					now = events[n-1].Time
 				}
-				m.Beat(now, events[:n]...)
+				m.Tick(now, events[:n]...)
 				events = events[n:]
 			},
-			"beat":   func(t *rapid.T) { now = now.Add(time.Second); m.Beat(now) },
+			"beat":   func(t *rapid.T) { now = now.Add(time.Second); m.Tick(now) },
 			"key":    func(t *rapid.T) { m.Press(rapid.SampledFrom(keys).Draw(t, "key")) },
 			"wheel":  func(t *rapid.T) { m.Wheel(rapid.IntRange(-9, 9).Draw(t, "lines")) },
 			"click":  func(t *rapid.T) { m.Click(0, rapid.IntRange(-1, 60).Draw(t, "y")) },
@@ -280,7 +280,7 @@ func BenchmarkFrame(b *testing.B) {
 				events := many(n)
 				m := NewModel(Options{Colour: true, Unicode: true})
 				m.Resize(200, 60)
-				m.Beat(events[len(events)*3/4].Time, events[:len(events)*3/4]...)
+				m.Tick(events[len(events)*3/4].Time, events[:len(events)*3/4]...)
 				m.Press(fmt.Sprint(v + 1))
 				b.ReportAllocs()
 				for b.Loop() {
@@ -297,7 +297,7 @@ func TestOpenStep(t *testing.T) {
 	start := time.Unix(0, 0)
 	m := NewModel(Options{})
 	m.Resize(90, 20)
-	m.Beat(start, runner.Event{Time: start, Type: runner.TypePlan, Steps: []runner.StepInfo{{Name: "chart", Kind: "helm"}}},
+	m.Tick(start, runner.Event{Time: start, Type: runner.TypePlan, Steps: []runner.StepInfo{{Name: "chart", Kind: "helm"}}},
 		runner.Event{Time: start, Type: runner.TypeState, Step: "chart", State: runner.StateRunning, Attempt: 1, Attempts: 1},
 		runner.Event{Time: start, Type: runner.TypeProgress, Step: "chart", Message: "hook Job/demo/migrate"})
 	require.Contains(t, m.View(), "| Helm hook  Job/demo/migrate\n")
@@ -305,7 +305,7 @@ func TestOpenStep(t *testing.T) {
 	hook := func(state, cause, words string) *runner.Webhook {
 		return &runner.Webhook{Name: "w.example.com", Service: "demo/w", Configuration: "w", Rung: "backed", State: state, Cause: cause, Explanation: words}
 	}
-	m.Beat(start.Add(4*time.Second),
+	m.Tick(start.Add(4*time.Second),
 		runner.Event{Time: start.Add(time.Second), Type: runner.TypeHeld, Step: "chart", Object: "Widget/demo/a", Webhook: &runner.Webhook{Name: "w.example.com", Service: "demo/w", Cause: "connection refused"}},
 		runner.Event{Time: start.Add(time.Second), Type: runner.TypeHeld, Step: "chart", Object: "Widget/demo/b", Webhook: &runner.Webhook{Name: "w.example.com", Service: "demo/w", Cause: "connection refused"}},
 		runner.Event{Time: start.Add(time.Second), Type: runner.TypeState, Step: "chart", State: runner.StateHolding, Attempt: 1, Attempts: 1},

@@ -10,9 +10,7 @@ import (
 )
 
 func (m *Model) retry() Act {
-	s := m.target(func(s *timeline.Step) bool {
-		return s.State == runner.StateFailed || s.State == runner.StateRetrying
-	})
+	s := m.target(retryable)
 	if s == nil {
 		m.say(style.Wait, "r is for a step that failed or waits for its next attempt")
 		return Act{}
@@ -21,9 +19,7 @@ func (m *Model) retry() Act {
 }
 
 func (m *Model) skip() Act {
-	s := m.target(func(s *timeline.Step) bool {
-		return (s.Kind == "wait" || s.Kind == "webhook") && !s.State.Terminal()
-	})
+	s := m.target(skippable)
 	if s == nil {
 		m.say(style.Wait, "s is for a wait or webhook step that is not over")
 		return Act{}
@@ -39,14 +35,37 @@ func (m *Model) endRun() Act {
 	return Act{Do: DoOrder, Order: runner.Order{Verb: runner.OrderEnd}}
 }
 
-// target is the step under the cursor if it is fit; while the cursor follows, it
+// stop stops the run, and says what that means: the run's own event follows.
+func (m *Model) stop() Act {
+	m.stops++
+	m.filter.typing = false
+	if m.stops == 1 {
+		m.say(style.Stop, "stopping: nothing new starts, requests in flight may end; ^C again aborts at once")
+	}
+	return Act{Do: DoStop}
+}
+
+// busy says that an order was not taken.
+func (m *Model) busy() {
+	m.say(style.Wait, "not ordered: the run has not taken the last orders yet")
+}
+
+func retryable(s *timeline.Step) bool {
+	return s.State == runner.StateFailed || s.State == runner.StateRetrying
+}
+
+func skippable(s *timeline.Step) bool {
+	return (s.Kind == "wait" || s.Kind == "webhook") && !s.State.Terminal()
+}
+
+// target returns the step under the cursor if it is fit; while the cursor follows, it
 // may be the only one that is.
 func (m *Model) target(fit func(*timeline.Step) bool) *timeline.Step {
 	s := m.selected()
 	if s != nil && fit(s) {
 		return s
 	}
-	if m.view == viewLog && m.log != "" || m.view != viewLog && m.view != viewHooks && !m.lists[m.view].follow {
+	if m.view == viewLog && m.log.pinned != "" || (m.view == viewSteps || m.view == viewTime) && !m.panes[m.view].where().follow {
 		return nil
 	}
 	var only *timeline.Step
@@ -60,6 +79,3 @@ func (m *Model) target(fit func(*timeline.Step) bool) *timeline.Step {
 	}
 	return only
 }
-
-// busy says that an order was not taken.
-func (m *Model) busy() { m.say(style.Wait, "not ordered: the run has not taken the last orders yet") }

@@ -16,7 +16,7 @@ type player struct {
 
 // play goes on to the time now of the clock on the wall.
 func (p *player) play(m *Model, now time.Time) {
-	if len(p.events) == 0 || m.held {
+	if len(p.events) == 0 || m.paused {
 		p.wall = now
 		return
 	}
@@ -34,5 +34,5 @@ func (p *player) play(m *Model, now time.Time) {
 	if m.Speed == 0 {
 		p.at = p.events[len(p.events)-1].Time
 	}
-	m.Beat(p.at, p.events[from:p.next]...)
+	m.Tick(p.at, p.events[from:p.next]...)
 }

@@ -42,7 +42,7 @@ func (s *screen) Update(msg tea.Msg) (m tea.Model, cmd tea.Cmd) {
 		}
 	}()
 	cmd = s.update(msg)
-	s.live.Store(s.m.Live() || s.player != nil && !s.m.held)
+	s.live.Store(s.m.Live() || s.player != nil && !s.m.paused)
 	s.frame = s.m.View()
 	return s, cmd
 }
@@ -56,7 +56,7 @@ func (s *screen) update(msg tea.Msg) tea.Cmd {
 			s.player.play(s.m, msg.now)
 			return nil
 		}
-		s.m.Beat(msg.now, msg.events...)
+		s.m.Tick(msg.now, msg.events...)
 	case tea.WindowSizeMsg:
 		s.m.Resize(msg.Width, msg.Height)
 	case tea.KeyMsg:

@@ -40,19 +40,19 @@ var rungSigns = map[string]sign{
 // spin is how fast the sign of what runs turns.
 const spin = 250 * time.Millisecond
 
-func (m *Model) sign(s runner.State) (style.Role, string) {
-	g := signs[s]
-	if s == runner.StateRunning {
-		turn := int(m.now.UnixMilli()/spin.Milliseconds()) & 3
-		return g.role, m.Sign([]string{"◐", "◓", "◑", "◒"}[turn], []string{"|", "/", "-", `\`}[turn])
+func (s *state) sign(state runner.State) (style.Role, string) {
+	g := signs[state]
+	if state == runner.StateRunning {
+		turn := int(s.now.UnixMilli()/spin.Milliseconds()) & 3
+		return g.role, s.Sign([]string{"◐", "◓", "◑", "◒"}[turn], []string{"|", "/", "-", `\`}[turn])
 	}
-	return g.role, m.Sign(g.unicode, g.ascii)
+	return g.role, s.Sign(g.unicode, g.ascii)
 }
 
-func (m *Model) rungSign(state string) (style.Role, string) {
+func (s *state) rungSign(state string) (style.Role, string) {
 	g, ok := rungSigns[state]
 	if !ok {
 		g = rungSigns[timeline.Unknown]
 	}
-	return g.role, m.Sign(g.unicode, g.ascii)
+	return g.role, s.Sign(g.unicode, g.ascii)
 }

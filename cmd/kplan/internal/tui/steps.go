@@ -11,212 +11,140 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// shown are the steps that the filter lets through.
-func (m *Model) shown() []*timeline.Step {
-	if m.filter == "" {
-		return m.run.Steps()
-	}
-	var all []*timeline.Step
-	for _, s := range m.run.Steps() {
-		if m.matches(s.Name, s.Kind, string(s.State), s.Cluster, strings.Join(s.Tags, " ")) {
-			all = append(all, s)
-		}
-	}
-	return all
+// stepList is the view of all steps, with what is known of each below it.
+type stepList struct {
+	*state
+	list
 }
 
-// matches tells whether texts hold all words of the filter.
-func (m *Model) matches(texts ...string) bool {
-	text := strings.ToLower(strings.Join(texts, " "))
-	for word := range strings.FieldsSeq(strings.ToLower(m.filter)) {
-		if !strings.Contains(text, word) {
-			return false
-		}
-	}
-	return true
+func newStepList(s *state) *stepList {
+	v := &stepList{state: s}
+	v.list = newList(v, s.nothing("the plan has no steps"))
+	return v
 }
 
-// focus is the item that a list which follows shows. It depends on how things
-// stand alone, and not on what was shown before.
-func (m *Model) focus() string {
-	if m.view == viewHooks {
-		return m.laneFocus()
-	}
-	return m.stepFocus()
-}
+func (v *stepList) focus() string { return v.state.focus() }
 
-// stepFocus is what is at work, else what went wrong, else what comes next.
-func (m *Model) stepFocus() string {
-	best, rank := "", 0
-	for _, s := range m.shown() {
-		r := 0
-		switch s.State {
-		case runner.StateHolding:
-			r = 5
-		case runner.StateRunning:
-			r = 4
-		case runner.StateRetrying:
-			r = 3
-		case runner.StateFailed:
-			r = 2
-		case runner.StatePending:
-			r = 1
-		default:
-		}
-		if r > rank {
-			best, rank = s.Name, r
-		}
+// selected returns the step under the cursor; nil when there is none.
+func (v *stepList) selected() *timeline.Step { return v.step(v.current()) }
+
+// wide is the width from which the list leaves room for a log beside it.
+const wide = 150
+
+// cols returns the width of the list.
+func (v *stepList) cols() int {
+	if v.width >= wide {
+		return v.width * 3 / 5
 	}
-	return best
+	return v.width
 }
 
 // fewFailed is how many steps that failed are opened by themselves. Of more, nobody
 // reads all.
 const fewFailed = 16
 
-// opened tells whether what is known of a step is shown below it.
-func (m *Model) opened(s *timeline.Step, failed int) bool {
-	if open, said := m.lists[viewSteps].open[s.Name]; said {
+// opened reports whether what is known of a step is shown below it.
+func (v *stepList) opened(s *timeline.Step, failed int) bool {
+	if open, said := v.open[s.Name]; said {
 		return open
 	}
 	return s.State.Active() || s.State == runner.StateRetrying || s.State == runner.StateFailed && failed <= fewFailed
 }
 
-func (m *Model) stepItems() []item {
-	steps := m.shown()
+func (v *stepList) items() []item {
+	steps := v.steps()
 	items := make([]item, len(steps))
-	failed := len(m.run.Execution().Failed())
+	failed := len(v.run.Execution().Failed())
 	for i, s := range steps {
-		items[i] = item{key: s.Name, head: func(selected bool) string { return m.stepLine(s, selected) }}
-		if m.opened(s, failed) {
-			items[i].more = m.detail(s)
+		items[i] = item{key: s.Name, head: func(selected bool) string { return v.line(s, selected) }}
+		if v.opened(s, failed) {
+			_, asked := v.open[s.Name]
+			items[i].more = v.stepDetail(s, v.cols(), asked)
 		}
 	}
 	return items
 }
 
-// selected is the step under the cursor; nil when there is none.
-func (m *Model) selected() *timeline.Step {
-	if m.view == viewLog && m.log != "" {
-		return m.run.Step(m.log)
-	}
-	l := &m.lists[viewSteps]
-	if m.view == viewTime {
-		l = &m.lists[viewTime]
-	}
-	key := l.cursor
-	if l.follow {
-		key = m.stepFocus()
-	}
-	if s := m.run.Step(key); s != nil {
-		return s
-	}
-	if steps := m.shown(); len(steps) > 0 {
-		return steps[0]
-	}
-	return nil
-}
-
-// nameWidth is the width of the column of names.
-func (m *Model) nameWidth() int {
-	return min(max(m.names, 6), max(m.cols()/3, 12), 48)
-}
-
-// cursor is the sign of the item that keys work on.
-func (m *Model) cursor(l *style.Line, selected bool) *style.Line {
-	if selected {
-		return l.Put(style.Accent, m.Sign("▌", ">")).To(2)
-	}
-	return l.To(2)
-}
-
-// stepLine is the line of a step: sign and word of its state, its name, kind,
+// line returns the line of a step: sign and word of its state, its name, kind,
 // attempt and time, and what there is to say.
-func (m *Model) stepLine(s *timeline.Step, selected bool) string {
-	l := m.cursor(m.Line(m.cols()), selected)
-	role, g := m.sign(s.State)
-	l.Put(role, g+" ").Cell(role, string(s.State), 9)
-	name := style.Plain
-	switch {
-	case selected:
-		name = style.Strong
-	case s.State == runner.StatePending || s.State == runner.StateSkipped:
-		name = style.Dim
+func (v *stepList) line(s *timeline.Step, selected bool) string {
+	cols := v.cols()
+	l, name := v.head(cols, selected, s.State == runner.StatePending || s.State == runner.StateSkipped)
+	role, sign := v.sign(s.State)
+	l.Put(role, sign+" ").Cell(role, string(s.State), 9)
+	if cols < 60 {
+		return l.Cell(name, words.Line(s.Name), min(v.nameWidth(cols)+6, cols-21)).Number(style.Plain, v.took(s), 6).String()
 	}
-	if m.cols() < 60 {
-		l.Cell(name, words.Line(s.Name), min(m.nameWidth()+6, m.cols()-21)).Number(style.Plain, m.took(s), 6)
-		return l.String()
-	}
-	l.Cell(name, words.Line(s.Name), m.nameWidth()+1)
-	if m.many && m.cols() >= 100 {
+	l.Cell(name, words.Line(s.Name), v.nameWidth(cols)+1)
+	if v.many && cols >= 100 {
 		l.Cell(style.Dim, words.Line(s.Cluster), 12)
 	}
-	if m.cols() >= 72 {
+	if cols >= 72 {
 		l.Cell(style.Dim, s.Kind, 7)
 	}
 	attempt := ""
 	if s.Attempt > 0 {
 		attempt = fmt.Sprintf("%d/%d", s.Attempt, s.Step.Attempts)
 	}
-	l.Number(style.Dim, attempt, 4).Number(style.Plain, m.took(s), 6).Put(style.Plain, " ")
-	noteRole, note := m.note(s)
-	if s.State == runner.StateRunning && m.opened(s, 0) { // it says so below
-		note = ""
+	l.Number(style.Dim, attempt, 4).Number(style.Plain, v.took(s), 6).Put(style.Plain, " ")
+	if s.State == runner.StateRunning && v.opened(s, 0) { // it says so below
+		return l.String()
 	}
-	return l.Put(noteRole, note).String()
+	return l.Put(v.note(s)).String()
 }
 
-// took is how long a step took, or takes by now.
-func (m *Model) took(s *timeline.Step) string {
-	if s.Started.IsZero() {
+// took returns how long a step took, or takes by now.
+func (s *state) took(step *timeline.Step) string {
+	if step.Started.IsZero() {
 		return ""
 	}
-	return words.Brief(s.Elapsed(m.now))
+	return words.Brief(step.Elapsed(s.now))
 }
 
 // note says in a few words what there is to say of a step.
-func (m *Model) note(s *timeline.Step) (style.Role, string) {
-	switch s.State {
+func (s *state) note(step *timeline.Step) (style.Role, string) {
+	role, text := style.Dim, words.Join(": ", step.Message, step.Error)
+	switch step.State {
 	case runner.StatePending:
-		return style.Dim, m.waitsFor(s)
+		text = s.waitsFor(step)
 	case runner.StateRunning:
-		return style.Plain, words.Line(progress(s))
+		role, text = style.Plain, progress(step)
 	case runner.StateHolding:
-		return style.Wait, words.Line(m.holds(s))
+		role, text = style.Wait, holds(step)
 	case runner.StateRetrying:
-		return style.Wait, words.Line("next attempt within " + words.Brief(s.Delay-m.now.Sub(s.Since)))
+		role, text = style.Wait, "next attempt within "+words.Brief(step.Delay-s.now.Sub(step.Since))
 	case runner.StateFailed:
-		return style.Bad, words.Line(s.Error)
+		role, text = style.Bad, step.Error
 	case runner.StateBlocked:
-		if why := m.run.Execution().WhyBlocked(s.Name); len(why) > 0 {
-			return style.Stop, words.Line("needs " + strings.Join(why, ", ") + ", which failed")
+		if why := s.run.Execution().WhyBlocked(step.Name); len(why) > 0 {
+			role, text = style.Stop, "needs "+strings.Join(why, ", ")+", which failed"
 		}
 	case runner.StateSucceeded, runner.StateUnchanged:
-		var parts []string
-		if s.Revision > 0 {
-			parts = append(parts, fmt.Sprintf("revision %d", s.Revision))
+		revision, held := "", ""
+		if step.Revision > 0 {
+			revision = fmt.Sprintf("revision %d", step.Revision)
 		}
-		if held := s.HoldTime(m.now); held > 0 {
-			parts = append(parts, "held "+words.Brief(held))
+		if d := step.HoldTime(s.now); d > 0 {
+			held = "held " + words.Brief(d)
 		}
-		return style.Dim, words.Line(words.Join(": ", strings.Join(parts, ", "), s.Message))
+		text = words.Join(": ", words.Join(", ", revision, held), step.Message)
 	case runner.StateSkipped, runner.StateCancelled:
 	}
-	return style.Dim, words.Line(words.Join(": ", s.Message, s.Error))
+	return role, words.Line(text)
 }
 
 // waitsFor says what a pending step waits for.
-func (m *Model) waitsFor(s *timeline.Step) string {
+func (s *state) waitsFor(step *timeline.Step) string {
 	var needs []string
-	for _, name := range s.Needs {
-		if need := m.run.Step(name); need != nil && !need.State.Terminal() {
-			needs = append(needs, words.Line(name))
+	for _, name := range step.Needs {
+		if need := s.run.Step(name); need != nil && !need.State.Terminal() {
+			needs = append(needs, name)
 		}
 	}
 	switch {
 	case len(needs) > 0:
 		return "waits for " + strings.Join(needs, ", ")
-	case s.Finally:
+	case step.Finally:
 		return "waits for all other steps"
 	}
 	return "waits for a free slot"
@@ -235,31 +163,23 @@ func progress(s *timeline.Step) string {
 }
 
 // holds says how many requests of a step wait for whom.
-func (m *Model) holds(s *timeline.Step) string {
+func holds(s *timeline.Step) string {
 	var by []string
 	for _, h := range s.Holds {
 		if h.Waiting > 0 {
-			by = append(by, hookName(h.Webhook))
+			by = append(by, holderName(h.Webhook))
 		}
 	}
 	return words.Count(s.Held(), "request") + " held by " + strings.Join(by, ", ")
 }
 
-// laneName is that of a webhook, with its kind where another one has the name too.
-func laneName(l *timeline.Webhook) string {
-	if l.Namesake && l.Kind != "" {
-		return hookName(l.Name) + " (" + l.Kind + ")"
-	}
-	return hookName(l.Name)
-}
-
-// hookName says who holds a request, for people.
-func hookName(name string) string {
-	switch name {
+// holderName says who holds a request, for people.
+func holderName(webhook string) string {
+	switch webhook {
 	case "":
 		return "a webhook"
 	case runner.APIServer:
-		return "the " + name
+		return "the " + webhook
 	}
-	return name
+	return webhook
 }

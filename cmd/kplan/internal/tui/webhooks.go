@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,66 +12,180 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// lanesOf are the webhooks that a step waited for, or that held its requests.
-func (m *Model) lanesOf(s *timeline.Step) []*timeline.Webhook {
-	var lanes []*timeline.Webhook
-	for _, l := range m.run.Webhooks() {
-		if l.Cluster == s.Cluster && (stands(s, l) || held(s, l)) {
-			lanes = append(lanes, l)
-		}
-	}
-	return lanes
+// webhookList is the view of the webhooks that were met, with the ladder of each.
+type webhookList struct {
+	*state
+	list
 }
 
-func stands(s *timeline.Step, l *timeline.Webhook) bool {
-	for _, w := range s.Webhooks {
-		if w.Name == l.Name && w.Configuration == l.Configuration && w.Kind == l.Kind {
-			return true
-		}
-	}
-	return false
+func newWebhookList(s *state) *webhookList {
+	v := &webhookList{state: s}
+	v.list = newList(v, s.nothing("no webhook has held a request or been waited for"))
+	return v
 }
 
-func held(s *timeline.Step, l *timeline.Webhook) bool {
-	for _, h := range s.Holds {
-		if h.Webhook == l.Name && (h.Service == l.Service || h.Service == "") {
-			return true
-		}
-	}
-	return false
+// shown returns the webhooks that the filter lets through.
+func (v *webhookList) shown() []*timeline.Webhook {
+	return slices.DeleteFunc(slices.Clone(v.run.Webhooks()), func(w *timeline.Webhook) bool {
+		return !v.filter.matches(w.Name, w.Kind, w.Configuration, w.Service, w.Owner, w.Cluster)
+	})
 }
 
-// lane shows a webhook's ladder, the rung that waits, and the requests that it
+func webhookKey(w *timeline.Webhook) string {
+	return strings.Join([]string{w.Cluster, w.Configuration, w.Kind, w.Name}, "\n")
+}
+
+// focus returns the webhook that holds most requests, else one that waits.
+func (v *webhookList) focus() string {
+	best, rank := "", -1
+	for _, w := range v.shown() {
+		r := 0
+		if low, ok := lowest(w.Ladder()); ok && low.State != timeline.Unknown && !v.Ended() {
+			r = 1
+		}
+		if w.Held > 0 {
+			r = 1 + w.Held
+		}
+		if r > rank {
+			best, rank = webhookKey(w), r
+		}
+	}
+	return best
+}
+
+func (v *webhookList) items() []item {
+	all := v.shown()
+	items := make([]item, len(all))
+	for i, w := range all {
+		key := webhookKey(w)
+		items[i] = item{key: key, head: func(selected bool) string { return v.line(w, selected) }}
+		open, said := v.open[key]
+		if !said {
+			_, waits := lowest(w.Ladder())
+			open = w.Held > 0 || waits
+		}
+		if open {
+			items[i].more = v.detail(w)
+		}
+	}
+	return items
+}
+
+// line returns the line of a webhook: how it stands in a word, its name and ladder,
+// and how long it held requests.
+func (v *webhookList) line(w *timeline.Webhook, selected bool) string {
+	l, name := v.head(v.width, selected, false)
+	role, sign, word := v.standing(w)
+	l.Put(role, sign+" ").Cell(role, word, 8)
+	text := words.Line(webhookName(w))
+	if v.width < 60 {
+		return l.Put(name, text).String()
+	}
+	column := max(v.width*2/5, 20)
+	l.Cell(name, text, column)
+	for _, r := range w.Ladder() {
+		role, sign := v.rungSign(r.State)
+		l.Put(role, sign).Put(style.Plain, " ")
+	}
+	if held := w.HoldTime(v.now); held > 0 {
+		l.To(12+column+14).Put(style.Plain, fmt.Sprintf("held %s, %s", words.Brief(held), words.Count(w.Requests, "request")))
+	}
+	return l.String()
+}
+
+// standing says how a webhook stands in a word. Of one that was never told of, only
+// what became of the requests that it held is known.
+func (v *webhookList) standing(w *timeline.Webhook) (role style.Role, sign, word string) {
+	state := timeline.Ready
+	switch now, told := w.Now(); {
+	case w.Held > 0:
+		role, sign = v.sign(runner.StateHolding)
+		return role, sign, string(runner.StateHolding)
+	case told:
+		state, word = now.State, now.State
+	case w.Failed > 0:
+		state, word = timeline.Failed, "given up"
+	default:
+		word = "answered"
+	}
+	role, sign = v.rungSign(state)
+	return role, sign, word
+}
+
+// detail returns what is known of a webhook, below its line.
+func (v *webhookList) detail(w *timeline.Webhook) []string {
+	b := &block{state: v.state, cols: v.width}
+	b.text("of", style.Dim, words.Join(", ", w.Kind, words.Prefixed("configuration ", w.Configuration),
+		words.Prefixed("Service ", w.Service), w.Owner, words.Prefixed("cluster ", w.Cluster)))
+	b.standing(w, nil)
+	b.reached(w)
+	var steps []string
+	for _, h := range w.Holds {
+		if !slices.Contains(steps, h.Step) {
+			steps = append(steps, h.Step)
+		}
+	}
+	b.text("steps", style.Dim, strings.Join(steps, ", "))
+	return b.lines
+}
+
+// webhooksOf returns the webhooks that a step waited for, or that held its requests.
+func (s *state) webhooksOf(step *timeline.Step) []*timeline.Webhook {
+	var all []*timeline.Webhook
+	for _, w := range s.run.Webhooks() {
+		stands := slices.ContainsFunc(step.Webhooks, func(o *runner.WebhookStatus) bool {
+			return o.Name == w.Name && o.Configuration == w.Configuration && o.Kind == w.Kind
+		})
+		held := slices.ContainsFunc(step.Holds, func(h *runner.Hold) bool {
+			return h.Webhook == w.Name && (h.Service == w.Service || h.Service == "")
+		})
+		if w.Cluster == step.Cluster && (stands || held) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// webhookName returns the name of a webhook, with its kind where another one has the
+// name too.
+func webhookName(w *timeline.Webhook) string {
+	if w.Namesake && w.Kind != "" {
+		return holderName(w.Name) + " (" + w.Kind + ")"
+	}
+	return holderName(w.Name)
+}
+
+// webhook shows a webhook below a step that met it.
+func (b *block) webhook(w *timeline.Webhook, s *timeline.Step) {
+	head := b.begin("webhook").Put(style.Strong, words.Line(webhookName(w)))
+	for _, text := range []string{words.Prefixed("Service ", w.Service), w.Owner} {
+		if text != "" && head.Room() > 20 {
+			head.Put(style.Dim, "  "+words.Line(text))
+		}
+	}
+	b.add(head)
+	b.standing(w, s)
+}
+
+// standing shows a webhook's ladder, the rung that waits, and the requests that it
 // holds: those of one step, or of all if s is nil.
-func (b *block) lane(l *timeline.Webhook, s *timeline.Step) {
-	if s != nil {
-		head := b.begin("webhook").Put(style.Strong, words.Line(laneName(l)))
-		if l.Service != "" && head.Room() > 20 {
-			head.Put(style.Dim, "  Service "+words.Line(l.Service))
-		}
-		if l.Owner != "" && head.Room() > 20 {
-			head.Put(style.Dim, "  "+words.Line(l.Owner))
-		}
-		b.add(head)
-	}
-	ladder := l.Ladder()
+func (b *block) standing(w *timeline.Webhook, s *timeline.Step) {
+	ladder := w.Ladder()
 	b.ladder(ladder)
 	if r, ok := lowest(ladder); ok {
-		role, _ := b.m.rungSign(r.State)
-		text := fmt.Sprintf("%s for %s", r.State, words.Brief(b.m.now.Sub(r.From)))
-		known := s != nil && r.Cause != "" && strings.Contains(s.Error, r.Cause)
-		if !known {
-			text = words.Join(": ", text, r.Cause)
-		}
-		b.text(r.Name, role, text)
-		if !known {
+		role, _ := b.rungSign(r.State)
+		text := fmt.Sprintf("%s for %s", r.State, words.Brief(b.now.Sub(r.From)))
+		if s != nil && r.Cause != "" && strings.Contains(s.Error, r.Cause) { // it was said above
+			b.text(r.Name, role, text)
+		} else {
+			b.text(r.Name, role, words.Join(": ", text, r.Cause))
 			b.text("means", style.Plain, r.Explanation)
 		}
 	}
-	b.requests(l, s)
+	b.requests(w, s)
 }
 
-// lowest is the lowest rung that was not reached.
+// lowest returns the lowest rung that was not reached.
 func lowest(ladder []timeline.Rung) (timeline.Rung, bool) {
 	for _, r := range ladder {
 		if r.State != timeline.Ready {
@@ -95,11 +210,11 @@ func (b *block) ladder(ladder []timeline.Rung) {
 		gap = "  "
 	}
 	for i, r := range ladder {
-		role, g := b.m.rungSign(r.State)
+		role, text := b.rungSign(r.State)
 		if i > 0 {
 			l.Put(style.Plain, gap)
 		}
-		l.Put(role, g)
+		l.Put(role, text)
 		if room >= -1 {
 			l.Put(role, " "+r.Name)
 		}
@@ -108,189 +223,62 @@ func (b *block) ladder(ladder []timeline.Rung) {
 }
 
 // requests says how many requests the webhook holds or held, and for how long.
-func (b *block) requests(l *timeline.Webhook, s *timeline.Step) {
+func (b *block) requests(w *timeline.Webhook, s *timeline.Step) {
 	var (
-		now, all, failed, sends int
-		oldest                  time.Time
-		longest                 time.Duration
-		last                    *timeline.Hold
+		waiting             []*timeline.Hold
+		over, failed, sends int
+		longest             time.Duration
 	)
-	for _, h := range l.Holds {
-		if s != nil && h.Step != s.Name {
-			continue
-		}
-		all++
-		if h.To.IsZero() {
-			now++
-			if oldest.IsZero() {
-				oldest = h.From
+	for _, h := range w.Holds {
+		switch {
+		case s != nil && h.Step != s.Name:
+		case h.To.IsZero():
+			waiting = append(waiting, h)
+		default:
+			over++
+			sends += h.Sends
+			longest = max(longest, h.To.Sub(h.From))
+			if h.Error != "" {
+				failed++
 			}
-			if last == nil {
-				last = h
-			}
-			continue
-		}
-		sends += h.Sends
-		longest = max(longest, h.To.Sub(h.From))
-		if h.Error != "" {
-			failed++
 		}
 	}
-	switch {
-	case now > 0:
-		text := fmt.Sprintf("%s for %s", words.Count(now, "request"), words.Brief(b.m.now.Sub(oldest)))
-		if last.Object != "" {
-			text += ": " + last.Object
-			if now > 1 {
-				text += fmt.Sprintf(" and %d more", now-1)
+	gaveUp := ""
+	if failed > 0 {
+		gaveUp = fmt.Sprintf("; %d given up", failed)
+	}
+	switch n := len(waiting); {
+	case n > 0:
+		first := waiting[0]
+		text := fmt.Sprintf("%s for %s", words.Count(n, "request"), words.Brief(b.now.Sub(first.From)))
+		if first.Object != "" {
+			text += ": " + first.Object
+			if n > 1 {
+				text += fmt.Sprintf(" and %d more", n-1)
 			}
 		}
-		if failed > 0 {
-			text += fmt.Sprintf("; %d given up", failed)
-		}
-		b.text("holds", style.Wait, text)
-		r, ok := lowest(l.Ladder())
-		if last.Cause != "" && (!ok || r.Cause != last.Cause) {
-			b.text("", style.Dim, "last answer: "+last.Cause)
+		b.text("holds", style.Wait, text+gaveUp)
+		r, ok := lowest(w.Ladder())
+		if !ok || r.Cause != first.Cause {
+			b.text("", style.Dim, words.Prefixed("last answer: ", first.Cause))
 		}
 		if r.Explanation == "" {
-			b.text("means", style.Plain, last.Explanation)
+			b.text("means", style.Plain, first.Explanation)
 		}
-	case all > 0:
-		text := fmt.Sprintf("%s, longest %s, %s", words.Count(all, "request"), words.Brief(longest), words.Count(sends, "send"))
-		if failed > 0 {
-			text += fmt.Sprintf("; %d given up", failed)
-		}
-		b.text("held", style.Dim, text)
+	case over > 0:
+		b.text("held", style.Dim, fmt.Sprintf("%s, longest %s, %s%s",
+			words.Count(over, "request"), words.Brief(longest), words.Count(sends, "send"), gaveUp))
 	}
 }
 
-func laneKey(l *timeline.Webhook) string {
-	return l.Cluster + "\n" + l.Configuration + "\n" + l.Kind + "\n" + l.Name
-}
-
-// shownLanes are the webhooks that the filter lets through.
-func (m *Model) shownLanes() []*timeline.Webhook {
-	var all []*timeline.Webhook
-	for _, l := range m.run.Webhooks() {
-		if m.matches(l.Name, l.Kind, l.Configuration, l.Service, l.Owner, l.Cluster) {
-			all = append(all, l)
-		}
-	}
-	return all
-}
-
-// laneFocus is the webhook that holds most requests, else one that waits.
-func (m *Model) laneFocus() string {
-	best, rank := "", -1
-	for _, l := range m.shownLanes() {
-		r := 0
-		if low, ok := lowest(l.Ladder()); ok && low.State != timeline.Unknown && !m.Ended() {
-			r = 1
-		}
-		if l.Held > 0 {
-			r = 1 + l.Held
-		}
-		if r > rank {
-			best, rank = laneKey(l), r
-		}
-	}
-	return best
-}
-
-func (m *Model) laneItems() []item {
-	lanes := m.shownLanes()
-	items := make([]item, len(lanes))
-	for i, l := range lanes {
-		items[i] = item{key: laneKey(l), head: func(selected bool) string { return m.laneLine(l, selected) }}
-		open, said := m.lists[viewHooks].open[laneKey(l)]
-		if !said {
-			_, waits := lowest(l.Ladder())
-			open = l.Held > 0 || waits
-		}
-		if open {
-			items[i].more = m.laneDetail(l)
-		}
-	}
-	return items
-}
-
-// laneLine is the line of a webhook: how it stands in a word, its name and where
-// it runs.
-func (m *Model) laneLine(l *timeline.Webhook, selected bool) string {
-	line := m.cursor(m.Line(m.width), selected)
-	role, g, word := m.laneState(l)
-	line.Put(role, g+" ").Cell(role, word, 8)
-	name := style.Plain
-	if selected {
-		name = style.Strong
-	}
-	text := words.Line(laneName(l))
-	if m.width < 60 {
-		return line.Put(name, text).String()
-	}
-	line.Cell(name, text, max(m.width*2/5, 20))
-	for _, r := range l.Ladder() {
-		role, g := m.rungSign(r.State)
-		line.Put(role, g).Put(style.Plain, " ")
-	}
-	if held := l.HoldTime(m.now); held > 0 {
-		line.To(12+max(m.width*2/5, 20)+14).Put(style.Plain, fmt.Sprintf("held %s, %s", words.Brief(held), words.Count(l.Requests, "request")))
-	}
-	return line.String()
-}
-
-// laneState is how a webhook stands in a word. Of one that was never told of, only
-// what became of the requests that it held is known.
-func (m *Model) laneState(l *timeline.Webhook) (role style.Role, g, word string) {
-	now, told := l.Now()
-	switch {
-	case l.Held > 0:
-		role, g = m.sign(runner.StateHolding)
-		return role, g, string(runner.StateHolding)
-	case told:
-		role, g = m.rungSign(now.State)
-		return role, g, now.State
-	case l.Failed > 0:
-		role, g = m.rungSign(timeline.Failed)
-		return role, g, "given up"
-	}
-	role, g = m.rungSign(timeline.Ready)
-	return role, g, "answered"
-}
-
-// laneDetail is what is known of a webhook, below its line.
-func (m *Model) laneDetail(l *timeline.Webhook) []string {
-	b := &block{m: m}
+// reached says when the webhook reached each rung, from the run's begin on.
+func (b *block) reached(w *timeline.Webhook) {
 	var parts []string
-	for _, p := range []struct{ what, name string }{{"", l.Kind}, {"configuration ", l.Configuration}, {"Service ", l.Service}, {"", l.Owner}, {"cluster ", l.Cluster}} {
-		if p.name != "" {
-			parts = append(parts, p.what+p.name)
-		}
-	}
-	b.text("of", style.Dim, strings.Join(parts, ", "))
-	b.lane(l, nil)
-	b.climbed(l)
-	steps := map[string]bool{}
-	var names []string
-	for _, h := range l.Holds {
-		if !steps[h.Step] {
-			steps[h.Step] = true
-			names = append(names, h.Step)
-		}
-	}
-	b.text("steps", style.Dim, strings.Join(names, ", "))
-	return b.lines
-}
-
-// climbed says when the webhook reached each rung, from the run's begin on.
-func (b *block) climbed(l *timeline.Webhook) {
-	var parts []string
-	for _, r := range l.Ladder() {
+	for _, r := range w.Ladder() {
 		if r.State != timeline.Ready {
 			break
 		}
-		at := r.Name + " at " + words.Brief(r.From.Sub(b.m.run.Start()))
+		at := r.Name + " at " + words.Brief(r.From.Sub(b.run.Start()))
 		if r.Found {
 			at = r.Name + " before"
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -245,7 +246,7 @@ steps:
 
 // stepsOf reads the steps of a plan's file.
 func stepsOf(text string) []plan.Step {
-	p, err := plan.Parse("deploy/plan.yaml", []byte(text), plan.Options{})
+	p, err := load.Parse("deploy/plan.yaml", []byte(text), load.Options{})
 	if err != nil {
 		panic(err)
 	}

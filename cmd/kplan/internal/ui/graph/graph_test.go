@@ -13,6 +13,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -28,7 +29,7 @@ func TestGolden(t *testing.T) {
 			a, err := txtar.ParseFile(file)
 			require.NoError(t, err)
 			require.Equal(t, "plan.yaml", a.Files[0].Name)
-			p, err := plan.Parse("plan.yaml", a.Files[0].Data, plan.Options{})
+			p, err := load.Parse("plan.yaml", a.Files[0].Data, load.Options{})
 			require.NoError(t, err)
 			got := &txtar.Archive{Comment: a.Comment, Files: a.Files[:1:1]}
 			for _, f := range graph.Formats {

@@ -1,0 +1,87 @@
+// Package files finds the files that the paths and globs of a plan mean, and says
+// in few words why one is of no use.
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// What can be wrong with a path.
+var (
+	ErrFolder  = errors.New("is a folder")
+	ErrMissing = errors.New("there is no such file")
+)
+
+// Abs returns the absolute path of a name that is relative to a folder.
+func Abs(dir, name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(dir, name)
+}
+
+// Expand returns the files that a path or glob means, sorted; it is relative to a
+// folder. A file whose name looks like a glob is taken as the file.
+func Expand(dir, name string) ([]string, error) {
+	full := Abs(dir, name)
+	info, err := os.Stat(full)
+	switch {
+	case err == nil && info.IsDir():
+		return nil, ErrFolder
+	case err == nil:
+		return []string{full}, nil
+	case !errors.Is(err, fs.ErrNotExist) || !strings.ContainsAny(name, `*?[`):
+		return nil, Reason(err)
+	}
+	if strings.Contains(name, "**") {
+		return nil, errors.New("** is not understood in a glob")
+	}
+	// Only the plan's own part is a pattern, not the folder that it happens to be in.
+	var found []string
+	if filepath.IsAbs(name) {
+		found, err = filepath.Glob(full)
+	} else {
+		found, err = globIn(dir, filepath.Clean(name))
+	}
+	if err != nil {
+		return nil, errors.New("the glob is malformed")
+	}
+	found = slices.DeleteFunc(found, func(f string) bool {
+		info, err := os.Stat(f)
+		return err != nil || info.IsDir()
+	})
+	if len(found) == 0 {
+		return nil, errors.New("the glob matches no file")
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// globIn matches a relative pattern, which may start with ../, below dir.
+func globIn(dir, pattern string) ([]string, error) {
+	for strings.HasPrefix(pattern, "../") {
+		dir, pattern = filepath.Dir(dir), strings.TrimPrefix(pattern, "../")
+	}
+	found, err := fs.Glob(os.DirFS(dir), filepath.ToSlash(pattern))
+	for i, f := range found {
+		found[i] = filepath.Join(dir, f)
+	}
+	return found, err
+}
+
+// Reason leaves out of an error the path and the system call, which messages name
+// already.
+func Reason(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrMissing
+	}
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
+}

@@ -1,0 +1,330 @@
+package load
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/expr"
+)
+
+// maxText bounds the text that expressions make, in bytes.
+const maxText = 8 << 20
+
+// invalid stands for a value whose fault is reported already, so that nothing
+// more is said about it.
+type invalid struct{}
+
+// isUnsaid tells values of which nothing is to be said: their fault is reported
+// already, or they are known only when the step starts.
+func isUnsaid(v any) bool {
+	switch v.(type) {
+	case invalid, deferred:
+		return true
+	}
+	return false
+}
+
+// growth counts what expressions put into a plan, to bound it.
+type growth struct {
+	nodes, text int
+	tooLarge    bool
+}
+
+// expander puts the values of expressions in their place. What it puts in is not
+// looked at again: a value that has ${{ in it stays as it is.
+type expander struct {
+	*pass
+	// scope is what expressions see; nil where only $${{ is understood, as in the
+	// defaults of variables.
+	scope *scope
+	// static says what must be known when the file is read: "timeout"; "" when deferred
+	// values may stand here.
+	static string
+	// skip says that expressions are checked, but not evaluated: of a step whose when
+	// is false. Their values are deferred.
+	skip bool
+	// copies makes a copy of all that is read, not only of what has expressions.
+	copies bool
+	// literal is set where only $${{ is understood.
+	literal bool
+	// secretAt are the paths where an expression reads a sensitive value, and whether
+	// it gives it as it is.
+	secretAt map[string]bool
+}
+
+// expand gives v with all expressions resolved. What has expressions is a copy.
+func (x *expander) expand(v any, at path) any {
+	v, _ = x.expandValue(v, at)
+	return v
+}
+
+func (x *expander) expandValue(v any, at path) (out any, changed bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		return x.expandMap(v, at)
+	case []any:
+		list := v
+		if x.copies {
+			list = make([]any, len(v))
+			copy(list, v)
+		}
+		for i := range v {
+			e, differs := x.expandValue(v[i], append(at, i))
+			if differs && !changed {
+				changed = true
+				list = append([]any(nil), list...)
+			}
+			if differs || x.copies {
+				list[i] = e
+			}
+		}
+		return list, changed
+	case string:
+		if expr.Has(v) {
+			return x.expandText(v, at), true
+		}
+	}
+	return v, false
+}
+
+func (x *expander) expandMap(v map[string]any, at path) (out any, changed bool) {
+	m := v
+	if x.copies {
+		m = make(map[string]any, len(v))
+	}
+	for _, k := range slices.Sorted(maps.Keys(v)) {
+		if strings.Contains(k, "${{") && strings.Contains(strings.ReplaceAll(k, "$${{", ""), "${{") {
+			x.ReportField(fault{Code: document.CodeExpression, At: at.Key(k), Hint: "use expressions in values only"}, "the name of a field cannot have an expression")
+			if x.copies {
+				m[k] = v[k]
+			}
+			continue
+		}
+		e, differs := x.expandValue(v[k], append(at, k))
+		if differs && !changed && !x.copies {
+			m = maps.Clone(v)
+		}
+		changed = changed || differs
+		if differs || x.copies {
+			m[k] = e
+		}
+	}
+	return m, changed
+}
+
+// expandText resolves the expressions of one text. A text that is nothing but
+// one expression takes the value with its type, any other one takes scalars
+// only. $${{ stands for ${{ itself.
+func (x *expander) expandText(text string, at path) any {
+	segments, err := expr.Split(text)
+	if err != nil {
+		x.addText(at, text, asExprError(err), literalHint)
+		return invalid{}
+	}
+	var b strings.Builder
+	bad, later := false, false
+	for _, s := range segments {
+		if !s.IsExpr {
+			b.WriteString(s.Text)
+			continue
+		}
+		alone := len(segments) == 1
+		val := x.eval(s, at, text, alone)
+		switch {
+		case val == invalid{}:
+			bad = true
+		case val == deferred{}:
+			later = true
+		case alone:
+			return x.insert(val, at)
+		default:
+			bad = !x.writeScalar(&b, val, at, text, s.Offset) || bad
+		}
+	}
+	x.growth.text += b.Len()
+	switch {
+	case bad || !x.fits(at):
+		return invalid{}
+	case later:
+		return deferred{}
+	}
+	return b.String()
+}
+
+const literalHint = "to mean the text ${{ itself, write $${{"
+
+// insert puts a value into the plan.
+func (x *expander) insert(v any, at path) any {
+	if x.growth.tooLarge {
+		return invalid{}
+	}
+	x.growth.nodes += countNodes(v)
+	if !x.fits(at) {
+		return invalid{}
+	}
+	return v
+}
+
+func countNodes(v any) int {
+	n := 1
+	switch v := v.(type) {
+	case map[string]any:
+		for _, e := range v {
+			n += countNodes(e)
+		}
+	case []any:
+		for _, e := range v {
+			n += countNodes(e)
+		}
+	}
+	return n
+}
+
+func (x *expander) fits(at path) bool {
+	g := &x.growth
+	if g.nodes <= document.MaxNodes && g.text <= maxText {
+		return true
+	}
+	if !g.tooLarge { // said once, and nothing is put in any more
+		g.tooLarge = true
+		x.Report(fault{Code: document.CodeExpression, At: at, Hint: "use smaller variables, or fewer of them"}, "the expressions make the plan too large: more than %d values or %d bytes of text", document.MaxNodes, maxText)
+	}
+	return false
+}
+
+func (x *expander) writeScalar(b *strings.Builder, v any, at path, text string, offset int) bool {
+	if x.growth.tooLarge {
+		return false
+	}
+	if s, ok := v.(string); ok && x.growth.text+b.Len()+len(s) > maxText {
+		x.growth.text += b.Len() + len(s)
+		return x.fits(at)
+	}
+	switch v := v.(type) {
+	case string:
+		b.WriteString(v)
+	case bool:
+		b.WriteString(strconv.FormatBool(v))
+	case int64:
+		b.WriteString(strconv.FormatInt(v, 10))
+	case float64:
+		b.WriteString(strconv.FormatFloat(v, 'g', -1, 64))
+	case json.Number:
+		b.WriteString(v.String())
+	default:
+		x.addText(at, text, &expr.Error{Offset: offset, Message: noText(v) + " cannot be put inside of a text"}, "let the expression be the whole value")
+		return false
+	}
+	return true
+}
+
+// noText says what a value is that is no scalar.
+func noText(v any) string {
+	if v == nil {
+		return "null"
+	}
+	return document.Describe(v)
+}
+
+// eval gives the value of one expression of a text: invalid when it has a fault,
+// which is reported; deferred when it is known only when the step starts.
+func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
+	if x.literal {
+		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: "the default of a variable cannot have expressions"}, literalHint)
+		return invalid{}
+	}
+	if x.growth.tooLarge { // nothing is put in any more
+		return invalid{}
+	}
+	p, err := x.scope.env.Compile(s.Text)
+	switch {
+	case err != nil && x.Full():
+		x.Skip(1) // to find what was meant takes time
+		return invalid{}
+	case err != nil:
+		e := *asExprError(err)
+		e.Offset += s.Offset
+		hint := x.explain(&e)
+		x.addText(at, text, &e, hint)
+		return invalid{}
+	}
+	if !alone && !p.Type().IsScalar() {
+		about := p.Type().About()
+		if about == document.Describe(nil) {
+			about = noText(nil)
+		}
+		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: about + " cannot be put inside of a text"}, "let the expression be the whole value")
+		return invalid{}
+	}
+	if answer := x.uses(p, s, at, text); answer != nil {
+		return answer
+	}
+	if !x.mayShow(p, s, at, text) {
+		return invalid{}
+	}
+	v, err := p.Eval(x.scope.values, x.cost)
+	if err != nil {
+		e := *asExprError(err)
+		e.Offset += s.Offset
+		hint := x.explainOutput(p, &e)
+		x.addText(at, text, &e, hint)
+		return invalid{}
+	}
+	x.keepSecret(p, v, at)
+	return v
+}
+
+func asExprError(err error) *expr.Error {
+	if e, ok := errors.AsType[*expr.Error](err); ok {
+		return e
+	}
+	return &expr.Error{Message: err.Error()}
+}
+
+// uses looks at the names that an expression uses. It gives nil when it can be
+// evaluated, else what stands for its value.
+func (x *expander) uses(p *expr.Program, s expr.Segment, at path, text string) any {
+	var answer any
+	for _, r := range p.Refs() {
+		u, err := x.scope.use(r.Path)
+		switch {
+		case err != nil:
+			x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: err.message}, err.hint)
+			answer = invalid{}
+		case u.bad:
+			answer = invalid{}
+		case len(u.refs) == 0 || x.scope.answers != nil:
+		case x.static != "":
+			x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: x.static + " must be known when the file is read, but " + u.what + " is known only when a step starts"}, u.hint)
+			answer = invalid{}
+		default:
+			if !x.scope.note(&x.sum, u.what, u.refs, !r.Tested) {
+				if x.sum.inputs-len(u.refs) <= maxInputs {
+					x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: "the steps ask for too many values of others"}, "name a step of the group")
+				}
+				answer = invalid{}
+			}
+			if answer == nil {
+				answer = deferred{}
+			}
+		}
+	}
+	if x.skip && answer == nil {
+		return deferred{}
+	}
+	return answer
+}
+
+// addText reports a fault at an offset of the text at a path.
+func (x *expander) addText(at path, text string, e *expr.Error, hint string) {
+	if x.Full() {
+		x.Skip(1)
+		return
+	}
+	x.Add(x.Source, x.Source.TextPos(at, text, e.Offset), fault{Code: document.CodeExpression, At: at, Hint: hint}, "%s", e.Message)
+}

@@ -1,0 +1,339 @@
+package load
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
+)
+
+// flattener puts the steps of a plan and of those that it includes into one list.
+type flattener struct {
+	*session
+	root *plan.Plan
+	// steps and last are the steps, and those of finally.
+	steps, last []plan.Step
+	clusters    map[string]plan.Cluster
+}
+
+// inherited is what an include hands down to its steps.
+type inherited struct {
+	needs    []plan.Need
+	last     bool
+	tags     []string
+	whens    []when
+	refs     []reference
+	skip     bool
+	timeout  *plan.Duration
+	retry    *plan.Retry
+	webhooks *plan.Webhooks
+}
+
+// when is the condition of an include, which holds for all of its steps.
+type when struct {
+	c  *file
+	e  *stepDecl
+	it *instance
+}
+
+// maxNeeds bounds the needs of all steps once those of groups and includes are put
+// in: each step of one group needs each of another.
+const maxNeeds = 300_000
+
+// flatten makes the plan's steps of the file's.
+func flatten(p *pass) {
+	f := &flattener{session: p.session, root: p.plan, clusters: p.plan.Clusters}
+	f.add(p.file, inherited{})
+	c := p.file
+	c.plan.Steps = append(f.steps, f.last...)
+	c.plan.Finally = nil
+	c.plan.Clusters = f.clusters
+}
+
+func (f *flattener) add(c *file, o inherited) {
+	f.root.Texts = append(f.root.Texts, c.text)
+	f.addClusters(c)
+	var normal []string // the names of the plan's own steps, if it is included by one of finally
+	for _, e := range c.decls {
+		needs := f.needs(c, e, o)
+		if e.last && o.last {
+			for _, name := range normal {
+				needs = append(needs, plan.Need{Step: name, On: plan.NeedAlways})
+			}
+		}
+		for _, it := range e.instances {
+			if e.isInclude {
+				if it.child != nil {
+					f.add(it.child, c.inherit(o, needs, e, it))
+				}
+				continue
+			}
+			f.addStep(c, o, needs, e, it)
+		}
+		if !e.last && o.last {
+			normal = append(normal, e.flatNames(true)...)
+		}
+	}
+}
+
+// inherit gives what an include hands down.
+func (c *file) inherit(o inherited, needs []plan.Need, e *stepDecl, it *instance) inherited {
+	d, s := c.plan.Defaults, it.step
+	in := inherited{
+		needs: needs, last: o.last || e.last, tags: union(o.tags, s.Tags), whens: o.whens, refs: o.refs,
+		skip: o.skip || it.skip, timeout: cmp.Or(s.Timeout, d.Timeout, o.timeout),
+		retry: s.Retry.Or(d.Retry).Or(o.retry), webhooks: s.Webhooks.Or(d.Webhooks).Or(o.webhooks),
+	}
+	if c.parent == nil {
+		// The defaults of the plan itself hold for all steps already.
+		in.timeout, in.retry, in.webhooks = s.Timeout, s.Retry, s.Webhooks
+	}
+	if len(it.refs) > 0 {
+		in.whens = append(slices.Clip(o.whens), when{c, e, it})
+		in.refs = append(slices.Clip(o.refs), it.refs...)
+	}
+	return in
+}
+
+func union(a, b []string) []string {
+	out := slices.Clone(a)
+	for _, x := range b {
+		if !slices.Contains(out, x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// addStep adds one step.
+func (f *flattener) addStep(c *file, o inherited, needs []plan.Need, e *stepDecl, it *instance) {
+	s := it.step
+	s.Needs = needs
+	s.Last = e.last || o.last
+	c.finish(&s, e, it, o)
+	asks := distinct(o.refs, it.refs)
+	if len(asks) > 0 && s.Skip == "" {
+		dropDeferred(&s)
+		s.Pending = &plan.Pending{Inputs: asks, Must: it.musts(o), Bind: func(s plan.Step, known plan.Inputs) (plan.Step, error) { return c.bind(s, e, it, o, known) }}
+	}
+	if s.Last {
+		f.last = append(f.last, s)
+	} else {
+		f.steps = append(f.steps, s)
+	}
+}
+
+// finish fills in what the step has from where it stands.
+func (c *file) finish(s *plan.Step, e *stepDecl, it *instance, o inherited) {
+	local := e.name
+	s.Name = e.flatName(it)
+	if s.Helm != nil && s.Helm.Release == "" && s.Name != local && !e.grouped {
+		s.Helm.Release = local
+	}
+	if e.grouped {
+		s.Group, s.Parallel = c.prefix+e.name, e.parallel
+	}
+	s.ForEach = nil
+	s.Dir = c.plan.Dir
+	s.Cluster = c.clusterName(s.Cluster)
+	s.Tags = union(o.tags, s.Tags)
+	s.Origin = document.Origin{Text: c.text, At: e.at}
+	if d := c.plan.Defaults; c.parent != nil {
+		s.Timeout = cmp.Or(s.Timeout, d.Timeout, o.timeout)
+		s.Retry = s.Retry.Or(d.Retry).Or(o.retry)
+		s.Webhooks = s.Webhooks.Or(d.Webhooks).Or(o.webhooks)
+	}
+	if o.skip || s.When == false {
+		s.When, s.Skip = false, whenFalse
+	}
+}
+
+// dropDeferred takes out of the step's lists what is known only when it starts.
+func dropDeferred(s *plan.Step) {
+	known := func(files []string) []string {
+		return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == "" })
+	}
+	if s.Helm != nil {
+		h := *s.Helm
+		h.ValuesFiles = known(h.ValuesFiles)
+		s.Helm = &h
+	}
+	if s.Apply != nil {
+		a := *s.Apply
+		a.Files = known(a.Files)
+		a.Objects = slices.DeleteFunc(slices.Clone(a.Objects), func(o map[string]any) bool { return o == nil })
+		s.Apply = &a
+	}
+	if s.Webhook != nil {
+		w := *s.Webhook
+		w.Files = known(w.Files)
+		if w.Canary != nil {
+			c := *w.Canary
+			c.Accept, c.Deny = known(c.Accept), known(c.Deny)
+			c.Mutate = slices.DeleteFunc(slices.Clone(c.Mutate), func(m plan.Mutation) bool { return m.File == "" })
+			w.Canary = &c
+		}
+		s.Webhook = &w
+	}
+}
+
+const whenFalse = "when is false"
+
+// distinct are the inputs that deferred values ask for, each once.
+func distinct(lists ...[]reference) []plan.Input {
+	var asks []plan.Input
+	seen := map[plan.Input]bool{}
+	for _, list := range lists {
+		for _, a := range list {
+			if a.input != (plan.Input{}) && !seen[a.input] {
+				seen[a.input] = true
+				asks = append(asks, a.input)
+			}
+		}
+	}
+	return asks
+}
+
+// musts are the inputs without whose answer the step cannot start. There are none for
+// one whose when may turn out to be false: nothing else is looked at then.
+func (it *instance) musts(o inherited) []plan.Input {
+	if len(o.whens) > 0 || isUnsaid(it.tree["when"]) {
+		return nil
+	}
+	return distinct(slices.DeleteFunc(slices.Clone(it.refs), func(a reference) bool { return !a.must }))
+}
+
+// flatNames are the names of the steps that a declared step becomes; without those of an
+// included plan's finally, unless all is wanted.
+func (e *stepDecl) flatNames(all bool) []string {
+	var names []string
+	for _, it := range e.instances {
+		switch {
+		case it.child != nil:
+			for _, x := range it.child.decls {
+				if !x.last || all {
+					names = append(names, x.flatNames(all)...)
+				}
+			}
+		case !e.isInclude:
+			names = append(names, e.flatName(it))
+		}
+	}
+	return names
+}
+
+// needs are those of a step's fields and of the includes around it, in terms of the
+// whole plan.
+func (f *flattener) needs(c *file, e *stepDecl, o inherited) []plan.Need {
+	needs := slices.Clip(o.needs)
+	if len(e.needs) == 0 || f.sum.needs > maxNeeds {
+		return needs
+	}
+	seen := map[string]bool{}
+	for j, n := range e.needs {
+		names := c.meant(e, n.Step)
+		if target := c.target(n.Step); len(names) == 0 && target != nil && target.name != n.Step && target.whole() {
+			f.pass(c, c.source).Report(fault{Code: document.CodeUnknownName, At: e.at.Key("needs").Index(j)}, "there is no step %q", n.Step)
+		}
+		for _, name := range names {
+			if !seen[name] {
+				seen[name] = true
+				needs = append(needs, plan.Need{Step: name, On: n.On})
+			}
+		}
+	}
+	f.sum.needs += len(needs) * max(1, len(e.instances))
+	if f.sum.needs > maxNeeds {
+		if f.sum.needs-len(needs)*max(1, len(e.instances)) <= maxNeeds {
+			f.pass(c, c.source).ReportField(fault{At: e.at.Key("needs"), Hint: "let a single step stand between two large groups"}, "the steps have more than %d needs once for_each and include are put in", maxNeeds)
+		}
+		return nil
+	}
+	return needs
+}
+
+// whole tells whether all that a step includes could be read.
+func (e *stepDecl) whole() bool {
+	return !e.isInclude || !slices.ContainsFunc(e.instances, func(it *instance) bool { return it.child == nil })
+}
+
+// meant are the names in the whole plan that a need means.
+func (c *file) meant(e *stepDecl, name string) []string {
+	target := c.target(name)
+	switch {
+	case target == nil:
+		return nil
+	case target.name == name:
+		return target.flatNames(e.last)
+	}
+	full := c.prefix + name
+	var names []string
+	for _, n := range target.flatNames(true) {
+		rest, ok := cutName(n, full)
+		if ok || rest != "" {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// cutName tells whether a name is another one, or what follows when it starts with
+// it: that of a step of a group or an include.
+func cutName(name, start string) (rest string, same bool) {
+	if len(name) < len(start) || name[:len(start)] != start {
+		return "", false
+	}
+	rest = name[len(start):]
+	if rest == "" {
+		return "", true
+	}
+	if rest[0] != '/' && rest[0] != '[' {
+		return "", false
+	}
+	return rest, false
+}
+
+// clusterName gives the name in the whole plan of one of the file's clusters; for
+// "" that of the default.
+func (c *file) clusterName(name string) string {
+	if name == "" {
+		name = c.plan.Defaults.Cluster
+	}
+	if c.parent == nil {
+		return name
+	}
+	if name == "" {
+		return c.parent.clusterName(c.parentInstance.step.Cluster)
+	}
+	if outer, ok := c.mapped(name); ok {
+		return c.parent.clusterName(outer)
+	}
+	return c.prefix + name
+}
+
+// addClusters adds the clusters of an included plan under the names that its steps
+// have for them.
+func (f *flattener) addClusters(c *file) {
+	if c.parent == nil {
+		return
+	}
+	for name, cluster := range c.plan.Clusters {
+		if _, ok := c.mapped(name); ok {
+			continue
+		}
+		if f.clusters == nil {
+			f.clusters = map[string]plan.Cluster{}
+		}
+		if cluster.Kubeconfig != "" {
+			cluster.Kubeconfig = filepath.Clean(c.plan.Abs(cluster.Kubeconfig))
+		}
+		if ref := cluster.KubeconfigSecret; ref != nil {
+			at := *ref
+			at.Cluster = c.clusterName(at.Cluster)
+			cluster.KubeconfigSecret = &at
+		}
+		f.clusters[c.prefix+name] = cluster
+	}
+}

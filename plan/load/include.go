@@ -1,0 +1,149 @@
+package load
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/internal/files"
+)
+
+// Bounds of includes.
+const (
+	maxDepth         = 10
+	maxIncludes      = 500
+	maxIncludedBytes = 4 << 20
+)
+
+// include reads the plan of an include step; nil when it has a fault, which is
+// reported.
+func (p *pass) include(e *stepDecl, it *instance, in Options) *file {
+	inc := it.step.Include
+	at := e.at.Key("include").Key("plan")
+	if inc.Plan == "" {
+		if p.validator().isEmptyText(at) {
+			p.Report(fault{At: at}, "the path is empty")
+		}
+		return nil
+	}
+	abs := p.plan.Abs(inc.Plan)
+	chain := p.chain()
+	switch {
+	case slices.Contains(chain, abs):
+		p.Report(fault{Code: document.CodeCycle, At: at}, "the plan %q includes itself", inc.Plan)
+		return nil
+	case len(chain) >= maxDepth:
+		p.Report(fault{At: at}, "plans include each other more than %d deep", maxDepth)
+		return nil
+	}
+	src, given := in.Files[abs]
+	var err error
+	if !given {
+		src, err = readPlain(abs)
+	}
+	if err != nil {
+		hint := ""
+		if errors.Is(files.Reason(err), files.ErrMissing) {
+			hint = p.validator().pathHint(inc.Plan)
+		}
+		p.Report(fault{Code: document.CodeFile, At: at, Hint: hint}, "%s", cannotUse("plan", inc.Plan, files.Reason(err)))
+		return nil
+	}
+	p.sum.files++
+	p.sum.bytes += len(src)
+	if p.sum.files > maxIncludes || p.sum.bytes > maxIncludedBytes {
+		if !p.sum.tooMany {
+			p.sum.tooMany = true
+			p.Report(fault{At: at}, "the plan includes more than %d plans or %d bytes", maxIncludes, maxIncludedBytes)
+		}
+		return nil
+	}
+	child := p.session.pass(p.newChild(e, it, abs), nil)
+	child.load(src, Options{Env: in.Env, Files: in.Files, Unknown: in.Unknown}, p.includeVars(e, it))
+	p.checkIncludeClusters(child.file, e, inc)
+	return child.file
+}
+
+// newChild makes the file of an included plan.
+func (p *pass) newChild(e *stepDecl, it *instance, abs string) *file {
+	name := it.step.Include.Plan
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(p.plan.File), name)
+	}
+	return &file{
+		plan:   &plan.Plan{File: name, Dir: filepath.Dir(abs), Sensitive: p.plan.Sensitive},
+		parent: p.file, parentDecl: e, parentInstance: it,
+		prefix: e.flatName(it) + "/", skip: p.skip || it.skip, order: p.fileOrder(abs), onDisk: p.onDisk,
+	}
+}
+
+// chain are the files that are being read: this one, and those which include it.
+func (f *file) chain() []string {
+	var files []string
+	for ; f != nil; f = f.parent {
+		files = append(files, filepath.Join(f.plan.Dir, filepath.Base(f.plan.File)))
+	}
+	return files
+}
+
+// fileOrder sorts the faults of included files after those of the plan and its var
+// files, in the order in which the files are first read.
+func (p *pass) fileOrder(abs string) int {
+	i := slices.Index(p.includedFiles, abs)
+	if i < 0 {
+		i = len(p.includedFiles)
+		p.includedFiles = append(p.includedFiles, abs)
+	}
+	return 1<<20 + i
+}
+
+// includeVars are the values that an include gives to the other plan's variables.
+func (p *pass) includeVars(e *stepDecl, it *instance) map[string]given {
+	include, _ := it.tree["include"].(map[string]any)
+	raw, _ := include["vars"].(map[string]any)
+	vars := make(map[string]given, len(raw))
+	for name, v := range raw {
+		at := e.at.Key("include").Key("vars").Key(name)
+		vars[name] = given{value: v, origin: document.Origin{Text: p.text, At: at}, secret: it.hasSecret(at)}
+	}
+	return vars
+}
+
+// checkIncludeClusters looks whether the clusters that an include maps are there.
+func (p *pass) checkIncludeClusters(child *file, e *stepDecl, inc *plan.Include) {
+	at := e.at.Key("include").Key("clusters")
+	for _, name := range slices.Sorted(maps.Keys(inc.Clusters)) {
+		if _, ok := child.clusters()[name]; !ok {
+			hint := p.near.Hint(name, slices.Sorted(maps.Keys(child.clusters())))
+			p.ReportField(fault{Code: document.CodeUnknownName, At: at.Key(name), Hint: hint}, "the plan %q has no cluster %q", inc.Plan, name)
+		}
+		p.validator().checkClusterName(inc.Clusters[name], at.Key(name))
+	}
+}
+
+var errNotPlain = errors.New("is not a plain file")
+
+// readPlain reads a file that is neither a folder nor a device, up to one byte more
+// than is read of a plan.
+func readPlain(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, files.ErrFolder
+	case !info.Mode().IsRegular():
+		return nil, errNotPlain
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, document.MaxSize+1))
+}

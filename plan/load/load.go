@@ -1,0 +1,158 @@
+// Package load reads a plan file and the plans that it includes. A file goes
+// through it in this order: its document is read, its variables get their values,
+// the expressions of its fields are resolved, the fields are decoded and validated,
+// and the steps of all files are put into one list.
+//
+// It looks at files only: nothing of a cluster is known here. What is known only
+// when a step starts is left to Step.Bind of package plan.
+package load
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/redact"
+)
+
+// Options are the values of variables that are given from outside of the plan.
+type Options struct {
+	// Set are name=value pairs; of several for one name the last wins. How a
+	// value is read depends on the variable's type:
+	//
+	//   - string: the value as it is, so that 1.10 and true stay text;
+	//   - number, integer, boolean: the value must be one;
+	//   - list, map: the value is YAML, such as [a, b];
+	//   - any: as helm --set does: true, false, null and whole numbers are what
+	//     they look like, [a, b] and {a: b} are YAML, all else is text.
+	Set []string
+	// VarFiles are YAML files of name: value. Later ones win, Set wins over all.
+	VarFiles []string
+	// Env looks up the environment variables that the plan's variables name; their
+	// values are read as those of Set (default os.LookupEnv).
+	Env func(name string) (value string, ok bool)
+	// Unknown takes a sensitive variable that has no value for one that only the run
+	// knows: a plan is looked at where its secrets are not at hand.
+	Unknown bool
+	// Files are texts to be read in the place of the plan and of plans that it
+	// includes, by absolute path: what they would be after an edit.
+	Files map[string][]byte
+}
+
+// Load reads the plan file at Path, with its variables resolved, and checks all
+// that can be known without a cluster, the files that it names included. The
+// error is a Diagnostics with every fault.
+func File(path string, in Options) (*plan.Plan, error) {
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
+	}
+	src, given := in.Files[filepath.Join(dir, filepath.Base(path))]
+	if !given {
+		if src, err = readFile(path); err != nil {
+			return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
+		}
+	}
+	return parse(path, dir, src, in, true)
+}
+
+// Parse reads a plan from src as Load does, but does not look whether the files
+// that the plan names exist. Messages call the plan file; paths in the plan are
+// relative to file's folder.
+func Parse(file string, src []byte, in Options) (*plan.Plan, error) {
+	dir, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return nil, document.Diagnostics{{Pos: document.Pos{File: file}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
+	}
+	return parse(file, dir, src, in, false)
+}
+
+// readFile reads a plan or var file up to one byte more than the bound, which
+// readSource then refuses.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fileError(err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, errors.New("is a folder, not a file")
+	}
+	src, err := io.ReadAll(io.LimitReader(f, document.MaxSize+1))
+	if err != nil {
+		return nil, fileError(err)
+	}
+	return src, nil
+}
+
+// fileError leaves out the path and the system call, which the position and the
+// message name already.
+func fileError(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err
+	}
+	return fmt.Errorf("cannot read the file: %w", err)
+}
+
+func parse(name, dir string, src []byte, in Options, onDisk bool) (*plan.Plan, error) {
+	p := newPlan(name, dir, onDisk)
+	p.load(src, in, nil)
+	flatten(p)
+	p.validateWhole(newWhole(p.plan))
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	p.plan.Variables = p.variables()
+	return p.plan, nil
+}
+
+// newPlan starts a session with the file that was asked for.
+func newPlan(name, dir string, onDisk bool) *pass {
+	secrets := &redact.Set{}
+	s := newSession(&document.Faults{Secrets: secrets})
+	return s.pass(&file{plan: &plan.Plan{File: name, Dir: dir, Sensitive: secrets}, onDisk: onDisk}, nil)
+}
+
+// LoadVars reads of the plan file at Path only its variables, whatever else is
+// wrong with it: the Plan has Vars, Variables and Sensitive. The error is a
+// Diagnostics with every fault of variables; the Plan is nil only when the file is
+// no YAML mapping.
+func Vars(name string, in Options) (*plan.Plan, error) {
+	src, err := readFile(name)
+	if err != nil {
+		return nil, document.Diagnostics{{Pos: document.Pos{File: name}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
+	}
+	dir, err := filepath.Abs(filepath.Dir(name))
+	if err != nil {
+		return nil, document.Diagnostics{{Pos: document.Pos{File: name}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
+	}
+	p := newPlan(name, dir, false)
+	root, ok := p.read(src)
+	if !ok {
+		return nil, p.Err()
+	}
+	if metadata, ok := root["metadata"].(map[string]any); ok {
+		p.plan.Metadata.Name, _ = metadata["name"].(string)
+	}
+	p.readVars(root, in, nil)
+	if root["vars"] != nil {
+		decoder{p}.set(reflect.ValueOf(&p.plan.Vars).Elem(), root["vars"], path{"vars"})
+	}
+	p.plan.Variables = p.variables()
+	return p.plan, p.Err()
+}
+
+// variables are the plan's variables, sorted by name.
+func (f *file) variables() []plan.Variable {
+	list := make([]plan.Variable, len(f.declared))
+	for i, d := range f.declared {
+		list[i] = d.variable()
+	}
+	return list
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package load_test
+
+// hostileSize is what may just be read.
+const hostileSize = 1 << 20

@@ -1,0 +1,128 @@
+package load
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kplan-dev/kplan/plan/expr"
+)
+
+// reads gives the first sensitive name of which the result of an expression may be
+// made; "" when there is none.
+func (s *scope) reads(p *expr.Program) (r expr.Ref, ok bool) {
+	for _, r := range p.Refs() {
+		if r.Shows && s.sensitive(r.Path) {
+			return r, true
+		}
+	}
+	return expr.Ref{}, false
+}
+
+// sensitive tells whether the value at a path must not be shown, or part of it.
+func (s *scope) sensitive(at []string) bool {
+	if len(at) < 2 {
+		return false
+	}
+	switch at[0] {
+	case "vars":
+		d := s.file.vars[at[1]]
+		return d != nil && d.sensitive
+	case "each":
+		return at[1] == "value" && s.decl != nil && len(s.decl.secretAt) > 0
+	case "steps":
+		target := s.file.byName[at[1]]
+		return target != nil && slices.ContainsFunc(target.refs[strings.Join(at, ".")], func(a reference) bool { return a.input.Sensitive })
+	}
+	return false
+}
+
+// shownField tells fields whose value stands in all that is shown: no secret can be
+// kept out of it.
+func shownField(at path) bool {
+	if len(at) > 2 && (at[0] == "steps" || at[0] == "finally") {
+		at = at[2:]
+		switch at[0] {
+		case "name", "needs", "tags", "cluster":
+			return true
+		case "include":
+			return len(at) > 1 && (at[1] == "plan" || at[1] == "clusters")
+		}
+		return false
+	}
+	return len(at) > 1 && at[0] == "defaults" && at[1] == "cluster"
+}
+
+// mayShow refuses a sensitive value where it would be shown.
+func (x *expander) mayShow(p *expr.Program, s expr.Segment, at path, text string) bool {
+	if !shownField(at) {
+		return true
+	}
+	r, secret := x.scope.reads(p)
+	if !secret {
+		return true
+	}
+	x.addText(at, text, &expr.Error{
+		Offset:  s.Offset + r.Offset,
+		Message: "the field " + strconv.Quote(at.Last()) + " is always shown, but " + strings.Join(r.Path, ".") + " is sensitive",
+	}, "use a variable that is not")
+	return false
+}
+
+// keepSecret keeps out of all that is shown what an expression made of a sensitive
+// value. Numbers, true and false are no secrets.
+func (x *expander) keepSecret(p *expr.Program, v any, at path) {
+	if _, secret := x.scope.reads(p); !secret {
+		return
+	}
+	if x.secretAt == nil {
+		x.secretAt = map[string]bool{}
+	}
+	x.secretAt[at.String()] = p.IsPath()
+	if !p.IsPath() { // else it is known
+		x.addSecret(v)
+	}
+}
+
+func (x *expander) addSecret(v any) {
+	switch v := v.(type) {
+	case string:
+		x.Secrets.Add(v)
+	case []any:
+		for _, e := range v {
+			x.addSecret(e)
+		}
+	case map[string]any:
+		for _, e := range v {
+			x.addSecret(e)
+		}
+	}
+}
+
+// secretKeys tells whether the keys of a for_each, or of one of the items of its
+// list, are made of a sensitive value.
+func (e *stepDecl) secretKeys(v any, at path) bool {
+	plain, secret := e.secretAt[at.String()]
+	if !secret {
+		return false
+	}
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, isScalar)
+	case map[string]any:
+		return !plain // else they are names of fields
+	}
+	return isScalar(v)
+}
+
+// hasSecret tells whether the value at a path, or one below it, is made of a
+// sensitive one.
+func (it *instance) hasSecret(at path) bool {
+	start := at.String()
+	for known := range it.secretAt {
+		if rest, ok := strings.CutPrefix(known, start); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,184 @@
+package load
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
+)
+
+// typeOf is the type of variable that v would be the value of.
+func typeOf(v any) plan.VarType {
+	switch v.(type) {
+	case string:
+		return plan.VarString
+	case bool:
+		return plan.VarBoolean
+	case int64, float64, json.Number:
+		return plan.VarNumber
+	case []any:
+		return plan.VarList
+	case map[string]any:
+		return plan.VarMap
+	}
+	return plan.VarAny
+}
+
+// hasType reports whether v is of a type.
+func hasType(v any, t plan.VarType) bool {
+	switch t {
+	case plan.VarAny:
+		return true
+	case plan.VarInteger:
+		_, ok := v.(int64)
+		return ok
+	case plan.VarString, plan.VarNumber, plan.VarBoolean, plan.VarList, plan.VarMap:
+	}
+	return v != nil && typeOf(v) == t
+}
+
+// typeNoun says in words what a value of the type is.
+func typeNoun(t plan.VarType) string {
+	switch t {
+	case plan.VarString:
+		return "text"
+	case plan.VarNumber:
+		return "a number"
+	case plan.VarInteger:
+		return "a whole number"
+	case plan.VarBoolean:
+		return "true or false"
+	case plan.VarList:
+		return "a list"
+	case plan.VarMap:
+		return "a mapping"
+	case plan.VarAny:
+	}
+	return "a value"
+}
+
+var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
+
+// parseValue reads a value of a type from text, as the documentation of Options says.
+// The error shows text.
+func parseValue(text string, t plan.VarType) (any, error) {
+	trimmed := strings.TrimSpace(text)
+	switch t {
+	case plan.VarString:
+		return text, nil
+	case plan.VarBoolean:
+		if trimmed == "true" || trimmed == "false" {
+			return trimmed == "true", nil
+		}
+	case plan.VarInteger, plan.VarNumber:
+		v := document.PlainNumbers(json.Number(trimmed))
+		_, huge := v.(json.Number)
+		if json.Valid([]byte(trimmed)) && (!huge || wholeNumber.MatchString(trimmed)) && hasType(v, t) {
+			return v, nil
+		}
+	case plan.VarList, plan.VarMap:
+		v, err := parseFlow(text)
+		if err != nil {
+			return nil, err
+		}
+		if hasType(v, t) {
+			return v, nil
+		}
+		return nil, &typeError{t, document.Describe(v)}
+	case plan.VarAny:
+		return parseUntyped(text)
+	}
+	return nil, &typeError{t, strconv.Quote(document.Cut(text, 60))}
+}
+
+// typeError says that a value is not of its variable's type.
+type typeError struct {
+	want plan.VarType
+	got  string
+}
+
+func (e *typeError) Error() string { return "expected " + typeNoun(e.want) + ", got " + e.got }
+
+// parseUntyped reads a value as helm --set does.
+func parseUntyped(text string) (any, error) {
+	switch {
+	case text == "true", text == "false":
+		return text == "true", nil
+	case text == "null":
+		return nil, nil
+	case wholeNumber.MatchString(text):
+		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return i, nil
+		}
+		return text, nil
+	case strings.HasPrefix(text, "["), strings.HasPrefix(text, "{"):
+		return parseFlow(text)
+	}
+	return text, nil
+}
+
+// parseFlow reads YAML with the same care as a file.
+func parseFlow(text string) (any, error) {
+	var f document.Faults
+	_, v, ok := document.Read("--set", []byte(text), document.Options{}, &f)
+	if !ok {
+		if why := f.First(); why != "" {
+			return nil, errors.New("the value is not valid YAML: " + why)
+		}
+		return nil, errors.New("the value is not valid YAML")
+	}
+	// helm writes lists as {a,b}, which YAML reads as a mapping of nothing.
+	if m, ok := v.(map[string]any); ok && len(m) > 0 {
+		empty := true
+		for _, x := range m {
+			empty = empty && x == nil
+		}
+		if empty {
+			return nil, errors.New("the value is a mapping without values: write a list as [a, b]")
+		}
+	}
+	return v, nil
+}
+
+// among tells whether v is one of the allowed values.
+func among(allowed []any, v any) bool {
+	for _, a := range allowed {
+		if reflect.DeepEqual(a, v) || typeOf(a) == plan.VarNumber && typeOf(v) == plan.VarNumber && fmt.Sprint(a) == fmt.Sprint(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// isEmpty tells a value that says nothing.
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return strings.TrimSpace(v) == ""
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// literals writes values for a hint.
+func literals(values []any) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = plan.Literal(v)
+	}
+	return document.Cut(strings.Join(words, ", "), 200)
+}
+
+// deferred stands for the value of a variable that is known only when a step needs it.
+type deferred struct{}
