@@ -13,98 +13,141 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/transport"
 )
 
-// action does a step on its cluster. What the step's kind does is made over the
-// connection to the cluster, as soon as there is one, and anew when that is
-// another one: a cluster may be made by the steps before.
-type action struct {
-	steps *Steps
-	step  plan.Step
-	conn  *cluster.Conn
-	// outputs are read once the step's kind is done.
-	outputs *output.Outputs
-
-	// What follows changes with the connection; attempts come one at a time.
-	shared    *cluster.Shared // nil before the first
-	session   *cluster.Session
-	kind      runner.Action
-	transport *transport.Step
-	explainer *transport.Explainer
+// action makes what a step does: what its kind does, in what every step needs. What
+// is around what reads from the outside in.
+func (s *Steps) action(step plan.Step, conn *cluster.Conn) (runner.Action, error) {
+	outputs, err := output.New(step.Outputs)
+	if err != nil {
+		return nil, err
+	}
+	over := func(c *cluster.Cluster) (runner.Action, error) {
+		requests := &transport.Step{Sends: sync.OnceFunc(func() { s.sends(step.Name) })}
+		if webhooks := s.plan.StepWebhooks(step); webhooks.Hold {
+			requests.Hold.Gate, requests.Hold.Kind = c.Gate, c.KindOf
+			requests.Hold.Timeout, requests.Hold.Grace = webhooks.HoldTimeout, webhooks.MisconfiguredTimeout
+		}
+		session, err := c.Session(cluster.Options{
+			Wrap: requests.Wrap, Expect: s.expect(step),
+			Warn: func(message string) { requests.Log("warning: " + message) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		kind, err := s.kind(step, session)
+		if err != nil {
+			return nil, err
+		}
+		explainer := &transport.Explainer{Owners: s.owners(step, c.Namespace()), Gate: c.Gate}
+		return withPods(c.Pods,
+			withoutRepeats(
+				through(requests, explainer,
+					withOutputs(outputs, session, s.hide,
+						kind)),
+			)), nil
+	}
+	connected, err := connect(conn, over)
+	return classified(connected), err
 }
 
-// resolve makes the step's kind over the connection that there is. Without one
-// what can be checked is checked over none.
-func (a *action) resolve() (err error) {
-	if a.outputs, err = output.New(a.step.Outputs); err != nil {
-		return err
+// do is an action that is one function.
+type do func(context.Context, runner.Reporter) error
+
+// Run implements runner.Action.
+func (f do) Run(ctx context.Context, r runner.Reporter) error { return f(ctx, r) }
+
+// classified makes the action's error say of which kinds the failure is.
+func classified(inner runner.Action) runner.Action {
+	return do(func(ctx context.Context, r runner.Reporter) error { return classify(inner.Run(ctx, r)) })
+}
+
+// connected is an action over a cluster that may be made by the steps before it. It
+// is made as soon as the cluster is there, and anew when that is another one.
+type connected struct {
+	conn *cluster.Conn
+	over func(*cluster.Cluster) (runner.Action, error)
+
+	// What follows changes with the connection; attempts come one at a time.
+	cluster *cluster.Cluster // nil before the first
+	action  runner.Action
+}
+
+// connect makes an action over the connection that there is. Without one what can be
+// checked is checked over none.
+func connect(conn *cluster.Conn, over func(*cluster.Cluster) (runner.Action, error)) (runner.Action, error) {
+	a := &connected{conn: conn, over: over}
+	if c := conn.Now(); c != nil {
+		return a, a.use(c)
 	}
-	if conn := a.conn.Now(); conn != nil {
-		return a.over(conn)
+	_, err := over(cluster.Unconnected(conn.Namespace()))
+	return a, err
+}
+
+func (a *connected) use(c *cluster.Cluster) error {
+	action, err := a.over(c)
+	if err == nil {
+		a.cluster, a.action = c, action
 	}
-	session, err := cluster.Unconnected(a.conn.Namespace()).Session(cluster.Options{})
-	if err != nil {
-		return err
-	}
-	_, err = a.steps.kind(a.step, session, nil)
 	return err
 }
 
-// over makes the step's kind over a connection.
-func (a *action) over(conn *cluster.Shared) error {
-	l := &transport.Step{Sends: sync.OnceFunc(func() { a.steps.sends(a.step.Name) })}
-	if webhooks := a.steps.plan.StepWebhooks(a.step); webhooks.Hold {
-		l.Gate = conn.Gate
-		l.Hold.Timeout, l.Hold.Grace, l.Hold.Kind = webhooks.HoldTimeout, webhooks.MisconfiguredTimeout, conn.Cluster.KindOf
-	}
-	session, err := conn.Cluster.Session(cluster.Options{Wrap: l.Wrap, Warn: l.Warn, Expect: a.steps.expect(a.step)})
+// Run connects to the cluster, or sees that it is there, and does the action.
+func (a *connected) Run(ctx context.Context, r runner.Reporter) error {
+	c, err := a.conn.Connect(ctx)
 	if err != nil {
 		return err
 	}
-	session.Webhooks = conn.Webhooks
-	kind, err := a.steps.kind(a.step, session, conn.Survey)
-	if err != nil {
-		return err
-	}
-	a.shared, a.session, a.kind, a.transport = conn, session, kind, l
-	a.explainer = &transport.Explainer{Owners: a.steps.owners(a.step, conn.Cluster.Namespace()), Gate: conn.Gate}
-	return nil
-}
-
-// Run connects to the cluster, or sees that it is there, runs the step's kind and
-// reads the step's outputs. It makes an error say more of webhooks.
-func (a *action) Run(ctx context.Context, r runner.Reporter) error {
-	conn, err := a.conn.Connect(ctx)
-	if err != nil {
-		return classify(err)
-	}
-	if conn != a.shared {
-		if err := a.over(conn); err != nil {
+	if c != a.cluster {
+		if err := a.use(c); err != nil {
 			return err
 		}
 	}
-	pods := podlog.New(ctx, conn.Pods, r)
-	defer func() { _ = pods.Close(ctx, nil) }() // should the kind panic
-	r = diagnosis.WithoutRepeats(pods)          // both the line and the action may tell how webhooks stand
-	attempt := a.transport.Open(ctx, r)
-	defer a.transport.Close()
-	err = a.kind.Run(ctx, r)
-	if err == nil {
-		err = a.report(ctx, r)
-	}
-	return classify(pods.Close(ctx, attempt.NameDenied(attempt.NameHeld(err, a.explainer))))
+	return a.action.Run(ctx, r)
 }
 
-// report reads the outputs and hands them to the run.
-func (a *action) report(ctx context.Context, r runner.Reporter) error {
-	if a.outputs.Empty() {
+// through opens the transport of the action's requests for each attempt, and makes
+// its error say what was held or denied.
+func through(requests *transport.Step, x *transport.Explainer, inner runner.Action) runner.Action {
+	return do(func(ctx context.Context, r runner.Reporter) error {
+		attempt := requests.Open(ctx, r)
+		defer requests.Close()
+		return attempt.Explain(inner.Run(ctx, r), x)
+	})
+}
+
+// withOutputs reads the step's outputs after the action, and hands them to the run;
+// hide is called with those that must not be shown, before anybody has them.
+func withOutputs(outputs *output.Outputs, session *cluster.Session, hide func(any), inner runner.Action) runner.Action {
+	if outputs.Empty() {
+		return inner
+	}
+	return do(func(ctx context.Context, r runner.Reporter) error {
+		if err := inner.Run(ctx, r); err != nil {
+			return err
+		}
+		values, sensitive, err := outputs.Read(ctx, session)
+		if err != nil {
+			return err
+		}
+		for _, name := range sensitive {
+			hide(values[name])
+		}
+		r.Report(runner.Report{Type: runner.TypeOutputs, Outputs: values, Sensitive: sensitive})
 		return nil
-	}
-	values, sensitive, err := a.outputs.Read(ctx, a.session)
-	if err != nil {
-		return err
-	}
-	for _, name := range sensitive {
-		a.steps.hide(values[name])
-	}
-	r.Report(runner.Report{Type: runner.TypeOutputs, Outputs: values, Sensitive: sensitive})
-	return nil
+	})
+}
+
+// withPods adds to the action's reports what the pods say that it waits for, and to
+// its error what is wrong with them.
+func withPods(source *podlog.Source, inner runner.Action) runner.Action {
+	return do(func(ctx context.Context, r runner.Reporter) error {
+		pods := podlog.New(ctx, source, r)
+		defer func() { _ = pods.Close(ctx, nil) }() // should the action panic
+		return pods.Close(ctx, inner.Run(ctx, pods))
+	})
+}
+
+// withoutRepeats leaves out reports on a webhook that stands as the one before said:
+// both the action and its transport may tell how webhooks stand.
+func withoutRepeats(inner runner.Action) runner.Action {
+	return do(func(ctx context.Context, r runner.Reporter) error { return inner.Run(ctx, diagnosis.WithoutRepeats(r)) })
 }

@@ -23,9 +23,10 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
+	"github.com/kplan-dev/kplan/steps/internal/flight"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/wait"
 	"github.com/kplan-dev/kplan/steps/webhookgate"
-	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 // Config says which plan is run, and how its clusters are reached.
@@ -44,25 +45,26 @@ type Config struct {
 
 // Steps makes the actions of one plan's steps. Close it after the run.
 type Steps struct {
-	plan    *plan.Plan
-	conns   map[string]*cluster.Conn
-	force   map[string]bool
-	answers answers
+	plan  *plan.Plan
+	conns map[string]*cluster.Conn
+	force map[string]bool
+
+	// inputs are the texts of Secrets and ConfigMaps that were read, by inputKey.
+	inputs  sync.Map
+	reading flight.Group[string]
 
 	mu sync.Mutex
-	// charts are those of the helm steps that were resolved, by the steps' names;
-	// bound are all that were, and origins what was read of them.
-	charts  map[string]specified
-	bound   map[string]plan.Step
-	origins map[string]read
+	// resolved are the steps that were, by name.
+	resolved map[string]*resolved
 	// sent are the names of the steps that have begun to send something.
 	sent map[string]bool
 }
 
-// specified is a chart, and what it was made of.
-type specified struct {
-	*charts.Chart
-	spec *plan.Helm
+// resolved is a step as it was bound last. Steps.mu guards what follows the step.
+type resolved struct {
+	plan.Step
+	chart  *charts.Chart // that of a helm step, so that it is fetched once
+	origin *kinds.Step   // what its objects mean for kinds; nil before somebody asks
 }
 
 // New reads the kubeconfigs of the plan's clusters that are on this machine, and
@@ -74,15 +76,12 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l := all[""]; l != nil {
-		if _, err := l.Connect(ctx); err != nil {
+	if conn := all[""]; conn != nil {
+		if _, err := conn.Connect(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return &Steps{
-		plan: c.Plan, conns: all, force: c.ForceUpgrade,
-		charts: map[string]specified{}, bound: map[string]plan.Step{}, origins: map[string]read{}, sent: map[string]bool{},
-	}, nil
+	return &Steps{plan: c.Plan, conns: all, force: c.ForceUpgrade, resolved: map[string]*resolved{}, sent: map[string]bool{}}, nil
 }
 
 // Cluster says for people which clusters the steps work on: for each its name in
@@ -101,22 +100,21 @@ func (s *Steps) Cluster() string {
 
 // Close stops what the steps share. No action may run any more.
 func (s *Steps) Close() {
-	for _, l := range s.conns {
-		l.Close()
+	for _, conn := range s.conns {
+		conn.Close()
 	}
 }
 
 // Resolve makes the action of a step; it is a runner.Resolver.
 func (s *Steps) Resolve(step plan.Step) (runner.Action, error) {
-	l := s.conns[s.plan.StepCluster(step)]
-	if l == nil {
+	conn := s.conns[s.plan.StepCluster(step)]
+	if conn == nil {
 		return nil, fmt.Errorf("the plan has no cluster %q", s.plan.StepCluster(step))
 	}
 	s.mu.Lock()
-	s.bound[step.Name] = step
+	s.resolved[step.Name] = &resolved{Step: step}
 	s.mu.Unlock()
-	a := &action{steps: s, step: step, conn: l}
-	return a, a.resolve()
+	return s.action(step, conn)
 }
 
 // hide keeps a value from being shown; it does so before anybody else has it.
@@ -133,8 +131,8 @@ func (s *Steps) sends(step string) {
 	s.sent[step] = true
 }
 
-// kind makes what a step does over a session; view is of the same cluster.
-func (s *Steps) kind(step plan.Step, session *cluster.Session, view *survey.Survey) (runner.Action, error) {
+// kind makes what a step's kind does over a session.
+func (s *Steps) kind(step plan.Step, session *cluster.Session) (runner.Action, error) {
 	switch step.Kind() {
 	case plan.KindHelm:
 		chart, err := s.chart(step, session.Cluster.Namespace())
@@ -147,25 +145,21 @@ func (s *Steps) kind(step plan.Step, session *cluster.Session, view *survey.Surv
 	case plan.KindWait:
 		return wait.New(*step.Wait, session)
 	case plan.KindWebhook:
-		return webhookgate.New(s.owners(step, session.Cluster.Namespace()), step, session, view)
+		return webhookgate.New(s.owners(step, session.Cluster.Namespace()), step, session)
 	case plan.KindInclude:
 	}
 	return nil, errors.New("the step has no kind")
 }
 
-// chart gives the chart of a helm step, the same one each time, so that it is
-// fetched once. A deferred step that was bound anew has another one.
-func (s *Steps) chart(step plan.Step, namespace string) (*charts.Chart, error) {
+// chart gives the chart of a helm step, the same one each time.
+func (s *Steps) chart(step plan.Step, namespace string) (_ *charts.Chart, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.charts[step.Name]; c.Chart != nil && c.spec == step.Helm {
-		return c.Chart, nil
+	r := s.resolved[step.Name]
+	if r.chart == nil {
+		r.chart, err = charts.New(s.plan.In(step), step, namespace)
 	}
-	c, err := charts.New(s.plan.In(step), step, namespace)
-	if err == nil {
-		s.charts[step.Name] = specified{c, step.Helm}
-	}
-	return c, err
+	return r.chart, err
 }
 
 // owners knows the plan for a step on a cluster with a default namespace.

@@ -13,15 +13,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/lint"
-	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/guard"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
 )
@@ -38,43 +36,27 @@ const atOnce = 4
 // looked at on purpose, and which webhooks mean nothing; steps that could not be
 // read are in the input.
 func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, error) {
-	r := &lintReader{plan: p, texts: map[string]*document.Text{}}
-	objects := make([][]lint.Object, len(p.Steps))
-	manifests := make(map[string][]*unstructured.Unstructured, len(p.Steps))
+	read := make([][]manifest.Object, len(p.Steps))
 	problems, left := make([]error, len(p.Steps)), make([]error, len(p.Steps))
-	charts := make([][]*unstructured.Unstructured, len(p.Steps))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, s := range p.Steps {
-		switch {
-		case s.Apply != nil:
-			objects[i], problems[i] = r.applied(s)
-		case s.Helm != nil && offline && !s.Helm.IsLocal():
+		if s.Helm != nil && offline && !s.Helm.IsLocal() {
 			left[i] = fmt.Errorf("step %q: its chart is not fetched while offline", s.Name)
-		case s.Helm != nil:
-			group.Go(func() error {
-				charts[i], problems[i] = rendered(ctx, p, s)
-				return nil
-			})
+			continue
 		}
+		group.Go(func() error {
+			read[i], problems[i] = manifest.Planned(ctx, p, s)
+			return nil
+		})
 	}
 	_ = group.Wait() // each has its own error
-	var all []*unstructured.Unstructured
+	objects := make(map[string][]manifest.Object, len(p.Steps))
 	for i, s := range p.Steps {
-		for _, u := range charts[i] {
-			objects[i] = append(objects[i], lint.Object{Fields: u.Object})
-		}
-		for _, o := range objects[i] {
-			manifests[s.Name] = append(manifests[s.Name], &unstructured.Unstructured{Object: o.Fields})
-		}
-		all = append(all, manifests[s.Name]...)
+		objects[s.Name] = read[i]
 	}
-	namespaced := guard.Namespaced(all)
-	for _, u := range all {
-		if u.GetNamespace() != "" && !namespaced(u.GroupVersionKind()) {
-			u.SetNamespace("")
-		}
-	}
+	placed(slices.Concat(read...))
+	r := &lintReader{plan: p, texts: map[string]*document.Text{}}
 	in := lint.Input{Plan: p, Objects: make(map[string][]lint.Object, len(p.Steps)), Unread: map[string]error{}, Values: r.values()}
 	for i, s := range p.Steps {
 		switch {
@@ -84,17 +66,27 @@ func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, err
 		default:
 			in.Unread[s.Name] = problems[i]
 		}
-		if len(objects[i]) > 0 {
-			in.Objects[s.Name] = objects[i]
+		for _, o := range read[i] {
+			in.Objects[s.Name] = append(in.Objects[s.Name], r.object(s, o))
 		}
 	}
-	guards, err := guard.Find(ctx, p, func(_ context.Context, s plan.Step) ([]*unstructured.Unstructured, error) {
-		return manifests[s.Name], nil
+	guards, err := guard.Find(ctx, p, func(_ context.Context, s plan.Step) ([]manifest.Object, error) {
+		return objects[s.Name], nil
 	}, func(string) guard.Known { return guard.Known{} })
 	for _, g := range guards {
 		in.Guards = append(in.Guards, lint.Guard{Step: g.Step, By: g.By, Webhooks: g.Webhooks, Objects: g.Objects, Maybe: g.Maybe})
 	}
 	return in, errors.Join(errors.Join(left...), err)
+}
+
+// placed takes the namespace from objects whose kinds have none.
+func placed(objects []manifest.Object) {
+	namespaced := guard.Namespaced(manifest.Bare(objects))
+	for _, o := range objects {
+		if o.GetNamespace() != "" && !namespaced(o.GroupVersionKind()) {
+			o.SetNamespace("")
+		}
+	}
 }
 
 // lintReader reads the files of a plan, each document once.
@@ -103,34 +95,20 @@ type lintReader struct {
 	texts map[string]*document.Text // by file and line
 }
 
-// rendered are the objects of a step's chart.
-func rendered(ctx context.Context, p *plan.Plan, s plan.Step) ([]*unstructured.Unstructured, error) {
-	chart, err := charts.New(p.In(s), s, metav1.NamespaceDefault)
-	if err != nil {
-		return nil, err
+// object is an object of a step with its place.
+func (r *lintReader) object(s plan.Step, o manifest.Object) lint.Object {
+	found := lint.Object{Fields: o.Object, At: o.At}
+	switch {
+	case o.File != "":
+		found.Text = r.text(o)
+	case s.Apply != nil:
+		found.Text, found.At = s.Origin.Text, slices.Concat(s.Origin.At, []any{"apply", "objects"}, o.At)
 	}
-	return chart.Render(ctx, charts.Capabilities{})
-}
-
-// applied are the objects of an apply step with their places.
-func (r *lintReader) applied(s plan.Step) ([]lint.Object, error) {
-	found, err := manifest.Find(r.plan, *s.Apply)
-	objects := make([]lint.Object, len(found))
-	for i, f := range found {
-		o := lint.Object{Fields: f.Object.Object, At: f.At}
-		if f.File == "" {
-			text, at := s.Origin.Text, s.Origin.At
-			o.Text, o.At = text, append(append(append([]any{}, at...), "apply", "objects"), f.At...)
-		} else {
-			o.Text = r.text(f)
-		}
-		objects[i] = o
-	}
-	return objects, err
+	return found
 }
 
 // text is the document of an object.
-func (r *lintReader) text(f manifest.Found) *document.Text {
+func (r *lintReader) text(f manifest.Object) *document.Text {
 	key := fmt.Sprintf("%s:%d", f.File, f.Line)
 	t, ok := r.texts[key]
 	if !ok {

@@ -14,6 +14,8 @@ import (
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/guard"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
+	"github.com/kplan-dev/kplan/steps/internal/manifest"
 )
 
 // Release is a Helm release of a cluster, and the ones that must come before it.
@@ -113,16 +115,12 @@ func closure(why []map[int]string) []map[int]bool {
 	return before
 }
 
-var definitions = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
-
 // definedBy counts the objects of other releases whose kinds a release defines.
 func definedBy(all []Release, by int) map[int]int {
 	defined := map[schema.GroupKind]bool{}
 	for _, o := range all[by].Objects {
-		if o.GroupVersionKind().GroupKind() == definitions {
-			group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
-			kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
-			defined[schema.GroupKind{Group: group, Kind: kind}] = true
+		if kinds.IsDefinition(o) {
+			defined[kinds.DefinitionOf(o).GroupKind] = true
 		}
 	}
 	counts := map[int]int{}
@@ -153,11 +151,12 @@ func judgedBy(ctx context.Context, all []Release, by int, k guard.Known) map[int
 		index[s.Name] = i
 		p.Steps = append(p.Steps, s)
 	}
-	guards, _ := guard.Find(ctx, p, func(_ context.Context, s plan.Step) ([]*unstructured.Unstructured, error) {
+	guards, _ := guard.Find(ctx, p, func(_ context.Context, s plan.Step) ([]manifest.Object, error) {
+		sent := closed
 		if i := index[s.Name]; i != by {
-			return withoutWebhooks(all[i].Objects), nil
+			sent = withoutWebhooks(all[i].Objects)
 		}
-		return closed, nil
+		return manifest.Placeless(sent), nil
 	}, func(string) guard.Known { return k }) // what cannot be read has no order
 	counts := map[int]int{}
 	for _, g := range guards {

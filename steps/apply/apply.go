@@ -21,6 +21,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook/hold"
@@ -342,18 +343,15 @@ func (r *run) summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// broughtBy are the kinds whose CustomResourceDefinition is among ms.
-func broughtBy(ms []manifest.Object) map[schema.GroupKind]bool {
-	kinds := map[schema.GroupKind]bool{}
-	for _, m := range ms {
-		if m.Kind().Group != crdGroup {
-			continue
+// broughtBy are the kinds whose CustomResourceDefinition is among objects.
+func broughtBy(objects []manifest.Object) map[schema.GroupKind]bool {
+	brought := map[schema.GroupKind]bool{}
+	for _, o := range objects {
+		if kinds.IsDefinition(o.Unstructured) {
+			brought[kinds.DefinitionOf(o.Unstructured).GroupKind] = true
 		}
-		group, _, _ := unstructured.NestedString(m.Unstructured.Object, "spec", "group")
-		kind, _, _ := unstructured.NestedString(m.Unstructured.Object, "spec", "names", "kind")
-		kinds[schema.GroupKind{Group: group, Kind: kind}] = true
 	}
-	return kinds
+	return brought
 }
 
 // mostNamed is how many objects an error names.

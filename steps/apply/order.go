@@ -26,8 +26,6 @@ const (
 	phases
 )
 
-const crdGroup = "apiextensions.k8s.io"
-
 var namespaceKind = schema.GroupKind{Kind: "Namespace"}
 
 var groundKinds = map[string]bool{
@@ -47,7 +45,7 @@ func Before(a, b schema.GroupKind) bool { return phaseOf(a) < phaseOf(b) }
 
 func phaseOf(gk schema.GroupKind) phase {
 	switch {
-	case gk == namespaceKind, gk.Group == crdGroup:
+	case gk == namespaceKind, gk.Group == kinds.Definitions.Group:
 		return first
 	case gk.Group == "" && groundKinds[gk.Kind], groundGroups[gk.Group]:
 		return ground

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
@@ -335,7 +336,7 @@ func (r *run) established(ctx context.Context, items []*item) error {
 	var targets []watch.Target
 	changed := false
 	for _, it := range items {
-		if it.phase != first || it.mapping.GroupVersionKind.Group != crdGroup {
+		if it.phase != first || it.mapping.GroupVersionKind.Group != kinds.Definitions.Group {
 			continue
 		}
 		changed = changed || it.outcome != unchanged

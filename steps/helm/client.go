@@ -23,6 +23,7 @@ import (
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook/match"
 )
@@ -148,17 +149,17 @@ func (c *client) ready(resources helmkube.ResourceList, ts []watch.Target) error
 	if err := c.until(ts, watch.Wait{Judge: isReady}); err != nil {
 		return err
 	}
-	var kinds []schema.GroupVersionKind
+	var served []schema.GroupVersionKind
 	_ = resources.Visit(func(i *resource.Info, err error) error {
 		if err != nil || i.Mapping.GroupVersionKind.Kind != "CustomResourceDefinition" {
 			return nil
 		}
 		if o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(i.Object); err == nil {
-			kinds = append(kinds, cluster.CustomKinds(&unstructured.Unstructured{Object: o})...)
+			served = append(served, kinds.DefinitionOf(&unstructured.Unstructured{Object: o}).Kinds()...)
 		}
 		return nil
 	})
-	return c.note(c.session.Cluster.Served(c.ctx, kinds))
+	return c.note(c.session.Cluster.Served(c.ctx, served))
 }
 
 // WatchUntilReady waits until a hook's Jobs and Pods have run to their end;

@@ -19,29 +19,20 @@ const schemaFault = "values don't meet the specifications of the schema"
 // ForeignHint is what to do about an object of a chart that is somebody else's.
 const ForeignHint = "the object exists and belongs to something else: delete it, or label and annotate it as the release's"
 
-// releaseError is what Helm says, with the error that it kept only the text of.
-type releaseError struct {
-	text   string
-	causes []error
-}
-
-func (e *releaseError) Error() string   { return e.text }
-func (e *releaseError) Unwrap() []error { return e.causes }
-
 // failed makes the step's error, and does with the release what the step says.
 func (o *operation) failed(err error) error {
 	if stop := context.Cause(o.ctx); stop != nil && !isTimeout(stop) {
 		// What Helm makes of its ended requests helps nobody.
 		return fmt.Errorf("release %s/%s is recorded as it is and may be run again: %w", o.Namespace, o.ReleaseName, stop)
 	}
-	wrapped := &releaseError{text: watch.Plain(withoutValues(err.Error())), causes: []error{err}}
+	causes := []error{err} // with those that Helm kept only the text of
 	if f := o.client.failure; f != nil && !errors.Is(err, f) && strings.Contains(err.Error(), f.Error()) {
-		wrapped.causes = append(wrapped.causes, f)
+		causes = append(causes, f)
 	}
 	if o.ctx.Err() != nil {
-		wrapped.causes = append(wrapped.causes, context.Cause(o.ctx))
+		causes = append(causes, context.Cause(o.ctx))
 	}
-	out := explain(wrapped, o.Namespace)
+	out := explain(kubeerr.Reword(watch.Plain(withoutValues(err.Error())), causes...), o.Namespace)
 	if o.records.made == nil {
 		return out
 	}

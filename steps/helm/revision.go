@@ -142,7 +142,7 @@ func isHook(info *resource.Info) bool {
 // judged reports whether a webhook that is called where that of a fault is
 // certainly judges an object.
 func (c *client) judged(ctx context.Context, info *resource.Info, f webhook.Fault) bool {
-	if c.session.Webhooks == nil || f.Kind == webhook.Server || f.Kind == webhook.Conversion {
+	if f.Kind == webhook.Server || f.Kind == webhook.Conversion {
 		return false
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(info.Object)
@@ -153,7 +153,7 @@ func (c *client) judged(ctx context.Context, info *resource.Info, f webhook.Faul
 		Resource: info.Mapping.Resource, Kind: info.Mapping.GroupVersionKind, Namespace: info.Namespace, Name: info.Name,
 		Object: &unstructured.Unstructured{Object: content}, Planned: true,
 	}
-	for _, e := range c.session.Webhooks(ctx, f) {
+	for _, e := range c.session.Cluster.Webhooks(ctx, f) {
 		for _, request.Operation = range []admissionv1.OperationType{admissionv1.Create, admissionv1.Update} {
 			if c.matcher.Match(ctx, e, request).Outcome == match.Calls {
 				return true

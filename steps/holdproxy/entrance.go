@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"sync"
 
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -36,10 +34,10 @@ type entrance struct {
 
 // opened is an entrance that was used.
 type opened struct {
-	handler *proxy.Handler
-	survey  *survey.Survey
-	pods    *podlog.Reporter
-	line    transport.Step
+	handler   *proxy.Handler
+	survey    *survey.Survey
+	pods      *podlog.Reporter
+	transport transport.Step
 }
 
 // name is the context's in the kubeconfig for clients.
@@ -81,27 +79,21 @@ func (e *entrance) open() (*opened, error) {
 	}
 	own := rest.CopyConfig(config)
 	own.UserAgent, own.Timeout, own.QPS, own.WarningHandler = e.proxy.config.UserAgent, 0, -1, rest.NoWarnings{}
-	client, err := dynamic.NewForConfig(own)
+	shared, err := cluster.NewShared(own)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, err
 	}
-	pods, err := kubernetes.NewForConfig(own)
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	view := survey.New(client)
-	gate := hold.NewGate(view)
 	a := e.proxy.attempt.Load() // clients come when the action runs
-	o := &opened{survey: view, pods: podlog.New(a.Context, podlog.NewSource(pods), a.Reporter)}
-	x := &transport.Explainer{Owners: diagnosis.Owners{Plan: &plan.Plan{}, Namespace: e.context.Namespace}, Gate: gate}
+	o := &opened{survey: shared.Survey, pods: podlog.New(a.ctx, shared.Pods, a.reporter)}
+	x := &transport.Explainer{Owners: diagnosis.Owners{Plan: &plan.Plan{}, Namespace: e.context.Namespace}, Gate: shared.Gate}
 	o.handler, err = proxy.NewHandler(config, proxy.Options{
-		Gate: gate, Timeout: e.proxy.config.HoldTimeout, Grace: e.proxy.config.MisconfiguredTimeout,
+		Gate: shared.Gate, Timeout: e.proxy.config.HoldTimeout, Grace: e.proxy.config.MisconfiguredTimeout,
 		Notify: o.notify, Explain: x.InVain, Passed: o.passed,
 	})
 	if err != nil {
 		return nil, err
 	}
-	o.line.Open(a.Context, diagnosis.WithoutRepeats(o.pods))
+	o.transport.Open(a.ctx, diagnosis.WithoutRepeats(o.pods))
 	e.opened = o
 	return o, nil
 }
@@ -114,7 +106,7 @@ func (e *entrance) close() {
 	if e.opened == nil {
 		return
 	}
-	e.opened.line.Close()
+	e.opened.transport.Close()
 	e.opened.survey.Close()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(proxy.ErrClosed) // nobody waits for the pods' last words
@@ -136,15 +128,10 @@ func (o *opened) notify(n hold.Notice) {
 		gone.Cause = errClientGone
 		n.Err = &gone
 	}
-	o.line.Notify(n)
+	o.transport.Notify(n)
 }
 
 // passed tells of a request that is too large to be held.
 func (o *opened) passed(r *http.Request) {
-	if a := o.line.Attempt.Load(); a != nil {
-		a.Reporter.Report(runner.Report{
-			Type:    runner.TypeLog,
-			Message: fmt.Sprintf("%s %s is too large to be kept, alone or beside others: it passes unheld", r.Method, r.URL.Path),
-		})
-	}
+	o.transport.Log(fmt.Sprintf("%s %s is too large to be kept, alone or beside others: it passes unheld", r.Method, r.URL.Path))
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
-	"github.com/kplan-dev/kplan/steps/internal/transport"
 	"github.com/kplan-dev/kplan/webhook/proxy"
 )
 
@@ -47,7 +46,13 @@ type Proxy struct {
 	entrances []*entrance
 	current   string
 	// attempt is what the entrances report to; nil before the action runs.
-	attempt atomic.Pointer[transport.Attempt]
+	attempt atomic.Pointer[attempt]
+}
+
+// attempt is the run of the action.
+type attempt struct {
+	ctx      context.Context //nolint:containedctx // the entrances are opened by requests, which end before it
+	reporter runner.Reporter
 }
 
 // New reads the kubeconfig and listens. Nobody is connected to before a client
@@ -162,7 +167,7 @@ type action struct {
 // Run implements runner.Action.
 func (a action) Run(ctx context.Context, r runner.Reporter) error {
 	p := a.proxy
-	p.attempt.Store(&transport.Attempt{Context: ctx, Reporter: r})
+	p.attempt.Store(&attempt{ctx, r})
 	served := make(chan error, 1)
 	go func() { served <- p.server.Serve() }()
 	err := a.run(r)

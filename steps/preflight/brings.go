@@ -23,10 +23,10 @@ type brings struct {
 func broughtBy(s Step) *brings {
 	b := &brings{map[schema.GroupKind]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	for _, o := range s.Objects {
-		switch o.GroupVersionKind().GroupKind() {
-		case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
-			b.define(o.Unstructured)
-		case schema.GroupKind{Kind: "Namespace"}:
+		switch {
+		case kinds.IsDefinition(o.Unstructured):
+			b.define(kinds.DefinitionOf(o.Unstructured))
+		case o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}:
 			b.namespaces[o.GetName()] = true
 		}
 		if s.Helm != nil && s.Helm.CreateNamespace {
@@ -60,16 +60,10 @@ func originOf(s Step) *kinds.Step {
 }
 
 // define takes note of a CRD.
-func (b *brings) define(crd *unstructured.Unstructured) {
-	text := func(path ...string) string {
-		s, _, _ := unstructured.NestedString(crd.Object, append([]string{"spec"}, path...)...)
-		return s
-	}
-	group, kind := text("group"), text("names", "kind")
-	b.kinds[schema.GroupKind{Group: group, Kind: kind}] = true
-	short, _, _ := unstructured.NestedStringSlice(crd.Object, "spec", "names", "shortNames")
-	for _, name := range append(short, text("names", "plural"), text("names", "singular"), strings.ToLower(kind)) {
-		b.types[name], b.types[name+"."+group] = true, true
+func (b *brings) define(d kinds.Definition) {
+	b.kinds[d.GroupKind] = true
+	for _, name := range append(d.ShortNames, d.Plural, d.Singular, strings.ToLower(d.Kind)) {
+		b.types[name], b.types[name+"."+d.Group] = true, true
 	}
 }
 

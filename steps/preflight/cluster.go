@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
+	"github.com/kplan-dev/kplan/steps/internal/manifest"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
 )
@@ -39,9 +39,7 @@ type Step struct {
 
 // Object is one that a step sends.
 type Object struct {
-	*unstructured.Unstructured
-	// Source says where it was read; empty for one of a chart.
-	Source string
+	manifest.Object
 	// Fields lead to what names it in the step.
 	Fields []any
 	// Manager is the field manager that sends it; Force takes fields over, and
@@ -281,7 +279,7 @@ func (c *Cluster) neighbours(s Step) kinds.Neighbours {
 
 // from is the start of a message on an object of a file.
 func (o Object) from() string {
-	if o.Source == "" || strings.HasPrefix(o.Source, "objects[") {
+	if o.File == "" {
 		return ""
 	}
 	return o.Source + ": "

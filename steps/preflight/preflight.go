@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,11 +100,11 @@ func (v *validation) unknown(cluster string, why error) {
 // cluster checks the steps on a cluster, under all of its names in the plan.
 func (v *validation) cluster(ctx context.Context, name string) error {
 	conn := v.conns[name].Now()
-	session, err := conn.Cluster.Session(cluster.Options{})
+	session, err := conn.Session(cluster.Options{})
 	if err != nil {
 		return err
 	}
-	served, version, err := conn.Cluster.Serves(ctx)
+	served, version, err := conn.Serves(ctx)
 	if err != nil {
 		return kubeerr.Explain(err, kubeerr.Op{Verb: "get"})
 	}
@@ -166,7 +164,7 @@ func (v *validation) step(ctx context.Context, s plan.Step, session *cluster.Ses
 		}
 		for _, u := range objects {
 			out.Objects = append(out.Objects, Object{
-				Unstructured: u, Fields: []any{"helm", "chart"}, Manager: "helm", Force: true, Validation: metav1.FieldValidationWarn,
+				Object: manifest.Object{Unstructured: u}, Fields: []any{"helm", "chart"}, Manager: "helm", Force: true, Validation: metav1.FieldValidationWarn,
 			})
 		}
 		v.release(ctx, s, helm.New(chart, session, helm.Options{}), has)
@@ -179,10 +177,9 @@ func (v *validation) step(ctx context.Context, s plan.Step, session *cluster.Ses
 			out.Unread = true
 			return out, nil
 		}
-		sources, _ := manifest.Sources(v.plan.In(s), spec)
-		for i, u := range objects {
+		for _, o := range objects {
 			out.Objects = append(out.Objects, Object{
-				Unstructured: u, Source: sources[i], Fields: placeOf(sources[i]), Manager: "kplan", Force: spec.ForceConflicts,
+				Object: o, Fields: placeOf(o), Manager: "kplan", Force: spec.ForceConflicts,
 				Validation: metav1.FieldValidationStrict,
 			})
 		}
@@ -190,13 +187,10 @@ func (v *validation) step(ctx context.Context, s plan.Step, session *cluster.Ses
 	return out, nil
 }
 
-// placeOf leads to where an apply step names an object that was read at source.
-func placeOf(source string) []any {
-	if rest, ok := strings.CutPrefix(source, "objects["); ok {
-		number, _, _ := strings.Cut(rest, "]")
-		if i, err := strconv.Atoi(number); err == nil {
-			return []any{"apply", "objects", i}
-		}
+// placeOf leads to where an apply step names an object.
+func placeOf(o manifest.Object) []any {
+	if o.File == "" {
+		return []any{"apply", "objects", o.At[0]}
 	}
 	return []any{"apply", "files"}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/survey"
@@ -68,7 +69,7 @@ func TestEntriesWantAll(t *testing.T) {
 				})
 				view := survey.New(client)
 				defer view.Close()
-				a, err := New(diagnosis.Owners{Plan: &plan.Plan{}}, plan.Step{Webhook: &plan.Webhook{All: true}}, nil, view)
+				a, err := New(diagnosis.Owners{Plan: &plan.Plan{}}, plan.Step{Webhook: &plan.Webhook{All: true}}, sessionOf(view))
 				require.NoError(t, err)
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, &runner.TimeoutError{After: time.Minute})
 				defer cancel()
@@ -89,4 +90,9 @@ func TestEntriesWantAll(t *testing.T) {
 			})
 		})
 	}
+}
+
+// sessionOf is a session on a cluster that is known by its webhooks alone.
+func sessionOf(view *survey.Survey) *cluster.Session {
+	return &cluster.Session{Cluster: &cluster.Cluster{Shared: &cluster.Shared{Survey: view}}}
 }

@@ -40,7 +40,7 @@ var _ runner.Action = (*Action)(nil)
 
 // New makes the action of a webhook step of a plan. What is wrong in the step and
 // in its files is told here; the cluster is asked in Run only.
-func New(owners diagnosis.Owners, step plan.Step, session *cluster.Session, view *survey.Survey) (*Action, error) {
+func New(owners diagnosis.Owners, step plan.Step, session *cluster.Session) (*Action, error) {
 	spec := *step.Webhook
 	t, err := targetOf(owners, spec)
 	if err != nil {
@@ -53,7 +53,7 @@ func New(owners diagnosis.Owners, step plan.Step, session *cluster.Session, view
 	if len(spec.Files) > 0 {
 		t.conversions = o.custom()
 	}
-	return &Action{spec: spec, owners: owners, session: session, survey: view, target: t, objects: o}, nil
+	return &Action{spec: spec, owners: owners, session: session, survey: session.Cluster.Survey, target: t, objects: o}, nil
 }
 
 // Run waits until all of the webhooks answer, also those that are configured while

@@ -29,7 +29,8 @@ func objectsOf(owners diagnosis.Owners, step plan.Step) (objects, error) {
 	var o objects
 	spec := *step.Webhook
 	read := func(files ...string) ([]*unstructured.Unstructured, error) {
-		return manifest.Objects(owners.Plan.In(step), plan.Apply{Files: files, Namespace: cmp.Or(spec.Namespace, owners.Namespace)})
+		found, err := manifest.Objects(owners.Plan.In(step), plan.Apply{Files: files, Namespace: cmp.Or(spec.Namespace, owners.Namespace)})
+		return manifest.Bare(found), err
 	}
 	var err error
 	if o.files, err = read(spec.Files...); err != nil {
@@ -107,7 +108,7 @@ func laterObjects(owners diagnosis.Owners, name string) []*unstructured.Unstruct
 		spec := *s.Apply
 		spec.Namespace = cmp.Or(spec.Namespace, owners.Namespace)
 		if found, err := manifest.Objects(owners.Plan.In(s), spec); err == nil {
-			all = append(all, found...)
+			all = append(all, manifest.Bare(found)...)
 		}
 	}
 	return all

@@ -91,7 +91,7 @@ func TestTargetReadsCRDs(t *testing.T) {
 		"one of *.k8s.io": {plan.Webhook{Files: []string{"gateway.yaml"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := New(owners, plan.Step{Name: "gate", Webhook: &tt.spec}, nil, survey.New(fake.NewSimpleDynamicClient(runtime.NewScheme())))
+			a, err := New(owners, plan.Step{Name: "gate", Webhook: &tt.spec}, sessionOf(survey.New(fake.NewSimpleDynamicClient(runtime.NewScheme()))))
 			require.NoError(t, err)
 			require.Equal(t, tt.want, a.target.conversions)
 		})

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/hold"
 )
@@ -79,7 +80,7 @@ func (s *Sequence) start(it *Item) {
 			err = nil // what stopped it is told
 		}
 		if err != nil && it.gaveUp != nil && !errors.Is(err, it.gaveUp) {
-			err = &heldInVain{err, it.gaveUp}
+			err = kubeerr.Reword(err.Error(), err, it.gaveUp) // the client may have kept only its text
 		}
 		s.end(it, err)
 		s.tell()
@@ -126,10 +127,3 @@ func (s *Sequence) tell() {
 	default:
 	}
 }
-
-// heldInVain is the error of an item, with that of its hold, which the item's
-// client may have kept only the text of.
-type heldInVain struct{ err, hold error }
-
-func (e *heldInVain) Error() string   { return e.err.Error() }
-func (e *heldInVain) Unwrap() []error { return []error{e.err, e.hold} }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/flight"
 )
 
 // Chart is the chart of a helm step with its values, for one release.
@@ -45,7 +46,7 @@ func New(p *plan.Plan, step plan.Step, namespace string) (*Chart, error) {
 	if problems := validation.IsDNS1123Label(c.Namespace); len(problems) > 0 {
 		return nil, fmt.Errorf("namespace %q: %s", c.Namespace, problems[0])
 	}
-	c.Source = &source{spec: spec, path: p.Abs(spec.Chart), turn: make(chan struct{}, 1)}
+	c.Source = &source{spec: spec, path: p.Abs(spec.Chart)}
 	return c, nil
 }
 
@@ -55,9 +56,8 @@ type source struct {
 	spec plan.Helm
 	path string // of a local chart
 
-	// turn has room for the one who may fetch, and use archive. Whoever waits
-	// for it can stop to do so, and fetches anew if the one before was stopped.
-	turn    chan struct{}
+	// flight fetches the archive, which nobody else touches.
+	flight  flight.Group[[]byte]
 	archive []byte
 }
 
@@ -106,21 +106,12 @@ func (s *source) open(ctx context.Context) (*helmchart.Chart, error) {
 
 // fetched is the archive of a chart from afar.
 func (s *source) fetched(ctx context.Context) ([]byte, error) {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	if s.archive != nil {
-		return s.archive, nil
-	}
-	archive, err := fetch(ctx, s.spec)
-	if err != nil {
-		return nil, err
-	}
-	s.archive = archive
-	return archive, nil
+	return s.flight.Do(ctx, "", func(ctx context.Context) (archive []byte, err error) {
+		if s.archive == nil { // calls come one after another
+			s.archive, err = fetch(ctx, s.spec)
+		}
+		return s.archive, err
+	})
 }
 
 func fetchHint(spec plan.Helm) string {

@@ -49,6 +49,7 @@ const recently = 5 * time.Second
 // credentials, and what all steps share. It is safe for concurrent use.
 type Cluster struct {
 	*Access
+	*Shared
 	discovery discovery.CachedDiscoveryInterface
 	deferred  *restmapper.DeferredDiscoveryRESTMapper
 	mapper    meta.RESTMapper // knows short names too
@@ -91,13 +92,16 @@ func (a *Access) Connect(ctx context.Context, userAgent string) (*Cluster, error
 	if !fair {
 		config.QPS, config.Burst = throttledQPS, throttledBurst
 	}
+	if c.Shared, err = NewShared(c.Config()); err != nil {
+		return nil, err
+	}
 	return c, c.discover()
 }
 
 // Unconnected is a cluster that nobody can talk to, with a default namespace: what
 // a step does can be checked with it as far as that takes no cluster.
 func Unconnected(namespace string) *Cluster {
-	c := &Cluster{Access: &Access{
+	c := &Cluster{Shared: &Shared{}, Access: &Access{
 		// Port 0 is never listened at.
 		config: &rest.Config{Host: "https://0.0.0.0:0"}, namespace: namespace,
 		loader: clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), nil),

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/flight"
 )
 
 // readTimeout bounds reading a kubeconfig's Secret.
@@ -28,8 +29,7 @@ type credentials struct {
 	context string
 	source  Secret
 
-	// turn has room for the one who may read.
-	turn chan struct{}
+	flight flight.Group[*snapshot]
 
 	mu      sync.Mutex
 	current *snapshot
@@ -71,7 +71,7 @@ func (k *snapshot) transport(protocols []string) (http.RoundTripper, error) {
 }
 
 func newCredentials(cluster, kubeContext string, s Secret) *credentials {
-	return &credentials{cluster: cluster, context: kubeContext, source: s, turn: make(chan struct{}, 1)}
+	return &credentials{cluster: cluster, context: kubeContext, source: s}
 }
 
 // read reads the kubeconfig. Errors are never about the user's input: the Secret
@@ -138,34 +138,30 @@ func (k *credentials) hasMoved() bool {
 	return k.moved
 }
 
-// renew reads the keys again, unless somebody has done so since they had been
+// renew reads the kubeconfig again, unless somebody has done so since it had been
 // read so many times: requests that are refused side by side cost one look.
 func (k *credentials) renew(ctx context.Context, reads int) (*snapshot, error) {
-	select {
-	case k.turn <- struct{}{}:
-		defer func() { <-k.turn }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	current, count := k.now()
-	if count > reads {
-		return current, nil
-	}
-	found, err := k.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.reads++
-	switch {
-	case bytes.Equal(found.raw, current.raw):
-	case found.config.Host != current.config.Host:
-		k.moved = true
-	default:
-		k.current = found
-	}
-	return k.current, nil
+	return k.flight.Do(ctx, "", func(ctx context.Context) (*snapshot, error) {
+		current, count := k.now()
+		if count > reads {
+			return current, nil
+		}
+		found, err := k.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.reads++
+		switch {
+		case bytes.Equal(found.raw, current.raw):
+		case found.config.Host != current.config.Host:
+			k.moved = true
+		default:
+			k.current = found
+		}
+		return k.current, nil
+	})
 }
 
 // renewing is a transport with the credentials of a keyring. A request that is

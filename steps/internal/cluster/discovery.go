@@ -9,7 +9,6 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
@@ -19,22 +18,6 @@ import (
 // discoverable bounds how long a kind may take from Established to being
 // discovered; some 35 ms is usual with one API server.
 const discoverable = 30 * time.Second
-
-// CustomKinds are the kinds that a CustomResourceDefinition serves.
-func CustomKinds(crd *unstructured.Unstructured) []schema.GroupVersionKind {
-	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	var kinds []schema.GroupVersionKind
-	for _, v := range versions {
-		m, _ := v.(map[string]any)
-		name, _ := m["name"].(string)
-		if served, _ := m["served"].(bool); served && name != "" {
-			kinds = append(kinds, schema.GroupVersionKind{Group: group, Version: name, Kind: kind})
-		}
-	}
-	return kinds
-}
 
 // Served waits until discovery knows the kinds of CustomResourceDefinitions
 // that are established: the API server takes a moment from one to the other.

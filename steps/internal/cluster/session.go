@@ -14,8 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/kplan-dev/kplan/webhook"
 )
 
 // Session is the clients of one step. All its requests but those of discovery
@@ -27,9 +25,6 @@ type Session struct {
 	Config    *rest.Config
 	Dynamic   dynamic.Interface
 	Clientset kubernetes.Interface
-	// Webhooks returns those that are called where the webhook of a fault is; nil
-	// where nobody knows.
-	Webhooks func(context.Context, webhook.Fault) []webhook.Entry
 	// Expect tells of a kind that is not served whether it may come yet; nil where
 	// nobody knows.
 	Expect func(context.Context, schema.GroupVersionKind) Prospect

@@ -2,11 +2,14 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/kplan-dev/kplan/steps/internal/podlog"
 	"github.com/kplan-dev/kplan/webhook"
@@ -14,20 +17,36 @@ import (
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
-// Shared is what the steps on one cluster share.
+// Shared is what the steps on one cluster share besides its kinds. Its requests are
+// not held for webhooks.
 type Shared struct {
-	Cluster *Cluster
-	client  dynamic.Interface
+	Client dynamic.Interface
 	// Pods is where what pods say is read from.
-	Pods   *podlog.Source
+	Pods *podlog.Source
+	// Survey is how the cluster's webhooks stand, and Gate what holds for them.
 	Survey *survey.Survey
 	Gate   *hold.Gate
 }
 
+// NewShared makes what steps share over a configuration. Nobody is asked before
+// somebody wants to know. The caller closes the survey.
+func NewShared(config *rest.Config) (*Shared, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	pods, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	view := survey.New(client)
+	return &Shared{client, podlog.NewSource(pods), view, hold.NewGate(view)}, nil
+}
+
 // Labels reads those of namespaces that exist.
-func (c *Shared) Labels(ctx context.Context) func(string) (map[string]string, bool) {
+func (s *Shared) Labels(ctx context.Context) func(string) (map[string]string, bool) {
 	return func(name string) (map[string]string, bool) {
-		ns, err := c.client.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
+		ns, err := s.Client.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return nil, false
 		}
@@ -40,10 +59,13 @@ func (c *Shared) Labels(ctx context.Context) func(string) (map[string]string, bo
 const configured = 5 * time.Second
 
 // Webhooks reads which are called where the webhook of a fault is; none when
-// they cannot be read.
-func (c *Shared) Webhooks(ctx context.Context, f webhook.Fault) []webhook.Entry {
+// they cannot be read, or nobody knows.
+func (s *Shared) Webhooks(ctx context.Context, f webhook.Fault) []webhook.Entry {
+	if s.Survey == nil {
+		return nil
+	}
 	changed := make(chan struct{}, 1)
-	following := c.Survey.Subscribe(survey.Target{Fault: &f, Match: func(e webhook.Entry) bool {
+	following := s.Survey.Subscribe(survey.Target{Fault: &f, Match: func(e webhook.Entry) bool {
 		return f.Service != "" && e.Service() == f.ServiceKey()
 	}}, func() {
 		select {

@@ -25,10 +25,10 @@ var (
 )
 
 // describe names an object of the cluster for people.
-func (l *Conn) describe(kind string, ref plan.KeyRef) string {
-	s := kind + " " + cmp.Or(ref.Namespace, l.Namespace()) + "/" + ref.Name
-	if l.name != "" {
-		s += " in cluster " + l.name
+func (c *Conn) describe(kind string, ref plan.KeyRef) string {
+	s := kind + " " + cmp.Or(ref.Namespace, c.Namespace()) + "/" + ref.Name
+	if c.name != "" {
+		s += " in cluster " + c.name
 	}
 	return s
 }
@@ -49,18 +49,18 @@ func (e *AbsentError) Error() string {
 }
 
 // Value reads a key of a Secret or ConfigMap.
-func (l *Conn) Value(ctx context.Context, resource schema.GroupVersionResource, ref plan.KeyRef) ([]byte, error) {
+func (c *Conn) Value(ctx context.Context, resource schema.GroupVersionResource, ref plan.KeyRef) ([]byte, error) {
 	kind := "Secret"
 	if resource == ConfigMaps {
 		kind = "ConfigMap"
 	}
-	c, err := l.Connect(ctx)
+	api, err := c.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	namespace := cmp.Or(ref.Namespace, c.Cluster.Namespace())
-	what := l.describe(kind, ref)
-	u, err := c.client.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	namespace := cmp.Or(ref.Namespace, api.Namespace())
+	what := c.describe(kind, ref)
+	u, err := api.Client.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, &AbsentError{What: what}

@@ -20,12 +20,14 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
+	"github.com/kplan-dev/kplan/steps/internal/manifest"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/match"
 )
 
 // Source gives the objects that a step sends; none for steps that send none.
-type Source func(context.Context, plan.Step) ([]*unstructured.Unstructured, error)
+type Source func(context.Context, plan.Step) ([]manifest.Object, error)
 
 // Find tells which steps' objects are intercepted by webhooks that the same
 // step, or one that does not come after it, brings to the same cluster; known
@@ -51,9 +53,9 @@ func Find(ctx context.Context, p *plan.Plan, source Source, known func(cluster s
 		if i < 0 {
 			i = len(finders)
 			k := known(cluster)
-			finders = append(finders, &finder{graph: graph, cluster: cluster, known: k, kinds: newKinds(k.Served)})
+			finders = append(finders, &finder{graph: graph, cluster: cluster, known: k, kinds: newResolver(k.Served)})
 		}
-		finders[i].steps = append(finders[i].steps, &step{name: s.Name, charted: s.Helm != nil, objects: objects})
+		finders[i].steps = append(finders[i].steps, &step{name: s.Name, charted: s.Helm != nil, objects: manifest.Bare(objects)})
 	}
 	var guards []runner.Guard
 	for _, f := range finders {
@@ -72,7 +74,7 @@ type finder struct {
 	cluster    string
 	known      Known
 	steps      []*step
-	kinds      *kinds
+	kinds      *resolver
 	namespaces map[string]map[string]string
 	matcher    match.Matcher
 }
@@ -94,10 +96,10 @@ func (f *finder) read(s *step) []error {
 		}
 	}
 	for _, o := range s.objects {
-		switch o.GroupVersionKind().GroupKind() {
-		case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
+		switch {
+		case kinds.IsDefinition(o):
 			problem(f.kinds.add(o))
-		case schema.GroupKind{Kind: "Namespace"}:
+		case o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}:
 			if f.namespaces == nil {
 				f.namespaces = map[string]map[string]string{}
 			}
@@ -192,7 +194,7 @@ func (f *finder) outcome(ctx context.Context, e webhook.Entry, r match.Request) 
 }
 
 // request is the creation of a planned object.
-func (k *kinds) request(o *unstructured.Unstructured) match.Request {
+func (k *resolver) request(o *unstructured.Unstructured) match.Request {
 	gvk := o.GroupVersionKind()
 	resource, namespaced := k.resource(gvk)
 	r := match.Request{Operation: admissionv1.Create, Resource: resource, Kind: gvk, Name: o.GetName(), Object: o, Planned: true}

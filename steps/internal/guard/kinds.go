@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/webhook/match"
 )
 
@@ -21,23 +22,16 @@ type Known struct {
 	Served []*metav1.APIResourceList
 }
 
-// kinds knows the resources of kinds: those of the plan's CRDs, of the cluster,
+// resolver knows the resources of kinds: those of the plan's CRDs, of the cluster,
 // and of Kubernetes itself.
-type kinds struct {
-	custom    map[schema.GroupKind]definition
+type resolver struct {
+	custom    map[schema.GroupKind]kinds.Definition
 	served    map[schema.GroupVersionKind]metav1.APIResource
 	resources match.Resources
 }
 
-// definition is what a CRD says of its kind.
-type definition struct {
-	plural     string
-	namespaced bool
-	storage    string // the version that is stored
-}
-
-func newKinds(served []*metav1.APIResourceList) *kinds {
-	k := &kinds{custom: map[schema.GroupKind]definition{}, served: map[schema.GroupVersionKind]metav1.APIResource{}}
+func newResolver(served []*metav1.APIResourceList) *resolver {
+	k := &resolver{custom: map[schema.GroupKind]kinds.Definition{}, served: map[schema.GroupVersionKind]metav1.APIResource{}}
 	for _, list := range served {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -54,36 +48,25 @@ func newKinds(served []*metav1.APIResourceList) *kinds {
 }
 
 // add takes note of a CRD.
-func (k *kinds) add(crd *unstructured.Unstructured) error {
+func (k *resolver) add(crd *unstructured.Unstructured) error {
 	if err := k.resources.AddCRD(crd); err != nil {
 		return err
 	}
-	field := func(path ...string) string {
-		s, _, _ := unstructured.NestedString(crd.Object, append([]string{"spec"}, path...)...)
-		return s
-	}
-	d := definition{plural: field("names", "plural"), namespaced: field("scope") == "Namespaced"}
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	for _, v := range versions {
-		m, _ := v.(map[string]any)
-		if stored, _ := m["storage"].(bool); stored {
-			d.storage, _ = m["name"].(string)
-		}
-	}
-	k.custom[schema.GroupKind{Group: field("group"), Kind: field("names", "kind")}] = d
+	d := kinds.DefinitionOf(crd)
+	k.custom[d.GroupKind] = d
 	return nil
 }
 
 // converted tells whether an object of the kind is converted to be stored.
-func (k *kinds) converted(gvk schema.GroupVersionKind) bool {
-	return k.custom[gvk.GroupKind()].storage != gvk.Version
+func (k *resolver) converted(gvk schema.GroupVersionKind) bool {
+	return k.custom[gvk.GroupKind()].Storage != gvk.Version
 }
 
 // resource gives the resource of a kind and whether it is namespaced. What
 // nobody knows is guessed: most kinds are namespaced, and have regular plurals.
-func (k *kinds) resource(gvk schema.GroupVersionKind) (schema.GroupVersionResource, bool) {
+func (k *resolver) resource(gvk schema.GroupVersionKind) (schema.GroupVersionResource, bool) {
 	if d, ok := k.custom[gvk.GroupKind()]; ok {
-		return gvk.GroupVersion().WithResource(d.plural), d.namespaced
+		return gvk.GroupVersion().WithResource(d.Plural), d.Namespaced
 	}
 	if r, ok := k.served[gvk]; ok {
 		return gvk.GroupVersion().WithResource(r.Name), r.Namespaced
@@ -96,9 +79,9 @@ func (k *kinds) resource(gvk schema.GroupVersionKind) (schema.GroupVersionResour
 // CRDs among the objects define, and of those of Kubernetes itself. Others are
 // taken to have.
 func Namespaced(objects []*unstructured.Unstructured) func(schema.GroupVersionKind) bool {
-	k := newKinds(nil)
+	k := newResolver(nil)
 	for _, o := range objects {
-		if o.GetKind() == "CustomResourceDefinition" {
+		if kinds.IsDefinition(o) {
 			_ = k.add(o) // one that means nothing defines no kind
 		}
 	}

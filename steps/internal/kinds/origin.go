@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 )
@@ -20,29 +19,19 @@ import (
 // Step is what the objects of one step mean for kinds.
 type Step struct {
 	name        string
-	definitions map[schema.GroupKind]definition
+	definitions map[schema.GroupKind]Definition
 	// programs says that the step may start programs.
 	programs bool
 }
 
-type definition struct {
-	name     string
-	versions []string // that are served
-}
-
 // Of reads the objects of a step.
 func Of(name string, objects []*unstructured.Unstructured) *Step {
-	s := &Step{name: name, definitions: map[schema.GroupKind]definition{}}
+	s := &Step{name: name, definitions: map[schema.GroupKind]Definition{}}
 	for _, o := range objects {
-		gk := o.GroupVersionKind().GroupKind()
-		if gk.Group != "apiextensions.k8s.io" {
+		if gk := o.GroupVersionKind().GroupKind(); gk.Group != Definitions.Group {
 			s.programs = s.programs || starts(gk)
-			continue
-		}
-		for _, kind := range cluster.CustomKinds(o) {
-			d := s.definitions[kind.GroupKind()]
-			d.name, d.versions = o.GetName(), append(d.versions, kind.Version)
-			s.definitions[kind.GroupKind()] = d
+		} else if d := DefinitionOf(o); len(d.Versions) > 0 {
+			s.definitions[d.GroupKind] = d
 		}
 	}
 	return s
@@ -60,17 +49,12 @@ func starts(gk schema.GroupKind) bool {
 	case "apps", "batch":
 		return true
 	}
-	return !builtin(gk.Group)
-}
-
-// builtin tells whether Kubernetes itself defines the kinds of a group.
-func builtin(group string) bool {
-	return scheme.Scheme.IsGroupRegistered(group) || group == "apiregistration.k8s.io" || group == "apiextensions.k8s.io"
+	return Custom(gk.Group)
 }
 
 // Defines tells whether a definition of the kind, in any version, is among the
 // step's objects.
-func (s *Step) Defines(gk schema.GroupKind) bool { return s.definitions[gk].name != "" }
+func (s *Step) Defines(gk schema.GroupKind) bool { return s.definitions[gk].Name != "" }
 
 // Neighbours are the steps of a plan as one of them sees them.
 type Neighbours struct {
@@ -87,18 +71,18 @@ func (n Neighbours) Find(gvk schema.GroupVersionKind) cluster.Prospect {
 	for i, s := range slices.Concat(n.Before, n.Beside) {
 		d := s.definitions[gk]
 		switch {
-		case slices.Contains(d.versions, gvk.Version):
+		case slices.Contains(d.Versions, gvk.Version):
 			return cluster.Prospect{
-				Comes: true, Step: s.name, Beside: i >= len(n.Before), Definition: d.name, Why: fmt.Sprintf("step %q brings it", s.name),
+				Comes: true, Step: s.name, Beside: i >= len(n.Before), Definition: d.Name, Why: fmt.Sprintf("step %q brings it", s.name),
 			}
-		case d.name != "":
-			other = fmt.Sprintf("step %q brings it in %s only", s.name, strings.Join(d.versions, ", "))
+		case d.Name != "":
+			other = fmt.Sprintf("step %q brings it in %s only", s.name, strings.Join(d.Versions, ", "))
 		}
 	}
 	switch {
 	case other != "":
 		return cluster.Prospect{Why: other}
-	case builtin(gvk.Group):
+	case !Custom(gvk.Group):
 		return cluster.Prospect{}
 	case n.Own != nil && n.Own.Defines(gk):
 		return cluster.Prospect{Why: "the step's own chart defines it, and Helm has to know the kinds of all templates before it sends any"}

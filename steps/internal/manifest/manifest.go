@@ -1,11 +1,12 @@
-// Package manifest reads the objects that a step sends from its files and from the
-// plan, each with the place where it stands.
+// Package manifest reads the objects that a step sends, from its files, from the plan
+// and from its chart: for the step itself, and for what is known of it beforehand.
 //
-// It asks no cluster and renders no chart.
+// It asks no cluster, and gets no chart: package charts does.
 package manifest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -20,64 +22,98 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
 )
 
 // maxFileBytes bounds one file: larger ones are not manifests.
 const maxFileBytes = 64 << 20
 
-// Object is one object to apply.
+// Object is an object that a step sends, with the place that it was read from.
 type Object struct {
 	*unstructured.Unstructured
-	// Source says where it was read, for errors: "store.yaml:9: document 2".
+	// Source says where it was read, for errors: "store.yaml:9: document 2", or
+	// "objects[0]"; it is empty for one of a chart.
 	Source string
-
-	// file is the path of the file, "" for an object of the plan; doc is the document
-	// in it, and at the object's path in that, or among the step's objects.
-	file string
-	doc  document
-	at   []any
+	// File is the absolute path of its file; empty for an object that stands in the
+	// plan.
+	File string
+	// Document is the YAML document of the file that has the object, and Line the
+	// line of the file, counted from 1, that it begins with.
+	Document []byte
+	Line     int
+	// At is the object's path in the document, or among the step's objects.
+	At []any
 }
 
-func (m Object) Kind() schema.GroupKind { return m.GroupVersionKind().GroupKind() }
+// Kind returns the object's kind without its version.
+func (o Object) Kind() schema.GroupKind { return o.GroupVersionKind().GroupKind() }
 
 // ID names the object as events do: Kind/namespace/name.
-func (m Object) ID() string {
-	if ns := m.GetNamespace(); ns != "" {
-		return m.GetKind() + "/" + ns + "/" + m.GetName()
+func (o Object) ID() string {
+	if ns := o.GetNamespace(); ns != "" {
+		return o.GetKind() + "/" + ns + "/" + o.GetName()
 	}
-	return m.GetKind() + "/" + m.GetName()
+	return o.GetKind() + "/" + o.GetName()
 }
 
-// Sources tells where each of Objects was read, in the same order: "store.yaml:9:
-// document 2", or "objects[0]".
-func Sources(p *plan.Plan, spec plan.Apply) ([]string, error) {
-	manifests, err := Read(p, spec)
-	sources := make([]string, len(manifests))
-	for i, m := range manifests {
-		sources[i] = m.Source
+// Of reads the objects that a step of p sends as far as they are known without its
+// cluster; chart is that of a helm step, and has what it may ask about the cluster.
+func Of(ctx context.Context, p *plan.Plan, step plan.Step, chart *charts.Chart, has charts.Capabilities) ([]Object, error) {
+	switch {
+	case step.Apply != nil:
+		return Objects(p.In(step), *step.Apply)
+	case chart == nil:
+		return nil, nil
 	}
-	return sources, err
+	rendered, err := chart.Render(ctx, has)
+	return Placeless(rendered), err
+}
+
+// Placeless returns objects that stand in no file, such as those of a chart.
+func Placeless(bare []*unstructured.Unstructured) []Object {
+	objects := make([]Object, len(bare))
+	for i, u := range bare {
+		objects[i].Unstructured = u
+	}
+	return objects
+}
+
+// Planned reads the objects that a step of p sends as far as they are known without
+// any cluster: a chart is rendered for the default namespace.
+func Planned(ctx context.Context, p *plan.Plan, step plan.Step) (_ []Object, err error) {
+	var chart *charts.Chart
+	if step.Helm != nil {
+		if chart, err = charts.New(p.In(step), step, metav1.NamespaceDefault); err != nil {
+			return nil, err
+		}
+	}
+	return Of(ctx, p, step, chart, charts.Capabilities{})
+}
+
+// Bare returns objects without their places.
+func Bare(objects []Object) []*unstructured.Unstructured {
+	bare := make([]*unstructured.Unstructured, len(objects))
+	for i, o := range objects {
+		bare[i] = o.Unstructured
+	}
+	return bare
 }
 
 // Objects reads the objects that an apply step of p sends; those that name no
 // namespace get the step's, if it has one. The cluster is not asked, so this
-// includes objects of kinds without namespaces.
-func Objects(p *plan.Plan, spec plan.Apply) ([]*unstructured.Unstructured, error) {
-	manifests, err := Read(p, spec)
-	if err != nil {
-		return nil, err
-	}
-	objects := make([]*unstructured.Unstructured, len(manifests))
-	for i, m := range manifests {
-		objects[i] = m.Unstructured
-		if m.GetNamespace() == "" {
-			m.SetNamespace(spec.Namespace)
+// includes objects of kinds without namespaces. Those that can be read are given
+// even if others cannot.
+func Objects(p *plan.Plan, spec plan.Apply) ([]Object, error) {
+	objects, err := Read(p, spec)
+	for _, o := range objects {
+		if o.GetNamespace() == "" {
+			o.SetNamespace(spec.Namespace)
 		}
 	}
-	return objects, nil
+	return objects, err
 }
 
-// Read reads the manifests of an apply step.
+// Read reads the objects of an apply step as they are written.
 func Read(p *plan.Plan, spec plan.Apply) ([]Object, error) {
 	files, err := p.ApplyFiles(spec)
 	if err != nil {
@@ -108,7 +144,7 @@ func readFiles(files []string, dir string) ([]Object, error) {
 		found, err := decode(io.LimitReader(f, maxFileBytes+1), shown)
 		errs = append(errs, err, f.Close())
 		for _, m := range found {
-			m.file = name
+			m.File = name
 			out = append(out, m)
 		}
 	}
@@ -136,7 +172,7 @@ func decode(r io.Reader, name string) ([]Object, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", source, err))
 		}
 		for _, m := range found {
-			m.doc = doc
+			m.Document, m.Line = doc.text, doc.begin
 			out = append(out, m)
 		}
 	}
@@ -236,7 +272,7 @@ func inline(objects []map[string]any) ([]Object, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", source, err))
 		}
 		for _, m := range found {
-			m.at = append([]any{i}, m.at...)
+			m.At = append([]any{i}, m.At...)
 			out = append(out, m)
 		}
 	}
@@ -263,7 +299,7 @@ func expand(fields map[string]any, source string) ([]Object, error) {
 				errs = append(errs, fmt.Errorf("items[%d]: %w", i, err))
 			}
 			for _, m := range found {
-				m.at = append([]any{"items", i}, m.at...)
+				m.At = append([]any{"items", i}, m.At...)
 				out = append(out, m)
 			}
 		}

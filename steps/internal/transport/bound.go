@@ -6,48 +6,97 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"time"
 )
 
-// Bound ends requests with ctx: the libraries below give them none that ends.
+// Bound is a transport that ends requests with a context. Libraries below a step
+// (Helm's above all, helm/helm#12086) send requests that no context ends.
 type Bound struct {
 	Next    http.RoundTripper
 	Context context.Context
 	// Records, when set, ends those requests that are about the record of one
-	// revision, so that Helm can write down how an operation ended which ctx ended.
+	// revision, so that Helm can write down how an operation ended which Context ended.
 	Records context.Context
 }
-
-var _ http.RoundTripper = (*Bound)(nil)
 
 // RoundTrip implements http.RoundTripper.
 func (b *Bound) RoundTrip(req *http.Request) (*http.Response, error) {
 	bound := b.Context
-	// The Secret of one revision (helm.sh/helm/v3 pkg/storage/driver/secrets.go).
-	if b.Records != nil && strings.HasPrefix(path.Base(req.URL.Path), "sh.helm.release.v1.") {
+	if b.Records != nil && isReleaseRecord(req) {
 		bound = b.Records
 	}
-	ctx, cancel := context.WithCancelCause(req.Context())
-	stop := context.AfterFunc(bound, func() { cancel(context.Cause(bound)) })
+	resp, err := send(b.Next, req, req.Context(), bound, 0)
+	if err != nil && bound.Err() != nil {
+		err = context.Cause(bound)
+	}
+	return resp, err
+}
+
+// isReleaseRecord reports whether a request is about the Secret in which Helm keeps
+// a revision of a release (helm.sh/helm/v3 pkg/storage/driver/secrets.go).
+func isReleaseRecord(req *http.Request) bool {
+	return strings.HasPrefix(path.Base(req.URL.Path), "sh.helm.release.v1.")
+}
+
+// writes reports whether a request may change something.
+func writes(req *http.Request) bool {
+	switch req.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		return true
+	}
+	return false
+}
+
+// deliver sends a request, and lets a write that is on its way come to its end
+// when the request's context ends.
+func deliver(base http.RoundTripper, req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	switch {
+	case !writes(req):
+		return base.RoundTrip(req)
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return send(base, req, context.WithoutCancel(ctx), ctx, finish)
+}
+
+// send sends a request with a context of its own: a child of parent that ends a
+// while after bound has ended, with bound's cause. It lasts until the answer was
+// read.
+func send(next http.RoundTripper, req *http.Request, parent, bound context.Context, while time.Duration) (*http.Response, error) {
+	if bound.Err() != nil && while == 0 {
+		return nil, context.Cause(bound)
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	stop := context.AfterFunc(bound, func() {
+		late := time.AfterFunc(while, func() { cancel(context.Cause(bound)) })
+		context.AfterFunc(ctx, func() { late.Stop() })
+	})
 	end := func() { stop(); cancel(nil) }
-	resp, err := b.Next.RoundTrip(req.WithContext(ctx))
+	resp, err := next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
 		end()
 		return nil, err
 	}
-	resp.Body = &boundBody{resp.Body, end}
+	resp.Body = &body{resp.Body, end}
 	return resp, nil
 }
 
-// boundBody lets go of the bound when it is closed.
-type boundBody struct {
+// body calls end when it is closed.
+type body struct {
 	io.ReadCloser
 	end func()
 }
 
-func (b *boundBody) Close() error {
+// Close implements io.Closer.
+func (b *body) Close() error {
 	defer b.end()
 	return b.ReadCloser.Close()
 }
+
+// pastEnd marks a context whose requests the end of an attempt does not end.
+type pastEnd struct{}
+
+// PastEnd returns a context for requests that the end of a step's attempt must not
+// end, such as a last look at the live state. Whoever makes it bounds it.
+func PastEnd(ctx context.Context) context.Context { return context.WithValue(ctx, pastEnd{}, true) }

@@ -79,6 +79,21 @@ func (x *Explainer) hint(held *hold.Error) string {
 	return x.Owners.Hint(held.Status, held.Fault)
 }
 
+// stopped explains a hold that something else than its time ended.
+func (x *Explainer) stopped(held *hold.Error) error {
+	text := fmt.Sprintf("%s was held for %s: %s", held.Request, subject(held.Fault), x.last(held))
+	return runner.WithHint(&stoppedHold{text, held}, x.hint(held))
+}
+
+// stoppedHold is a hold.Error in other words.
+type stoppedHold struct {
+	text string
+	held *hold.Error
+}
+
+func (e *stoppedHold) Error() string               { return e.text }
+func (e *stoppedHold) WebhookFault() webhook.Fault { return e.held.Fault }
+
 // heldInVain is a timeout whose chain still has the client's own error.
 type heldInVain struct {
 	error

@@ -10,17 +10,12 @@ package transport
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
-	"path"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
-	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/hold"
 )
@@ -33,168 +28,86 @@ const (
 	record = 15 * time.Second
 )
 
-// Step is the transport of one step: it holds requests for webhooks while the
-// step runs, tells the step's reporter of it, and ends them with the step.
-//
-// Libraries below a step (Helm's above all, helm/helm#12086) send requests that
-// no context ends; the line ends them with the context of the attempt.
+// Step is the transport of one step: it holds requests for webhooks while the step
+// runs, tells the step's reporter of it, and ends them with the step.
 type Step struct {
-	Gate *hold.Gate
+	// Hold holds requests; without a Gate nothing is held.
 	Hold hold.Transport
 	// Sends is called before each write; it may be nil.
 	Sends func()
-	// Attempt is the running one; nil between attempts.
-	Attempt atomic.Pointer[Attempt]
+	// attempt is the running one; nil between attempts.
+	attempt atomic.Pointer[Attempt]
 }
 
-// Attempt is one run of the step's action.
-type Attempt struct {
-	Context  context.Context
-	Reporter runner.Reporter
-
-	mu sync.Mutex
-	// denials are what webhooks refused, in the order of the answers.
-	denials []denial
-	held    heldNotes
-}
-
-// Open connects the line to a running attempt, and close disconnects it.
-func (l *Step) Open(ctx context.Context, r runner.Reporter) *Attempt {
-	a := &Attempt{Context: ctx, Reporter: r}
-	l.Attempt.Store(a)
+// Open connects the transport to an attempt that begins, and Close disconnects it.
+func (s *Step) Open(ctx context.Context, r runner.Reporter) *Attempt {
+	a := &Attempt{ctx: ctx, reporter: r}
+	s.attempt.Store(a)
 	return a
 }
 
-func (l *Step) Close() { l.Attempt.Store(nil) }
+// Close disconnects the transport from its attempt.
+func (s *Step) Close() { s.attempt.Store(nil) }
 
-// Wrap puts the line around a cluster's transport: outermost the end of the
+// Wrap puts the step's transport around a cluster's: outermost the end of the
 // attempt, then the hold, innermost the care for writes on their way.
-func (l *Step) Wrap(base http.RoundTripper) http.RoundTripper {
-	inner := roundTripper(func(req *http.Request) (*http.Response, error) {
-		if l.Sends != nil && writes(req) {
-			l.Sends()
+func (s *Step) Wrap(base http.RoundTripper) http.RoundTripper {
+	var inner http.RoundTripper = roundTripper(func(req *http.Request) (*http.Response, error) {
+		if s.Sends != nil && writes(req) {
+			s.Sends()
 		}
 		return deliver(base, req)
 	})
-	if l.Gate == nil {
-		return roundTripper(func(req *http.Request) (*http.Response, error) { return l.bound(inner, req) })
+	if s.Hold.Gate != nil {
+		held := s.Hold // each client has a base of its own
+		held.Base, held.Notify = inner, s.Notify
+		inner = &held
 	}
-	held := l.Hold // each client has a base of its own
-	held.Base, held.Gate, held.Notify = inner, l.Gate, l.Notify
-	return roundTripper(func(req *http.Request) (*http.Response, error) { return l.bound(&held, req) })
+	return roundTripper(func(req *http.Request) (*http.Response, error) { return s.bound(inner, req) })
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// bound ends a request with the attempt, except for a last look, and for the
-// record of a Helm release, so that a cancelled install is written down as failed
-// and not left pending for ever.
-func (l *Step) bound(next http.RoundTripper, req *http.Request) (*http.Response, error) {
-	a := l.Attempt.Load()
-	if a == nil || watch.IsLastLook(req) {
+// bound ends a request with the attempt, except for those past its end, and for the
+// record of a Helm release: a cancelled install is written down as failed, and not
+// left pending for ever.
+func (s *Step) bound(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+	a := s.attempt.Load()
+	switch {
+	case a == nil || req.Context().Value(pastEnd{}) != nil:
 		return next.RoundTrip(req)
+	case req.Method == http.MethodPut && isReleaseRecord(req):
+		return send(next, req, req.Context(), a.ctx, record)
 	}
-	ctx, cancel := context.WithCancelCause(req.Context())
-	var stop func() bool
-	if isReleaseRecord(req) {
-		stop = context.AfterFunc(a.Context, func() {
-			t := time.AfterFunc(record, func() { cancel(context.Cause(a.Context)) })
-			context.AfterFunc(ctx, func() { t.Stop() })
-		})
-	} else {
-		stop = context.AfterFunc(a.Context, func() { cancel(context.Cause(a.Context)) })
-		if a.Context.Err() != nil {
-			stop()
-			cancel(nil)
-			return nil, context.Cause(a.Context)
-		}
-	}
-	end := func() { stop(); cancel(nil) }
-	return endWithBody(end)(next.RoundTrip(req.WithContext(ctx)))
-}
-
-// isReleaseRecord tells whether a request is about the Secret in which Helm
-// keeps a revision of a release (helm.sh/helm/v3 pkg/storage/driver/secrets.go).
-func isReleaseRecord(req *http.Request) bool {
-	return req.Method == http.MethodPut && strings.HasPrefix(path.Base(req.URL.Path), "sh.helm.release.v1.")
-}
-
-// writes tells whether a request may change something.
-func writes(req *http.Request) bool {
-	switch req.Method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-		return true
-	}
-	return false
-}
-
-// deliver sends a request, and lets a write that is on its way come to its end
-// when the request's context ends.
-func deliver(base http.RoundTripper, req *http.Request) (*http.Response, error) {
-	if !writes(req) {
-		return base.RoundTrip(req)
-	}
-	if req.Context().Err() != nil {
-		return nil, context.Cause(req.Context())
-	}
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(req.Context()))
-	stop := context.AfterFunc(req.Context(), func() {
-		t := time.AfterFunc(finish, func() { cancel(context.Cause(req.Context())) })
-		context.AfterFunc(ctx, func() { t.Stop() })
-	})
-	end := func() { stop(); cancel(nil) }
-	return endWithBody(end)(base.RoundTrip(req.WithContext(ctx)))
-}
-
-// endWithBody calls end when the response was read, or at once without one.
-func endWithBody(end func()) func(*http.Response, error) (*http.Response, error) {
-	return func(resp *http.Response, err error) (*http.Response, error) {
-		if err != nil {
-			end()
-			return nil, err
-		}
-		resp.Body = &body{resp.Body, end}
-		return resp, nil
-	}
-}
-
-// body calls end when it is closed.
-type body struct {
-	io.ReadCloser
-	end func()
-}
-
-func (b *body) Close() error {
-	defer b.end()
-	return b.ReadCloser.Close()
+	return send(next, req, req.Context(), a.ctx, 0)
 }
 
 // Notify tells the attempt's reporter what the hold tells, and keeps denials.
-func (l *Step) Notify(n hold.Notice) {
-	a := l.Attempt.Load()
+func (s *Step) Notify(n hold.Notice) {
+	a := s.attempt.Load()
 	if a == nil {
 		return
 	}
 	switch n.Event {
 	case hold.Denied:
-		a.deny(n)
+		a.note(n)
 		return
 	case hold.StatusChanged:
-		a.Reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: diagnosis.Of(n.Status)})
+		a.reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: diagnosis.Of(n.Status)})
 		return
 	case hold.Held, hold.Released:
 	}
 	w := &runner.Webhook{Name: nameOf(n.Fault), Service: n.Fault.ServiceKey(), Cause: n.Fault.Cause, Explanation: n.Fault.Explain()}
 	report := runner.Report{Type: runner.TypeHeld, Object: n.Request.String(), Webhook: w}
 	if n.Event == hold.Released {
-		a.released(n)
+		a.note(n)
 		report.Type = runner.TypeReleased
 		w.HeldSeconds, w.Sends = n.Held.Seconds(), n.Sends
 		report.Error = givenUp(n.Err)
 	}
-	a.Reporter.Report(report)
+	a.reporter.Report(report)
 }
 
 // nameOf is how events name what a fault is about: a webhook, or the API server
@@ -206,10 +119,10 @@ func nameOf(f webhook.Fault) string {
 	return f.Webhook
 }
 
-// Warn hands the API server's warnings to the attempt's log.
-func (l *Step) Warn(message string) {
-	if a := l.Attempt.Load(); a != nil {
-		a.Reporter.Report(runner.Report{Type: runner.TypeLog, Message: "warning: " + message})
+// Log tells the running attempt's reporter something for people.
+func (s *Step) Log(message string) {
+	if a := s.attempt.Load(); a != nil {
+		a.reporter.Report(runner.Report{Type: runner.TypeLog, Message: message})
 	}
 }
 

@@ -49,7 +49,7 @@ func request(t *testing.T, method, path string) *http.Request {
 	return req
 }
 
-func TestLineEndsRequestsWithTheAttempt(t *testing.T) {
+func TestStepEndsRequestsWithTheAttempt(t *testing.T) {
 	stop := errors.New("interrupted")
 	record := "/api/v1/namespaces/ns/secrets/sh.helm.release.v1.x.v1"
 	for name, tc := range map[string]struct {
@@ -95,7 +95,7 @@ func TestLineEndsRequestsWithTheAttempt(t *testing.T) {
 // bounded is how much later than finish the record of a release ends.
 const bounded = record
 
-func TestLineTellsOfHolds(t *testing.T) {
+func TestStepTellsOfHolds(t *testing.T) {
 	l := &Step{}
 	out := &reports{}
 	l.Open(t.Context(), out)
@@ -119,7 +119,7 @@ func TestLineTellsOfHolds(t *testing.T) {
 }
 
 // What holds a request always has a name.
-func TestLineNamesTheAPIServer(t *testing.T) {
+func TestStepNamesTheAPIServer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault webhook.Fault
 		want  string
@@ -206,15 +206,15 @@ func TestDeniedObjectsAreNamed(t *testing.T) {
 	}
 
 	err := runner.Permanent(errors.New("2 errors occurred: * " + message + " * " + message))
-	named := a.NameDenied(err)
+	named := a.Explain(err, &Explainer{})
 
 	require.EqualError(t, named, "Widget/demo/w1: "+message+"; Widget/demo/w2: "+message)
 	require.True(t, runner.IsPermanent(named))
 	other := errors.New("something else")
-	require.Equal(t, other, a.NameDenied(other))
+	require.Equal(t, other, a.Explain(other, nil))
 	already := errors.New("Widget/demo/w1: " + message + "; Widget/demo/w2: " + message)
-	require.Equal(t, already, a.NameDenied(already))
-	require.NoError(t, a.NameDenied(nil))
+	require.Equal(t, already, a.Explain(already, nil))
+	require.NoError(t, a.Explain(nil, nil))
 }
 
 // What took most of the time is told, also when it was over at the end.
@@ -231,10 +231,10 @@ func TestTimeSpentOnAWebhookIsTold(t *testing.T) {
 		"another failure": {errors.New("quota exceeded"), 4 * time.Minute, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &Attempt{Context: t.Context()}
-			a.released(hold.Notice{Event: hold.Released, Fault: fault, Held: tc.held})
+			a := &Attempt{ctx: t.Context()}
+			a.note(hold.Notice{Event: hold.Released, Fault: fault, Held: tc.held})
 
-			err := a.NameHeld(tc.err, &Explainer{})
+			err := a.Explain(tc.err, &Explainer{})
 
 			require.ErrorIs(t, err, tc.err)
 			require.Equal(t, tc.err.Error()+tc.want, err.Error())

@@ -19,6 +19,8 @@ import (
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 )
 
 // Awaited is a kind that is not served and may come yet.
@@ -31,15 +33,13 @@ type Awaited struct {
 // CustomResourceDefinition brings: other API services have no watch.
 const recheck = 5 * time.Second
 
-var definitions = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
-
-var definitionsResource = definitions.GroupVersion().WithResource("customresourcedefinitions")
+var definitionsResource = kinds.Definitions.GroupVersion().WithResource("customresourcedefinitions")
 
 // Missing finds out which of the kinds are not served and may come yet. The
 // error is of the first one that can not come, or that cannot be looked for.
-func Missing(ctx context.Context, s *cluster.Session, kinds ...schema.GroupVersionKind) ([]Awaited, error) {
+func Missing(ctx context.Context, s *cluster.Session, wanted ...schema.GroupVersionKind) ([]Awaited, error) {
 	var missing []Awaited
-	for _, kind := range kinds {
+	for _, kind := range wanted {
 		_, err := s.Cluster.Mapping(ctx, kind)
 		if !meta.IsNoMatchError(err) {
 			if err != nil {
@@ -54,22 +54,13 @@ func Missing(ctx context.Context, s *cluster.Session, kinds ...schema.GroupVersi
 		case p.Comes:
 			missing = append(missing, Awaited{kind, p})
 		case p.Why != "":
-			return nil, runner.WithHint(runner.Permanent(&unservedError{err, p.Why}), "see what the cluster serves with: kubectl api-resources --api-group="+kind.Group)
+			return nil, runner.WithHint(runner.Permanent(kubeerr.Reword(err.Error()+": "+p.Why, err)), "see what the cluster serves with: kubectl api-resources --api-group="+kind.Group)
 		default:
 			return nil, err
 		}
 	}
 	return missing, nil
 }
-
-// unservedError says of a kind that is not served why it will not be.
-type unservedError struct {
-	error
-	why string
-}
-
-func (e *unservedError) Error() string { return e.error.Error() + ": " + e.why }
-func (e *unservedError) Unwrap() error { return e.error }
 
 // prospect asks the plan, and the cluster whether it has a definition that is
 // just not served yet.
@@ -100,7 +91,7 @@ func Await(ctx context.Context, s *cluster.Session, a Awaited, tell func(object,
 	say := func(reading string) {
 		object, message := "", "waits for "+what+": "+a.Why
 		if a.Definition != "" {
-			object = definitions.Kind + "/" + a.Definition
+			object = kinds.Definitions.Kind + "/" + a.Definition
 		}
 		if reading != "" {
 			message += "; " + reading
@@ -116,7 +107,7 @@ func Await(ctx context.Context, s *cluster.Session, a Awaited, tell func(object,
 		a.Definition = name
 	}
 	err := Until(ctx, s, Wait{
-		Targets: []Target{{Kind: definitions, Name: a.Definition}}, For: what,
+		Targets: []Target{{Kind: kinds.Definitions, Name: a.Definition}}, For: what,
 		Judge: func(_ Target, crd *unstructured.Unstructured) Reading { return established(crd, a.Version) },
 		Changed: func(c Change) {
 			if c.Reading.State == Waiting {
@@ -141,29 +132,25 @@ func established(crd *unstructured.Unstructured, version string) Reading {
 	case crd.GetDeletionTimestamp() != nil:
 		return waiting("being deleted")
 	}
-	var served []string
-	for _, kind := range cluster.CustomKinds(crd) {
-		served = append(served, kind.Version)
-		if kind.Version != version {
-			continue
-		}
-		reason := ""
-		for _, c := range conditions(crd) {
-			switch {
-			case c.kind == "Established" && c.status == "True":
-				return reached("established")
-			case c.kind == "NamesAccepted" && c.status == "False", c.kind == "Established" && reason == "":
-				reason = ": " + c.String()
-			}
-		}
-		return waiting("not established" + reason)
+	d := kinds.DefinitionOf(crd)
+	if !slices.Contains(d.Versions, version) {
+		return waiting(fmt.Sprintf("serves %s, not %s", strings.Join(d.Versions, ", "), version))
 	}
-	return waiting(fmt.Sprintf("serves %s, not %s", strings.Join(served, ", "), version))
+	reason := ""
+	for _, c := range conditions(crd) {
+		switch {
+		case c.kind == "Established" && c.status == "True":
+			return reached("established")
+		case c.kind == "NamesAccepted" && c.status == "False", c.kind == "Established" && reason == "":
+			reason = ": " + c.String()
+		}
+	}
+	return waiting("not established" + reason)
 }
 
-// serves tells whether a definition is of the kind, and means to serve its version.
+// serves reports whether a definition is of the kind, and means to serve its version.
 func serves(crd *unstructured.Unstructured, kind schema.GroupVersionKind) bool {
-	return slices.Contains(cluster.CustomKinds(crd), kind)
+	return slices.Contains(kinds.DefinitionOf(crd).Kinds(), kind)
 }
 
 // defined waits until the cluster has a definition of a kind, and gives its

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/webhook/listwatch"
 )
@@ -208,7 +209,7 @@ func (f *follower) wants(o *unstructured.Unstructured) bool {
 // apart tells whether objects are followed one by one from the start: a list of
 // all CustomResourceDefinitions is tens of megabytes where there are hundreds.
 func (f *follower) apart() bool {
-	return f.flock.kind.Group == "apiextensions.k8s.io" && 1 < len(f.names) && len(f.names) <= 100
+	return f.flock.kind.Group == kinds.Definitions.Group && 1 < len(f.names) && len(f.names) <= 100
 }
 
 // runEach follows every name on its own until ctx ends.

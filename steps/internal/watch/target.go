@@ -5,10 +5,11 @@ import (
 	"context"
 	"strings"
 
-	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 )
 
 // Target is an object to wait for, or all objects that a selector picks. Its

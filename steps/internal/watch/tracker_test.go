@@ -6,11 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 )
 
 var widgetKind = schema.GroupVersionKind{Group: "example.io", Version: "v1", Kind: "Widget"}

@@ -8,7 +8,6 @@ package watch
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 
@@ -16,18 +15,12 @@ import (
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/transport"
 	"github.com/kplan-dev/kplan/webhook"
 )
 
 // lastLook bounds the check of the live state after the time is up.
 const lastLook = 3 * time.Second
-
-// lastLookKey marks the context of a last look.
-type lastLookKey struct{}
-
-// IsLastLook tells whether a request looks at the live state once the time of its
-// step is up. It is bounded for itself: the end of the step must not end it.
-func IsLastLook(req *http.Request) bool { return req.Context().Value(lastLookKey{}) != nil }
 
 // Wait says what to wait for.
 type Wait struct {
@@ -130,7 +123,7 @@ func lastCheck(ctx context.Context, s *cluster.Session, b *tracker, began time.T
 	}
 	look, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lastLook, errors.New("no time left"))
 	defer cancel()
-	look = context.WithValue(look, lastLookKey{}, true)
+	look = transport.PastEnd(look)
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex
