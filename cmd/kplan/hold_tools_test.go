@@ -11,9 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/record"
 	"github.com/kplan-dev/kplan/internal/labtest"
-	"github.com/kplan-dev/kplan/runner"
 )
 
 // helm4 is upgrade by Helm 4.
@@ -61,9 +59,8 @@ func TestHoldHelm(t *testing.T) {
 				r := race(t)
 				install := tool.command(r, keep)
 				name := filepath.Base(install[0])
-				file := filepath.Join(t.TempDir(), "run.jsonl")
-				report := filepath.Join(t.TempDir(), "run.xml")
-				stdout, stderr, err = r.run([]string{"--record", file, "--report", "junit=" + report}, install...)
+				dir := t.TempDir()
+				stdout, stderr, err = r.run(recordTo(dir), install...)
 				require.NoError(t, err, stderr)
 				require.Contains(t, stdout+stderr, "STATUS: deployed")
 				require.Contains(t, stdout+stderr, "REVISION: 1\n")
@@ -74,14 +71,18 @@ func TestHoldHelm(t *testing.T) {
 				require.Contains(t, stderr, "kplan: held 5 requests of "+name+" up to ")
 				require.Contains(t, stderr, "; without kplan they would have failed\n")
 
-				events, err := record.Read(file)
-				require.NoError(t, err)
-				require.Equal(t, runner.TypeDone, events[len(events)-1].Type)
-				require.Equal(t, runner.StateSucceeded, events[len(events)-1].State)
-				b, err := os.ReadFile(report)
-				require.NoError(t, err)
-				require.Contains(t, string(b), `<testcase name="`+name+`"`)
-				require.Contains(t, string(b), `value="5 requests, longest `)
+				replayed := replays(t, dir)
+				for _, want := range []string{"holding    ", "released   5 requests held ", "succeeded  "} {
+					require.Contains(t, replayed, " "+name+"  "+want)
+				}
+				for kind, want := range map[string]string{
+					"html": "<title>hold: succeeded", "markdown": "## ✓ `hold`: succeeded", "json": `"state": "succeeded"`, "junit": `<testcase name="` + name + `"`,
+				} {
+					report, err := os.ReadFile(filepath.Join(dir, reportNames[kind]))
+					require.NoError(t, err)
+					require.Contains(t, string(report), want)
+					require.Contains(t, string(report), "mutate.race.lab.kplan.dev", kind)
+				}
 				history, stderr, err := r.run(nil, r.helm, "history", r.ns, "--namespace", r.ns, "--output", "json")
 				require.NoError(t, err, stderr)
 				require.Regexp(t, `^\[\{"revision":1,[^{}]*"status":"deployed",[^{}]*\}\]$`, strings.TrimSpace(history))

@@ -100,9 +100,9 @@ func (x *expander) nearHint(e *expr.Error, names []string, otherwise string) str
 }
 
 // stepNames are the names of the file's steps.
-func (c *checker) stepNames() []string {
-	names := make([]string, 0, len(c.decls))
-	for _, e := range c.decls {
+func (f *file) stepNames() []string {
+	names := make([]string, 0, len(f.decls))
+	for _, e := range f.decls {
 		if e.name != "" {
 			names = append(names, e.name)
 		}

@@ -18,7 +18,7 @@ import (
 type declaration struct {
 	name, description string
 	// at is where the plan declares it.
-	at  document.Path
+	at  path
 	typ plan.VarType
 	// like says what typ was concluded from: "as the default is"; "" when the plan
 	// says it.
@@ -37,12 +37,12 @@ type declaration struct {
 
 // declare reads a declaration and reports where it contradicts itself. What is of
 // the wrong type is left to decode.
-func (c *checker) declare(name string, declared any) {
-	d := &declaration{name: name, at: document.Path{"vars", name}, typ: plan.VarAny}
+func (c *pass) declare(name string, declared any) {
+	d := &declaration{name: name, at: path{"vars", name}, typ: plan.VarAny}
 	c.vars[name] = d
 	c.declared = append(c.declared, d)
 	if !varName.MatchString(name) {
-		c.ReportField(document.Fault{At: d.at, Hint: "use letters, digits and _ only, and no digit first"}, "%q cannot be the name of a variable", name)
+		c.ReportField(fault{At: d.at, Hint: "use letters, digits and _ only, and no digit first"}, "%q cannot be the name of a variable", name)
 	}
 	raw, ok := declared.(map[string]any)
 	if !ok {
@@ -64,7 +64,7 @@ func (c *checker) declare(name string, declared any) {
 	}
 	for _, field := range []string{"default", "allowed"} {
 		if v, has := raw[field]; has {
-			x := expander{checker: c, literal: true}
+			x := expander{pass: c, literal: true}
 			raw[field] = x.expand(v, d.at.Key(field))
 		}
 	}
@@ -75,7 +75,7 @@ func (c *checker) declare(name string, declared any) {
 	c.declareEnv(d, raw)
 }
 
-func (c *checker) declareEnv(d *declaration, raw map[string]any) {
+func (c *pass) declareEnv(d *declaration, raw map[string]any) {
 	env, isText := raw["env"].(string)
 	switch {
 	case raw["env"] == nil:
@@ -85,7 +85,7 @@ func (c *checker) declareEnv(d *declaration, raw map[string]any) {
 		d.env = env
 	default:
 		d.quiet, d.broken = true, true
-		c.Report(document.Fault{At: d.at.Key("env"), Hint: "write the name only, such as GITHUB_TOKEN"}, "%q cannot be the name of an environment variable", env)
+		c.Report(fault{At: d.at.Key("env"), Hint: "write the name only, such as GITHUB_TOKEN"}, "%q cannot be the name of an environment variable", env)
 	}
 }
 
@@ -94,7 +94,7 @@ var secretFields = []string{"default", "allowed"}
 
 // declareType finds the type: what the plan says, else what the default is, else
 // what all allowed values are.
-func (c *checker) declareType(d *declaration, raw map[string]any) {
+func (c *pass) declareType(d *declaration, raw map[string]any) {
 	if said, has := raw["type"]; has && said != nil {
 		if s, ok := said.(string); ok && slices.Contains(enums[reflect.TypeFor[plan.VarType]()], s) {
 			d.typ = plan.VarType(s)
@@ -116,11 +116,11 @@ func (c *checker) declareType(d *declaration, raw map[string]any) {
 	}
 }
 
-func (c *checker) declareAllowed(d *declaration, raw map[string]any) {
+func (c *pass) declareAllowed(d *declaration, raw map[string]any) {
 	list, ok := raw["allowed"].([]any)
 	if ok && len(list) == 0 {
 		d.quiet, d.broken = true, true
-		c.ReportField(document.Fault{Code: document.CodeVariable, At: d.at.Key("allowed"), Hint: "name the values, or leave allowed out"}, "allowed is empty: the variable %q could have no value", d.name)
+		c.ReportField(fault{Code: document.CodeVariable, At: d.at.Key("allowed"), Hint: "name the values, or leave allowed out"}, "allowed is empty: the variable %q could have no value", d.name)
 	}
 	for i, v := range list {
 		at := d.at.Key("allowed").Index(i)
@@ -128,17 +128,17 @@ func (c *checker) declareAllowed(d *declaration, raw map[string]any) {
 		case bad:
 		case !hasType(v, d.typ):
 			d.broken = true
-			c.Report(document.Fault{Code: document.CodeVariable, At: at, Hint: c.quoteHint(d, at, v)}, "expected %s%s, got %s", typeNoun(d.typ), d.like, c.describeAt(v, at))
+			c.Report(fault{Code: document.CodeVariable, At: at, Hint: c.quoteHint(d, at, v)}, "expected %s%s, got %s", typeNoun(d.typ), d.like, c.describeAt(v, at))
 		case among(d.allowed, v):
 			d.broken = true
-			c.Report(document.Fault{Code: document.CodeDuplicate, At: at, Hint: "remove it"}, "the value is allowed twice")
+			c.Report(fault{Code: document.CodeDuplicate, At: at, Hint: "remove it"}, "the value is allowed twice")
 		default:
 			d.allowed = append(d.allowed, v)
 		}
 	}
 }
 
-func (c *checker) declareDefault(d *declaration, raw map[string]any) {
+func (c *pass) declareDefault(d *declaration, raw map[string]any) {
 	v, has := raw["default"]
 	if !has {
 		return
@@ -149,7 +149,7 @@ func (c *checker) declareDefault(d *declaration, raw map[string]any) {
 	switch {
 	case bad:
 	case d.required:
-		c.ReportField(document.Fault{Code: document.CodeVariable, At: d.at.Key("required"), Hint: "remove one: who must give a value cannot leave it to the default"}, "the variable %q is required and has a default", d.name)
+		c.ReportField(fault{Code: document.CodeVariable, At: d.at.Key("required"), Hint: "remove one: who must give a value cannot leave it to the default"}, "the variable %q is required and has a default", d.name)
 	case !hasType(v, d.typ):
 		c.addGiven(d, v, c.quoteHint(d, at, v), "the type is %s, but the default is %s", d.typ, c.describeAt(v, at))
 	case len(d.allowed) > 0 && !among(d.allowed, v):
@@ -161,7 +161,7 @@ func (c *checker) declareDefault(d *declaration, raw map[string]any) {
 }
 
 // quoteHint says how to write a text that YAML reads as something else.
-func (c *checker) quoteHint(d *declaration, at document.Path, v any) string {
+func (c *pass) quoteHint(d *declaration, at path, v any) string {
 	if n, _ := c.Source.Node(at); d.typ == plan.VarString && n != nil && isScalar(v) && n.Style == 0 && !d.sensitive {
 		return "quote it to mean the text: " + strconv.Quote(document.Cut(n.Value, 60))
 	}
@@ -180,10 +180,10 @@ var dataKey = regexp.MustCompile(`^[-._a-zA-Z0-9]{1,253}$`)
 
 // declareRef reads which key of a cluster's object gives the value. It wins over
 // the default, which is for when there is no such key.
-func (c *checker) declareRef(d *declaration, raw map[string]any) {
+func (c *pass) declareRef(d *declaration, raw map[string]any) {
 	field, source := "secret", plan.SourceSecret
 	if raw["secret"] != nil && raw["config_map"] != nil {
-		c.ReportField(document.Fault{Code: document.CodeVariable, At: d.at.Key("config_map"), Hint: "keep one of them"}, "the variable %q has both secret and config_map", d.name)
+		c.ReportField(fault{Code: document.CodeVariable, At: d.at.Key("config_map"), Hint: "keep one of them"}, "the variable %q has both secret and config_map", d.name)
 		d.broken = true
 	} else if raw["config_map"] != nil {
 		field, source = "config_map", plan.SourceConfigMap
@@ -201,7 +201,7 @@ func (c *checker) declareRef(d *declaration, raw map[string]any) {
 	d.ref = &plan.KeyRef{Cluster: text("cluster"), Namespace: text("namespace"), Name: text("name"), Key: text("key")}
 	c.give(d, given{source: source, value: deferred{}, origin: document.Origin{Text: c.text, At: at}})
 	if m["key"] == nil {
-		c.ReportField(document.Fault{Code: document.CodeMissingField, At: at, Hint: "say which key of its data has the value"}, "the field %q is missing%s", "key", in(at))
+		c.ReportField(fault{Code: document.CodeMissingField, At: at, Hint: "say which key of its data has the value"}, "the field %q is missing%s", "key", in(at))
 		d.broken = true
 	}
 	c.checkRef(d, at, "name", len(d.ref.Name) <= 253 && dnsSubdomain.MatchString(d.ref.Name), "name of an object")
@@ -210,7 +210,7 @@ func (c *checker) declareRef(d *declaration, raw map[string]any) {
 	c.checkRefCluster(d, at.Key("cluster"))
 }
 
-func (c *checker) checkRefCluster(d *declaration, at document.Path) {
+func (c *pass) checkRefCluster(d *declaration, at path) {
 	clusters, ok := c.tree["clusters"].(map[string]any)
 	_, known := clusters[d.ref.Cluster]
 	if d.ref.Cluster == "" || known || !ok && c.tree["clusters"] != nil {
@@ -218,13 +218,13 @@ func (c *checker) checkRefCluster(d *declaration, at document.Path) {
 	}
 	hint := cmp.Or(c.near.Hint(d.ref.Cluster, slices.Sorted(maps.Keys(clusters))), "declare it under clusters")
 	d.broken = true
-	c.Report(document.Fault{Code: document.CodeUnknownName, At: at, Hint: hint}, "there is no cluster %q", d.ref.Cluster)
+	c.Report(fault{Code: document.CodeUnknownName, At: at, Hint: hint}, "there is no cluster %q", d.ref.Cluster)
 }
 
 // checkRef reports a field of a reference that is a text but cannot be what it
 // should.
-func (c *checker) checkRef(d *declaration, at document.Path, field string, good bool, what string) {
-	v, isText := c.value(at.Key(field)).(string)
+func (c *pass) checkRef(d *declaration, at path, field string, good bool, what string) {
+	v, isText := c.validator().value(at.Key(field)).(string)
 	if !isText || good {
 		return
 	}
@@ -233,7 +233,7 @@ func (c *checker) checkRef(d *declaration, at document.Path, field string, good 
 		hint = "what a variable comes from cannot have expressions"
 	}
 	d.broken = true
-	c.Report(document.Fault{At: at.Key(field), Hint: hint}, "%q cannot be the %s", document.Cut(v, 60), what)
+	c.Report(fault{At: at.Key(field), Hint: hint}, "%q cannot be the %s", document.Cut(v, 60), what)
 }
 
 // noun is what messages call the variable.
@@ -245,7 +245,7 @@ func (d *declaration) noun() string {
 }
 
 // giveHint says how to give a variable of the plan a value.
-func (c *checker) giveHint(d *declaration) string {
+func (c *pass) giveHint(d *declaration) string {
 	hint, or := fmt.Sprintf("--set %s=VALUE, or a line in a --var-file", d.name), ""
 	if c.parent != nil {
 		hint, or = "a value in vars of the step that includes the plan", "or "
@@ -260,7 +260,7 @@ func (c *checker) giveHint(d *declaration) string {
 }
 
 // allowedHint says what the variable takes.
-func (c *checker) allowedHint(d *declaration, v any) string {
+func (c *pass) allowedHint(d *declaration, v any) string {
 	if d.sensitive {
 		return ""
 	}

@@ -23,7 +23,7 @@ var (
 // wins of those who give one: see VarSource. A variable whose fault is reported is
 // invalid, one that is known only when a step needs it is deferred. It is nil when
 // vars cannot be understood. included are the values that an including plan gives.
-func (c *checker) readVars(root map[string]any, in Options, included map[string]given) map[string]any {
+func (c *pass) readVars(root map[string]any, in Options, included map[string]given) map[string]any {
 	declared, ok := root["vars"].(map[string]any)
 	if root["vars"] != nil && !ok {
 		return nil
@@ -40,14 +40,14 @@ func (c *checker) readVars(root map[string]any, in Options, included map[string]
 	c.giveIncluded(included)
 	values := make(map[string]any, len(declared))
 	for _, d := range c.declared {
-		c.settle(d)
+		c.settle(d, in.Unknown)
 		values[d.name] = d.value
 	}
 	return values
 }
 
 // give notes a value of a variable, which wins over those given before.
-func (c *checker) give(d *declaration, g given) {
+func (c *pass) give(d *declaration, g given) {
 	if d.sensitive {
 		c.Secrets.Add(g.value)
 		c.Secrets.Add(g.text)
@@ -56,7 +56,7 @@ func (c *checker) give(d *declaration, g given) {
 }
 
 // giveEnv looks for the environment variables that the plan names.
-func (c *checker) giveEnv(in Options) {
+func (c *pass) giveEnv(in Options) {
 	lookup := in.Env
 	if lookup == nil {
 		lookup = os.LookupEnv
@@ -69,7 +69,7 @@ func (c *checker) giveEnv(in Options) {
 		switch {
 		case !ok:
 		case !utf8.ValidString(text):
-			c.Report(document.Fault{Code: document.CodeVariable, At: d.at.Key("env")}, "the environment variable %s is not UTF-8 text", d.env)
+			c.Report(fault{Code: document.CodeVariable, At: d.at.Key("env")}, "the environment variable %s is not UTF-8 text", d.env)
 			d.quiet = true
 		default:
 			c.give(d, given{source: plan.SourceEnv, text: text, isText: true, origin: document.Origin{Text: c.text, At: d.at.Key("env")}})
@@ -79,11 +79,11 @@ func (c *checker) giveEnv(in Options) {
 
 // giveFile reads a YAML file of name: value. Faults show no value of it, for it
 // may well be a secret.
-func (c *checker) giveFile(file string, order int) {
+func (c *pass) giveFile(file string, order int) {
 	o := document.Options{Order: order, Private: true, Keys: document.VarKeys}
 	src, err := readFile(file)
 	if err != nil {
-		c.Add(document.NewSource(file, nil, o, c.Faults), document.Pos{File: file}, document.Fault{Code: document.CodeFile}, "%s", err)
+		c.Add(document.NewSource(file, nil, o, c.Faults), document.Pos{File: file}, fault{Code: document.CodeFile}, "%s", err)
 		return
 	}
 	s, tree, ok := document.Read(file, src, o, c.Faults)
@@ -92,30 +92,30 @@ func (c *checker) giveFile(file string, order int) {
 	}
 	values, isMap := tree.(map[string]any)
 	if !isMap {
-		c.Add(s, s.ValuePos(nil), document.Fault{Code: document.CodeWrongType, Hint: "write one name: value on each line"}, "expected a mapping of variables, got %s", document.DescribeType(tree))
+		c.Add(s, s.ValuePos(nil), fault{Code: document.CodeWrongType, Hint: "write one name: value on each line"}, "expected a mapping of variables, got %s", document.DescribeType(tree))
 		return
 	}
 	text := document.TextOf(s)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if d := c.vars[name]; d != nil {
-			c.give(d, given{source: plan.SourceVarFile, value: values[name], origin: document.Origin{Text: text, At: document.Path{name}}})
+			c.give(d, given{source: plan.SourceVarFile, value: values[name], origin: document.Origin{Text: text, At: path{name}}})
 			continue
 		}
-		c.Add(s, s.KeyPos(document.Path{name}), document.Fault{Code: document.CodeUnknownName, At: document.Path{name}, Hint: c.varHint(name)}, "the plan declares no variable %q", name)
+		c.Add(s, s.KeyPos(path{name}), fault{Code: document.CodeUnknownName, At: path{name}, Hint: c.varHint(name)}, "the plan declares no variable %q", name)
 	}
 }
 
 // giveSet reads the name=value pairs of the command line.
-func (c *checker) giveSet(set []string) {
+func (c *pass) giveSet(set []string) {
 	for _, arg := range set {
 		name, text, found := strings.Cut(arg, "=")
 		name = strings.TrimSpace(name)
 		d := c.vars[name]
 		switch {
 		case !found:
-			c.Add(nil, setPos(name), document.Fault{Code: document.CodeVariable, Hint: "write --set name=value"}, "the = and the value are missing")
+			c.Add(nil, setPos(name), fault{Code: document.CodeVariable, Hint: "write --set name=value"}, "the = and the value are missing")
 		case d == nil:
-			c.Add(nil, setPos(name), document.Fault{Code: document.CodeUnknownName, Hint: c.varHint(name)}, "the plan declares no variable %q", name)
+			c.Add(nil, setPos(name), fault{Code: document.CodeUnknownName, Hint: c.varHint(name)}, "the plan declares no variable %q", name)
 		default:
 			c.give(d, given{source: plan.SourceSet, text: text, isText: true})
 		}
@@ -125,7 +125,7 @@ func (c *checker) giveSet(set []string) {
 func setPos(name string) document.Pos { return document.Pos{File: "--set " + document.Cut(name, 60)} }
 
 // giveIncluded takes the values of the plan that includes this one.
-func (c *checker) giveIncluded(included map[string]given) {
+func (c *pass) giveIncluded(included map[string]given) {
 	for _, name := range slices.Sorted(maps.Keys(included)) {
 		g := included[name]
 		if d := c.vars[name]; d != nil {
@@ -134,11 +134,11 @@ func (c *checker) giveIncluded(included map[string]given) {
 			c.give(d, g)
 			continue
 		}
-		c.Add(g.origin.Text.Source(), g.origin.Text.Source().KeyPos(g.origin.At), document.Fault{Code: document.CodeUnknownName, At: g.origin.At, Hint: c.varHint(name)}, "the plan %s declares no variable %q", c.plan.File, name)
+		c.Add(g.origin.Text.Source(), g.origin.Text.Source().KeyPos(g.origin.At), fault{Code: document.CodeUnknownName, At: g.origin.At, Hint: c.varHint(name)}, "the plan %s declares no variable %q", c.plan.File, name)
 	}
 }
 
-func (c *checker) varHint(name string) string {
+func (c *pass) varHint(name string) string {
 	names := slices.Sorted(maps.Keys(c.vars))
 	if hint := c.near.Hint(name, names); hint != "" {
 		return hint
@@ -153,22 +153,22 @@ func (c *checker) varHint(name string) string {
 }
 
 // settle makes the variable's value of what was given.
-func (c *checker) settle(d *declaration) {
+func (c *pass) settle(d *declaration, unknown bool) {
 	d.value = invalid{}
 	switch _, bad := d.from.value.(invalid); {
 	case bad, d.from.source == plan.SourceDefault && d.badDefault, d.from.source == "" && d.quiet:
 		d.broken = true
 		return
-	case d.from.source == "" && d.sensitive && c.in.Unknown:
+	case d.from.source == "" && d.sensitive && unknown:
 		d.value = deferred{}
 		return
 	case d.from.source == "":
 		d.broken = true
-		if p := c.parent; p != nil && d.env == "" {
-			p.ReportField(document.Fault{Code: document.CodeVariable, At: c.parentDecl.at.Key("include"), Hint: fmt.Sprintf("give it in vars of the include: %s: VALUE", d.name)}, "the step %q includes %s, whose %s %q has no value", c.parentDecl.name, c.parentInstance.step.Include.Plan, d.noun(), d.name)
+		if parent := c.parent; parent != nil && d.env == "" {
+			c.session.pass(parent, parent.source).ReportField(fault{Code: document.CodeVariable, At: c.parentDecl.at.Key("include"), Hint: fmt.Sprintf("give it in vars of the include: %s: VALUE", d.name)}, "the step %q includes %s, whose %s %q has no value", c.parentDecl.name, c.parentInstance.step.Include.Plan, d.noun(), d.name)
 			return
 		}
-		c.ReportField(document.Fault{Code: document.CodeVariable, At: d.at, Hint: c.giveHint(d)}, "the %s %q has no value", d.noun(), d.name)
+		c.ReportField(fault{Code: document.CodeVariable, At: d.at, Hint: c.giveHint(d)}, "the %s %q has no value", d.noun(), d.name)
 		return
 	case d.from.value == deferred{}:
 		d.value = deferred{}
@@ -190,7 +190,7 @@ func (e *varError) Error() string { return e.message }
 
 // judge gives the value that g makes for the variable, or why it cannot be one;
 // then with the value as it is.
-func (c *checker) judge(d *declaration, g given) (any, *varError) {
+func (c *pass) judge(d *declaration, g given) (any, *varError) {
 	show := g.quotable() && !d.sensitive
 	where := ""
 	if g.source == plan.SourceEnv {
@@ -242,16 +242,16 @@ func (d *declaration) refusal(err error, show bool, where string) string {
 }
 
 // addGiven reports a fault of a variable's value where the value is given.
-func (c *checker) addGiven(d *declaration, v any, hint, format string, args ...any) {
+func (c *pass) addGiven(d *declaration, v any, hint, format string, args ...any) {
 	g := d.from
 	switch {
 	case c.Full():
 		c.Skip(1)
 	case g.origin.Text == nil:
-		c.Add(nil, setPos(d.name), document.Fault{Code: document.CodeVariable, Hint: hint}, format, args...)
+		c.Add(nil, setPos(d.name), fault{Code: document.CodeVariable, Hint: hint}, format, args...)
 	case v == nil && !g.isText: // an empty value has no place of its own
-		c.Add(g.origin.Text.Source(), g.origin.Text.Source().KeyPos(g.origin.At), document.Fault{Code: document.CodeVariable, At: g.origin.At, Hint: hint}, format, args...)
+		c.Add(g.origin.Text.Source(), g.origin.Text.Source().KeyPos(g.origin.At), fault{Code: document.CodeVariable, At: g.origin.At, Hint: hint}, format, args...)
 	default:
-		c.Add(g.origin.Text.Source(), g.origin.Text.Source().ValuePos(g.origin.At), document.Fault{Code: document.CodeVariable, At: g.origin.At, Hint: hint}, format, args...)
+		c.Add(g.origin.Text.Source(), g.origin.Text.Source().ValuePos(g.origin.At), fault{Code: document.CodeVariable, At: g.origin.At, Hint: hint}, format, args...)
 	}
 }

@@ -2,7 +2,6 @@ package load
 
 import (
 	"github.com/kplan-dev/kplan/plan"
-	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
 )
 
@@ -25,7 +24,7 @@ func typeOfVar(d *declaration) expr.Type {
 }
 
 // varInput is what a deferred variable asks for.
-func (c *checker) varInput(name string) plan.Input {
+func (c *file) varInput(name string) plan.Input {
 	d := c.vars[name]
 	if d.ref == nil { // it has no value, and nothing is run: see Options.Unknown
 		return plan.Input{From: plan.FromSecret, Sensitive: true}
@@ -40,14 +39,14 @@ func (c *checker) varInput(name string) plan.Input {
 }
 
 // answer gives the value of a deferred variable: what its key has, else its default.
-func (c *checker) answer(name string, answer any, ok bool) any {
+func (c *pass) answer(name string, answer any, ok bool) any {
 	d := c.vars[name]
 	text, isText := answer.(string)
 	if !ok || !isText {
 		if def, has := c.defaultOf(d); has {
 			return def
 		}
-		c.ReportField(document.Fault{At: d.at}, "the variable %q has no value: the cluster does not have %s", name, c.varInput(name))
+		c.ReportField(fault{At: d.at}, "the variable %q has no value: the cluster does not have %s", name, c.varInput(name))
 		return invalid{}
 	}
 	if d.sensitive {
@@ -55,14 +54,14 @@ func (c *checker) answer(name string, answer any, ok bool) any {
 	}
 	v, err := c.judge(d, given{source: d.from.source, text: text, isText: true})
 	if err != nil {
-		c.ReportField(document.Fault{At: d.at, Hint: err.hint}, "the value of the variable %q: %s", name, err.message)
+		c.ReportField(fault{At: d.at, Hint: err.hint}, "the value of the variable %q: %s", name, err.message)
 		return invalid{}
 	}
 	return v
 }
 
 // defaultOf gives the default of a variable.
-func (c *checker) defaultOf(d *declaration) (any, bool) {
+func (c *file) defaultOf(d *declaration) (any, bool) {
 	vars, _ := c.tree["vars"].(map[string]any)
 	raw, _ := vars[d.name].(map[string]any)
 	v, ok := raw["default"]
