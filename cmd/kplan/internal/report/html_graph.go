@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -172,19 +173,15 @@ func (w *pageWriter) arrows(levels []int) *htmlGraph {
 		})
 		g.Height = max(g.Height, y+nodeHeight+4)
 	}
-	for _, a := range all {
-		a.edge.Path = curve(a.way)
-		g.Edges = append(g.Edges, a.edge)
+	for _, onTop := range []bool{false, true} { // what is drawn last is on top
+		for _, a := range all {
+			if a.edge.Critical == onTop {
+				a.edge.Path = curve(a.way)
+				g.Edges = append(g.Edges, a.edge)
+			}
+		}
 	}
-	slices.SortStableFunc(g.Edges, func(a, b graphEdge) int { return boolToInt(a.Critical) - boolToInt(b.Critical) }) // drawn last: on top
 	return g
-}
-
-func boolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // onPath tells whether two steps follow each other on the critical path.
@@ -249,15 +246,7 @@ func settle(c []*vertex, neighbours func(*vertex) []*vertex, order bool) {
 		}
 	}
 	if order {
-		slices.SortStableFunc(c, func(a, b *vertex) int {
-			switch {
-			case want[a] < want[b]:
-				return -1
-			case want[a] > want[b]:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(c, func(a, b *vertex) int { return cmp.Compare(want[a], want[b]) })
 	}
 	spread(c, want)
 }
