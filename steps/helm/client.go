@@ -47,10 +47,9 @@ type client struct {
 	missed []watch.Target
 
 	// order is in which objects are sent, and matcher tells which of them webhooks
-	// judge, by the labels of namespaces, which are read once.
+	// judge, by the labels of namespaces.
 	order   *sequence.Sequence
 	matcher match.Matcher
-	labels  map[string]map[string]string
 	// rest is the session's HTTP client, for the clients of single objects.
 	rest *http.Client
 	// revision is what is being sent.
@@ -102,15 +101,7 @@ func (c *client) await(manifest string) error {
 	if err != nil {
 		return cause(c.ctx, err)
 	}
-	for _, m := range missing {
-		err := watch.Await(c.ctx, c.session, m, func(object, message string) {
-			c.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: object, Message: message})
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return watch.Await(c.ctx, c.session, c.reporter, missing...)
 }
 
 // Wait waits until the objects are ready that Helm's own wait looks at, but for

@@ -192,7 +192,7 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, e
 		Client: base, ctx: ctx, session: a.session, reporter: r, ignoreHooks: a.Spec.Wait == plan.WaitNone,
 		order: sequence.New(ctx), rest: rest,
 	}
-	c.matcher.Cluster.Labels = c.labelsOf
+	c.matcher.Cluster.Labels = a.session.Cluster.Labels(ctx)
 	config.KubeClient = c
 	records := &recorder{Driver: config.Releases.Driver, client: c}
 	config.Releases.Driver = records

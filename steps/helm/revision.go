@@ -9,7 +9,6 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -161,20 +160,4 @@ func (c *client) judged(ctx context.Context, info *resource.Info, f webhook.Faul
 		}
 	}
 	return false
-}
-
-// labelsOf reads those of a namespace, once.
-func (c *client) labelsOf(namespace string) (map[string]string, bool) {
-	if labels, ok := c.labels[namespace]; ok {
-		return labels, true
-	}
-	ns, err := c.session.Clientset.CoreV1().Namespaces().Get(c.ctx, namespace, metav1.GetOptions{})
-	if err != nil {
-		return nil, false
-	}
-	if c.labels == nil {
-		c.labels = map[string]map[string]string{}
-	}
-	c.labels[namespace] = ns.Labels
-	return ns.Labels, true
 }

@@ -83,20 +83,29 @@ func prospect(ctx context.Context, s *cluster.Session, kind schema.GroupVersionK
 	return p, nil
 }
 
-// Await waits until the API server serves a kind. tell is called with what is
-// waited for, and again whenever that changes. The error is a
+// Await waits until the API server serves kinds, one after the other. It reports what
+// is waited for, and again whenever that changes. The error is a
 // *runner.TimeoutError when the step's time is over.
-func Await(ctx context.Context, s *cluster.Session, a Awaited, tell func(object, message string)) error {
+func Await(ctx context.Context, s *cluster.Session, r runner.Reporter, awaited ...Awaited) error {
+	for _, a := range awaited {
+		if err := await(ctx, s, r, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func await(ctx context.Context, s *cluster.Session, r runner.Reporter, a Awaited) error {
 	what := fmt.Sprintf("kind %s (%s) to be served", a.Kind, a.GroupVersion())
 	say := func(reading string) {
-		object, message := "", "waits for "+what+": "+a.Why
+		report := runner.Report{Type: runner.TypeProgress, Message: "waits for " + what + ": " + a.Why}
 		if a.Definition != "" {
-			object = kinds.Definitions.Kind + "/" + a.Definition
+			report.Object = kinds.Definitions.Kind + "/" + a.Definition
 		}
 		if reading != "" {
-			message += "; " + reading
+			report.Message += "; " + reading
 		}
-		tell(object, message)
+		r.Report(report)
 	}
 	say("")
 	if a.Definition == "" {

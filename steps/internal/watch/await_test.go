@@ -34,16 +34,16 @@ func TestAwaitWithFewRights(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, missing, 1)
 
-			told := ""
-			err = Await(bounded(t), b.Session, missing[0], func(_, message string) {
-				if told == "" {
+			last := ""
+			err = Await(bounded(t), b.Session, told(func(message string) {
+				if last == "" {
 					admin.define(t, group)
 				}
-				told = message
-			})
+				last = message
+			}), missing[0])
 
 			require.NoError(t, err)
-			require.Equal(t, "waits for kind Gizmo ("+group+"/v1) to be served: somebody brings it", told)
+			require.Equal(t, "waits for kind Gizmo ("+group+"/v1) to be served: somebody brings it", last)
 			_, err = b.Cluster.Mapping(t.Context(), gvk)
 			require.NoError(t, err)
 		})
@@ -65,7 +65,7 @@ func TestMissing(t *testing.T) {
 	missing, err := Missing(t.Context(), b.Session, gvk)
 	require.NoError(t, err)
 	for _, m := range missing { // none where it is served already
-		require.NoError(t, Await(bounded(t), b.Session, m, func(string, string) {}))
+		require.NoError(t, Await(bounded(t), b.Session, told(func(string) {}), m))
 	}
 
 	b.Expect = func(context.Context, schema.GroupVersionKind) cluster.Prospect {
@@ -85,7 +85,7 @@ func TestAwaitIsBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), after, &runner.TimeoutError{After: after})
 	defer cancel()
 
-	err := Await(ctx, b.Session, Awaited{schema.GroupVersionKind{Group: "g.kplan.dev", Version: "v1", Kind: "Gizmo"}, cluster.Prospect{}}, func(string, string) {})
+	err := Await(ctx, b.Session, told(func(string) {}), Awaited{schema.GroupVersionKind{Group: "g.kplan.dev", Version: "v1", Kind: "Gizmo"}, cluster.Prospect{}})
 
 	timeout := (*runner.TimeoutError)(nil)
 	require.ErrorAs(t, err, &timeout)
@@ -93,3 +93,8 @@ func TestAwaitIsBounded(t *testing.T) {
 	require.Equal(t, "the cluster has no CustomResourceDefinition of it", timeout.Last)
 	require.NotEmpty(t, runner.HintOf(err))
 }
+
+// told is a reporter that takes messages.
+type told func(string)
+
+func (f told) Report(r runner.Report) { f(r.Message) }

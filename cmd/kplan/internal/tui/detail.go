@@ -99,7 +99,7 @@ func (b *block) facts(s *timeline.Step) {
 
 // objects says how far a step at work is.
 func (b *block) objects(s *timeline.Step) {
-	text := words.Line(progress(s))
+	text := words.Line(ui.Progress(s.Step))
 	if hook, is := strings.CutPrefix(text, "hook "); is {
 		b.text("Helm hook", style.Plain, hook)
 		return

@@ -209,3 +209,36 @@ func (f frame) footer() string {
 	}
 	return l.String()
 }
+
+// hints returns the bindings that the footer names: first what only now makes sense.
+func (f frame) hints() []binding {
+	var first, rest []binding
+	for _, b := range bindings() {
+		if b.short == "" || !b.when.fits(f.Model) || f.idle(b.short) {
+			continue
+		}
+		switch b.short {
+		case "stop", "help", "retry", "end run":
+			first = append(first, b)
+		default:
+			rest = append(rest, b)
+		}
+	}
+	return append(first, rest...)
+}
+
+// idle reports whether a key would do nothing just now.
+func (f frame) idle(short string) bool {
+	s := f.selected()
+	switch short {
+	case "retry":
+		return s == nil || !retryable(s)
+	case "skip":
+		return s == nil || !skippable(s)
+	case "quit":
+		return watching.fits(f.Model) && f.width < 100
+	case "open":
+		return f.view == viewLog
+	}
+	return false
+}
