@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -20,9 +19,9 @@ type brings struct {
 	definitions map[string]bool
 }
 
-func broughtBy(s Step) *brings {
+func broughtBy(s *step) *brings {
 	b := &brings{map[schema.GroupKind]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
-	for _, o := range s.Objects {
+	for _, o := range s.objects {
 		switch {
 		case kinds.IsDefinition(o.Unstructured):
 			b.define(kinds.DefinitionOf(o.Unstructured))
@@ -45,18 +44,6 @@ func broughtBy(s Step) *brings {
 		}
 	}
 	return b
-}
-
-// originOf is what a step's objects mean for kinds.
-func originOf(s Step) *kinds.Step {
-	if s.Unread {
-		return kinds.Unknown(s.Name)
-	}
-	objects := make([]*unstructured.Unstructured, len(s.Objects))
-	for i, o := range s.Objects {
-		objects[i] = o.Unstructured
-	}
-	return kinds.Of(s.Name, objects)
 }
 
 // define takes note of a CRD.
