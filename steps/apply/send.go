@@ -305,7 +305,7 @@ func (r *run) gone(ctx context.Context, it *item) error {
 	})
 }
 
-// explain gives the cause of a request that ended with the context, and hints otherwise.
+// explain returns the cause of a request that ended with the context, and hints otherwise.
 func (r *run) explain(ctx context.Context, it *item, verb string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -338,7 +338,7 @@ func (r *run) established(ctx context.Context, items []*item) error {
 	return err
 }
 
-// transient tells whether a fault passes by itself. A webhook that cannot be
+// transient reports whether a fault passes by itself. A webhook that cannot be
 // called is none: the transport holds such requests, so one that comes here was
 // given up.
 func transient(err error, it *item) bool {

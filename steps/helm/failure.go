@@ -8,9 +8,9 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 
+	"github.com/kplan-dev/kplan/internal/clean"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
-	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
 
 // schemaFault is how Helm begins what a chart's schema says of its values.
@@ -32,7 +32,7 @@ func (o *operation) failed(err error) error {
 	if o.ctx.Err() != nil {
 		causes = append(causes, context.Cause(o.ctx))
 	}
-	out := explain(kubeerr.Reword(watch.Plain(withoutValues(err.Error())), causes...), o.Namespace)
+	out := explain(kubeerr.Reword(clean.Line(withoutValues(err.Error())), causes...), o.Namespace)
 	if o.records.made == nil {
 		return out
 	}
@@ -68,7 +68,7 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// busy tells whether a revision is in the middle of something.
+// busy reports whether a revision is in the middle of something.
 func busy(s release.Status) bool { return s.IsPending() || s == release.StatusUninstalling }
 
 // pendingError says that the newest of a release's revisions is in the middle

@@ -198,7 +198,7 @@ func (o *operation) install() (*release.Release, error) {
 	}
 }
 
-// sameInputs tells whether the newest revision was made from the same chart and
+// sameInputs reports whether the newest revision was made from the same chart and
 // values. When it is deployed it is not sent again: that would make a new
 // revision for nothing, and charts which make a certificate on each render
 // would break their running webhook with it. When it failed, it is sent again
@@ -293,5 +293,5 @@ func (o *operation) upgrade() (*release.Release, error) {
 	return u.Run(o.ReleaseName, o.chart, o.values)
 }
 
-// waits tells whether the objects are waited for.
+// waits reports whether the objects are waited for.
 func (a *Action) waits() bool { return a.Spec.Wait == "" || a.Spec.Wait == plan.WaitReady }

@@ -92,7 +92,7 @@ func (o *operation) leftBehind(r *release.Release) (helmkube.ResourceList, error
 	return left, nil
 }
 
-// owns tells whether a live object is the release's, and to be removed with it.
+// owns reports whether a live object is the release's, and to be removed with it.
 func (o *operation) owns(live runtime.Object) bool {
 	m, err := meta.Accessor(live)
 	if err != nil {

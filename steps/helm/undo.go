@@ -56,7 +56,7 @@ func (o *operation) undo() (what string, err error) {
 	defer stop()
 	records, stopRecords := o.until(end.Add(cleanup + record))
 	defer stopRecords()
-	// The step's own line ends with the step; this goes past it, and is held for no webhook.
+	// The step's own transport ends with the step; this goes past it, and is held for no webhook.
 	session, err := o.session.Cluster.Session(cluster.Options{Wrap: func(next http.RoundTripper) http.RoundTripper {
 		return &transport.Bound{Next: next, Context: work, Records: records}
 	}})
@@ -87,7 +87,7 @@ func (o *operation) undo() (what string, err error) {
 	return "", nil
 }
 
-// same tells whether two are the same revision. Numbers alone do not tell: another
+// same reports whether two are the same revision. Numbers alone do not tell: another
 // run may have given the same one to its own.
 func same(a, b *release.Release) bool {
 	return a != nil && b != nil && a.Version == b.Version &&

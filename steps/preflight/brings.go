@@ -54,7 +54,7 @@ func (b *brings) define(d kinds.Definition) {
 	}
 }
 
-// names tells whether a type argument of kubectl means a kind that is brought.
+// names reports whether a type argument of kubectl means a kind that is brought.
 func (b *brings) names(typ string) bool {
 	full, resource := schema.ParseResourceArg(strings.ToLower(typ))
 	if b.types[resource.String()] {
@@ -63,10 +63,10 @@ func (b *brings) names(typ string) bool {
 	return full != nil && b.types[full.GroupResource().String()]
 }
 
-// defines tells whether the step brings a kind, or waits for its definition.
+// defines reports whether the step brings a kind, or waits for its definition.
 func (b *brings) defines(kind schema.GroupKind) bool { return b.kinds[kind] || b.waitsFor(kind) }
 
-// waitsFor tells whether the step waits for the definition of a kind.
+// waitsFor reports whether the step waits for the definition of a kind.
 func (b *brings) waitsFor(kind schema.GroupKind) bool {
 	if len(b.definitions) == 0 {
 		return false

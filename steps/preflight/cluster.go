@@ -232,7 +232,7 @@ func (c *clusterChecker) otherVersion(ctx context.Context, gvk schema.GroupVersi
 	return ", but of " + m.GroupVersionKind.GroupVersion().String()
 }
 
-// namespace tells whether a namespace exists. One that may not be read does.
+// namespace reports whether a namespace exists. One that may not be read does.
 func (c *clusterChecker) namespace(ctx context.Context, name string) (bool, error) {
 	if exists, known := c.exists[name]; known {
 		return exists, nil

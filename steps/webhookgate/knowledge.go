@@ -71,7 +71,7 @@ func (k *knowledge) labelsOf(namespace string) (map[string]string, bool) {
 	return l, ok
 }
 
-// blind tells whether the labels of namespaces may not be read.
+// blind reports whether the labels of namespaces may not be read.
 func (k *knowledge) blind() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
