@@ -1,4 +1,4 @@
-package ui
+package data
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"github.com/kplan-dev/kplan/internal/clean"
 )
 
-func FuzzInertJSONMeansTheSame(f *testing.F) {
+func FuzzInertMeansTheSame(f *testing.F) {
 	f.Add("##[error]x ###[[")
 	f.Add("\u009b31m \u202e \x7f \U000e0041 \u2028 <&> \"\\")
 	f.Fuzz(func(t *testing.T, s string) {
@@ -18,7 +18,7 @@ func FuzzInertJSONMeansTheSame(f *testing.F) {
 		enc := json.NewEncoder(&b)
 		enc.SetEscapeHTML(false)
 		require.NoError(t, enc.Encode(s))
-		inert := InertJSON(b.Bytes())
+		inert := Inert(b.Bytes())
 		require.Equal(t, -1, bytes.IndexFunc(inert, clean.Perilous))
 		require.NotContains(t, string(inert), "##[")
 		var want, got string
