@@ -19,7 +19,7 @@ func addFormat[F ~string](cmd *cobra.Command, f *F, usage string, formats ...F) 
 	complete(cmd, "output", names...)
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if last := len(names) - 1; F(*given) != *f && !slices.Contains(names, *given) {
-			return usagef("there is no output data.Format %q, only %s and %s", *given, strings.Join(names[:last], ", "), names[last])
+			return usagef("there is no output format %q, only %s and %s", *given, strings.Join(names[:last], ", "), names[last])
 		}
 		*f = F(*given)
 		return nil
