@@ -1,6 +1,7 @@
 // Command coredns is the lab's cluster DNS server: CoreDNS with only the
-// plugins that a cluster without a way out needs. It is a module of its own,
-// so that CoreDNS's dependencies never move those of Kubernetes.
+// plugins that a cluster without a way out needs. Its version is one whose
+// dependencies do not move those of Kubernetes, so that what both are made of is
+// compiled once.
 //
 // It forwards nothing: names outside the cluster do not resolve.
 package main
