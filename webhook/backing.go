@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Backing is what was read of the Service that a webhook is called at, and of
@@ -89,11 +90,8 @@ func (b *Backing) endpoints(port int32) endpointCount {
 				n.elsewhere += len(e.Addresses)
 				continue
 			}
-			ready := e.Conditions.Ready == nil || *e.Conditions.Ready
-			serving := ready
-			if e.Conditions.Serving != nil {
-				serving = *e.Conditions.Serving
-			}
+			ready := ptr.Deref(e.Conditions.Ready, true)
+			serving := ptr.Deref(e.Conditions.Serving, ready)
 			n.all += len(e.Addresses)
 			if ready {
 				n.ready += len(e.Addresses)
@@ -110,7 +108,7 @@ func (b *Backing) endpoints(port int32) endpointCount {
 // Nothing speaks against it when the Service is not known to have that port.
 func (b *Backing) routesTo(port int32, s *discoveryv1.EndpointSlice) bool {
 	p := b.port(port)
-	return p == nil || slices.ContainsFunc(s.Ports, func(q discoveryv1.EndpointPort) bool { return or(q.Name, "") == p.Name })
+	return p == nil || slices.ContainsFunc(s.Ports, func(q discoveryv1.EndpointPort) bool { return ptr.Deref(q.Name, "") == p.Name })
 }
 
 // port is the Service's port of a number, nil when there is none.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // podProblem is why a pod is no ready endpoint, as a predicate of the pod.
@@ -94,7 +95,7 @@ const crashes = "is in CrashLoopBackOff: container "
 // missingSecret names a Secret that the pod mounts and that does not exist.
 func (b *Backing) missingSecret(p *corev1.Pod) string {
 	for _, v := range p.Spec.Volumes {
-		if s := v.Secret; s != nil && !or(s.Optional, false) && slices.Contains(b.MissingSecrets, s.SecretName) {
+		if s := v.Secret; s != nil && !ptr.Deref(s.Optional, false) && slices.Contains(b.MissingSecrets, s.SecretName) {
 			return s.SecretName
 		}
 	}

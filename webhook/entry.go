@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 )
 
 // Entry is one webhook that an API server calls: one of a validating or
@@ -129,28 +129,12 @@ func EntriesOf(u *unstructured.Unstructured) ([]Entry, error) {
 	gvk := u.GroupVersionKind()
 	var entries []Entry
 	var err error
-	switch {
-	case gvk.Version != "v1":
-	case gvk.Group == admissionv1.GroupName && gvk.Kind == "ValidatingWebhookConfiguration":
-		c := &admissionv1.ValidatingWebhookConfiguration{}
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, c)
-		for _, w := range c.Webhooks {
-			e := Entry{Kind: Validating, Name: w.Name, Client: w.ClientConfig, Rules: w.Rules}
-			e.defaults(w.MatchPolicy, w.FailurePolicy, w.SideEffects, w.TimeoutSeconds)
-			e.NamespaceSelector, e.ObjectSelector, e.MatchConditions = w.NamespaceSelector, w.ObjectSelector, w.MatchConditions
-			entries = append(entries, e)
-		}
-	case gvk.Group == admissionv1.GroupName && gvk.Kind == "MutatingWebhookConfiguration":
-		c := &admissionv1.MutatingWebhookConfiguration{}
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, c)
-		for _, w := range c.Webhooks {
-			e := Entry{Kind: Mutating, Name: w.Name, Client: w.ClientConfig, Rules: w.Rules}
-			e.defaults(w.MatchPolicy, w.FailurePolicy, w.SideEffects, w.TimeoutSeconds)
-			e.NamespaceSelector, e.ObjectSelector, e.MatchConditions = w.NamespaceSelector, w.ObjectSelector, w.MatchConditions
-			e.ReinvocationPolicy = or(w.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
-			entries = append(entries, e)
-		}
-	case gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition":
+	switch kind := gvk.GroupVersion().String() + " " + gvk.Kind; kind {
+	case "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration":
+		entries, err = admissionOf(u, Validating)
+	case "admissionregistration.k8s.io/v1 MutatingWebhookConfiguration":
+		entries, err = admissionOf(u, Mutating)
+	case "apiextensions.k8s.io/v1 CustomResourceDefinition":
 		entries, err = conversionOf(u)
 	}
 	if err != nil {
@@ -163,18 +147,27 @@ func EntriesOf(u *unstructured.Unstructured) ([]Entry, error) {
 	return entries, nil
 }
 
-// defaults fills in what the API server would (kubernetes/kubernetes
-// pkg/apis/admissionregistration/v1/defaults.go).
-func (e *Entry) defaults(match *admissionv1.MatchPolicyType, policy *admissionv1.FailurePolicyType, effects *admissionv1.SideEffectClass, seconds *int32) {
-	e.MatchPolicy, e.FailurePolicy = or(match, admissionv1.Equivalent), or(policy, admissionv1.Fail)
-	e.SideEffects, e.Timeout = or(effects, admissionv1.SideEffectClassUnknown), time.Duration(or(seconds, 10))*time.Second
-}
-
-func or[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
+// admissionOf reads the webhooks of a configuration, and fills in what the API server
+// would (kubernetes/kubernetes pkg/apis/admissionregistration/v1/defaults.go). A mutating
+// webhook has all the fields of a validating one.
+func admissionOf(u *unstructured.Unstructured, kind Kind) ([]Entry, error) {
+	c := &admissionv1.MutatingWebhookConfiguration{}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, c)
+	entries := make([]Entry, len(c.Webhooks))
+	for i, w := range c.Webhooks {
+		entries[i] = Entry{
+			Kind: kind, Name: w.Name, Client: w.ClientConfig, Rules: w.Rules,
+			MatchPolicy:       ptr.Deref(w.MatchPolicy, admissionv1.Equivalent),
+			FailurePolicy:     ptr.Deref(w.FailurePolicy, admissionv1.Fail),
+			SideEffects:       ptr.Deref(w.SideEffects, admissionv1.SideEffectClassUnknown),
+			NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, MatchConditions: w.MatchConditions,
+			Timeout: time.Duration(ptr.Deref(w.TimeoutSeconds, 10)) * time.Second,
+		}
+		if kind == Mutating {
+			entries[i].ReinvocationPolicy = ptr.Deref(w.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+		}
 	}
-	return *p
+	return entries, err
 }
 
 // conversionOf reads the conversion webhook of a CRD, if it has one.
@@ -232,18 +225,11 @@ func OwnerOf(u *unstructured.Unstructured) Owner {
 	}
 	if managers := u.GetManagedFields(); len(managers) > 0 {
 		first := slices.MinFunc(managers, func(a, b metav1.ManagedFieldsEntry) int {
-			return cmp.Compare(timeOf(a).UnixNano(), timeOf(b).UnixNano())
+			return ptr.Deref(a.Time, metav1.Time{}).Compare(ptr.Deref(b.Time, metav1.Time{}).Time)
 		})
 		o.Manager = first.Manager
 	}
 	return o
-}
-
-func timeOf(m metav1.ManagedFieldsEntry) time.Time {
-	if m.Time == nil {
-		return time.Time{}
-	}
-	return m.Time.Time
 }
 
 // String names the owner for people, "" when nothing is known of it.

@@ -26,10 +26,7 @@ const (
 // begin with a format that is none of formats.
 func addFormat[F ~string](cmd *cobra.Command, f *F, usage string, formats ...F) {
 	given := cmd.Flags().StringP("output", "o", string(*f), usage)
-	names := make([]string, len(formats))
-	for i, f := range formats {
-		names[i] = string(f)
-	}
+	names := words.Names(formats)
 	complete(cmd, "output", names...)
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if last := len(names) - 1; F(*given) != *f && !slices.Contains(names, *given) {

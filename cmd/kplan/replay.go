@@ -68,7 +68,7 @@ func (o *replayOptions) replay(ctx context.Context, path string) error {
 	if o.speed < 0 {
 		return usagef("--speed must not be negative")
 	}
-	mode, err := o.drawn(o.progress)
+	mode, err := o.mode(o.progress)
 	if err != nil {
 		return err
 	}

@@ -90,21 +90,19 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	return cmd
 }
 
-func (o *runOptions) check() error {
+// check looks at the flags, and returns how the run is shown.
+func (o *runOptions) check() (ui.Mode, error) {
 	switch {
 	case o.parallel < 1:
-		return usagef("--parallel must be at least 1, not %d", o.parallel)
+		return "", usagef("--parallel must be at least 1, not %d", o.parallel)
 	case o.timeout < 0:
-		return usagef("--timeout must not be negative")
+		return "", usagef("--timeout must not be negative")
 	}
-	mode, err := o.drawn(o.progress)
-	if err != nil {
-		return err
+	mode, err := o.mode(o.progress)
+	if err == nil && o.stay && mode != ui.TTY {
+		err = &usageError{err: errors.New("--stay is for the display on a terminal"), hint: "see --progress"}
 	}
-	if o.stay && mode != ui.TTY {
-		return &usageError{err: errors.New("--stay is for the display on a terminal"), hint: "see --progress"}
-	}
-	return nil
+	return mode, err
 }
 
 // spare refuses to write over what the run of a plan reads.
@@ -132,10 +130,7 @@ func (o *runOptions) spareAll(reads []plan.Read) error {
 }
 
 func (o *runOptions) run(ctx context.Context, args []string) error {
-	if err := o.check(); err != nil {
-		return err
-	}
-	mode, err := o.drawn(o.progress)
+	mode, err := o.check()
 	if err != nil {
 		return err
 	}
@@ -199,11 +194,16 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 
 // observe runs p with the renderers that the flags ask for, and writes the reports.
 func (o *runOptions) observe(ctx context.Context, r *runner.Runner, p *plan.Plan) (*runner.Execution, error) {
-	mode, err := o.drawn(o.progress)
+	mode, err := o.mode(o.progress)
 	if err != nil {
 		return nil, err
 	}
-	return o.watch(ctx, r, p, mode.Reports(), func() ui.Renderer { return o.shows(ctx, mode, r) })
+	return o.watch(ctx, r, p, mode.Reports(), func() ui.Renderer {
+		if mode == ui.TTY {
+			return o.display(ctx, r)
+		}
+		return o.renderer(mode)
+	})
 }
 
 // watch runs p with one renderer on stderr, which may show by itself why a run

@@ -133,13 +133,7 @@ func origin(v plan.Variable) string {
 
 // keyPath writes CLUSTER/NAMESPACE/NAME KEY, as far as the plan says them.
 func keyPath(k plan.KeyRef) string {
-	var parts []string
-	for _, s := range []string{k.Cluster, k.Namespace, k.Name} {
-		if s != "" {
-			parts = append(parts, s)
-		}
-	}
-	return strings.Join(parts, "/") + " " + k.Key
+	return words.Join("/", k.Cluster, k.Namespace, k.Name) + " " + k.Key
 }
 
 // widestValue and widestText are how many characters of a value and of another

@@ -79,7 +79,7 @@ Exit codes: 0 they answer, 1 a canary is answered otherwise than expected, right
 
 // wait runs a plan of one step.
 func (o *waitWebhookOptions) wait(ctx context.Context) error {
-	if err := o.check(); err != nil {
+	if _, err := o.check(); err != nil {
 		return err
 	}
 	dir, err := os.Getwd()

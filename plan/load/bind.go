@@ -5,12 +5,10 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
-	"github.com/kplan-dev/kplan/plan/expr"
-	"github.com/kplan-dev/kplan/plan/internal/nearest"
 )
 
 // bind resolves, decodes and checks a deferred step: see Step.Bind.
-func (c *checker) bind(s plan.Step, e *stepDecl, it *instance, o inherited, known plan.Inputs) (plan.Step, error) {
+func (c *file) bind(s plan.Step, e *stepDecl, it *instance, o inherited, known plan.Inputs) (plan.Step, error) {
 	for _, w := range o.whens {
 		run, err := w.holds(known)
 		if err != nil {
@@ -31,12 +29,12 @@ func (c *checker) bind(s plan.Step, e *stepDecl, it *instance, o inherited, know
 	}
 	b.decodeStep(e, now, &now.step)
 	if b.onDisk {
-		b.checkStepFiles(now.step, e.at)
+		fileFinder{b}.step(now.step, e.at)
 	}
 	full := now.step
 	b.finish(&full, e, it, o)
 	full.Needs, full.Last, full.Skip = s.Needs, s.Last, s.Skip
-	b.checkWhole(full, e, now)
+	stepValidator{validator{b, e.at, now.tree}}.wholeStep(full)
 	if err := b.Err(); err != nil {
 		return plan.Step{}, err
 	}
@@ -48,12 +46,9 @@ func skipped(s plan.Step) plan.Step {
 	return s
 }
 
-// again is a checker for a second look at the file.
-func (c *checker) again() *checker {
-	b := *c
-	b.Reporter = document.Reporter{Faults: &document.Faults{Secrets: c.Secrets}, Source: c.Source.Clone()}
-	b.shared = &shared{near: &nearest.Finder{}, cost: expr.NewBudget(), onDisk: c.onDisk}
-	return &b
+// again is a pass for a second look at the file.
+func (c *file) again() *pass {
+	return newSession(&document.Faults{Secrets: c.plan.Sensitive}).pass(c, c.source.Clone())
 }
 
 // holds tells whether the when of an include is true.
@@ -61,17 +56,17 @@ func (w when) holds(known plan.Inputs) (bool, error) {
 	w.c.binding.Lock()
 	defer w.c.binding.Unlock()
 	b := w.c.again()
-	x := expander{checker: b, scope: b.deferredScope(w.e, w.it, known)}
+	x := expander{pass: b, scope: b.deferredScope(w.e, w.it, known)}
 	at := w.e.at.Key("when")
 	v := x.expand(w.e.raw["when"], at)
-	b.checkWhen(v, at)
+	stepValidator{b.validator()}.checkWhen(v, at)
 	return v == true, b.Err()
 }
 
 // deferredScope is what the expressions of a deferred step see once its inputs are known.
-func (c *checker) deferredScope(e *stepDecl, it *instance, known plan.Inputs) *scope {
-	s := c.stepScope(e, it)
-	s.c, s.answers = c, known
+func (p *pass) deferredScope(e *stepDecl, it *instance, known plan.Inputs) *scope {
+	s := p.stepScope(e, it)
+	s.answers = known
 	if s.answers == nil {
 		s.answers = plan.Inputs{}
 	}
@@ -85,7 +80,7 @@ func (c *checker) deferredScope(e *stepDecl, it *instance, known plan.Inputs) *s
 		answer, ok := known[a.input]
 		switch {
 		case a.path[0] == "vars":
-			vars[a.path[1]] = c.answer(a.path[1], answer, ok)
+			vars[a.path[1]] = p.vars.Answer(p.Reporter, &p.near, a.path[1], answer)
 		case a.input == (plan.Input{}):
 			below(steps, a.path[1:])
 		default:

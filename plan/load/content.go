@@ -111,7 +111,7 @@ func (c *contents) values(s *document.Source) {
 	case err != nil:
 		c.syntax(s, err)
 	case !isNull(doc.Content[0]) && behind(doc.Content[0]).Kind != yamlv3.MappingNode:
-		c.Add(s, s.Pos(doc.Content[0]), document.Fault{Code: document.CodeWrongType, Hint: "write one name: value on each line"}, "expected a mapping of values, got %s", nodeKind(doc.Content[0]))
+		c.Add(s, s.Pos(doc.Content[0]), fault{Code: document.CodeWrongType, Hint: "write one name: value on each line"}, "expected a mapping of values, got %s", nodeKind(doc.Content[0]))
 	}
 }
 
@@ -154,7 +154,7 @@ func (c *contents) duplicates(s *document.Source, n *yamlv3.Node) {
 			k := n.Content[i]
 			name, ok := document.SimpleKey(k)
 			if line, twice := first[name]; ok && twice {
-				c.Add(s, s.Pos(k), document.Fault{Code: document.CodeDuplicate, Hint: fmt.Sprintf("the first one is on line %d", line)}, "the key %q is given twice", document.Cut(name, 80))
+				c.Add(s, s.Pos(k), fault{Code: document.CodeDuplicate, Hint: fmt.Sprintf("the first one is on line %d", line)}, "the key %q is given twice", document.Cut(name, 80))
 			} else if ok {
 				first[name] = k.Line
 			}
@@ -169,7 +169,7 @@ func (c *contents) duplicates(s *document.Source, n *yamlv3.Node) {
 func (c *contents) object(s *document.Source, n *yamlv3.Node) {
 	object := behind(n)
 	if object.Kind != yamlv3.MappingNode {
-		c.Add(s, s.Pos(n), document.Fault{Code: document.CodeWrongType}, "expected an object with apiVersion and kind, got %s", nodeKind(n))
+		c.Add(s, s.Pos(n), fault{Code: document.CodeWrongType}, "expected an object with apiVersion and kind, got %s", nodeKind(n))
 		return
 	}
 	version, kind, metadata := fieldOf(object, "apiVersion"), fieldOf(object, "kind"), fieldOf(object, "metadata")
@@ -180,7 +180,7 @@ func (c *contents) object(s *document.Source, n *yamlv3.Node) {
 		return
 	}
 	lacks := func(at *yamlv3.Node, hint, format string, args ...any) {
-		c.Add(s, s.Pos(at), document.Fault{Code: document.CodeMissingField, Hint: hint}, format, args...)
+		c.Add(s, s.Pos(at), fault{Code: document.CodeMissingField, Hint: hint}, format, args...)
 	}
 	name := fieldOf(metadata, "name")
 	switch {
@@ -193,13 +193,13 @@ func (c *contents) object(s *document.Source, n *yamlv3.Node) {
 	case isEmptyNode(kind):
 		lacks(n, "", "the object has no kind")
 	case metadata != nil && !isNull(metadata) && metadata.Kind != yamlv3.MappingNode:
-		c.Add(s, s.Pos(metadata), document.Fault{Code: document.CodeWrongType}, "metadata is %s, not a mapping", nodeKind(metadata))
+		c.Add(s, s.Pos(metadata), fault{Code: document.CodeWrongType}, "metadata is %s, not a mapping", nodeKind(metadata))
 	case isEmptyNode(name) && !isEmptyNode(fieldOf(metadata, "generateName")):
 		lacks(n, "server-side apply needs a name: it decides whether the object is already there", "the %s has generateName, but no name", document.Cut(kind.Value, 80))
 	case isEmptyNode(name):
 		lacks(n, "", "the %s has no metadata.name", document.Cut(kind.Value, 80))
 	case !document.IsText(name):
-		c.Add(s, s.Pos(name), document.Fault{Code: document.CodeWrongType, Hint: "quote it"}, "metadata.name is not a text")
+		c.Add(s, s.Pos(name), fault{Code: document.CodeWrongType, Hint: "quote it"}, "metadata.name is not a text")
 	}
 }
 

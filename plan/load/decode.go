@@ -12,24 +12,11 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
-// checker finds the faults of one plan while it is decoded and afterwards.
-type checker struct {
-	document.Reporter
-	// tree is the plan as decoded from YAML, with its expressions resolved.
-	tree map[string]any
-	plan *plan.Plan
-	file
-	// steps is the whole plan's graph; see graph.
-	steps *plan.Graph
-	// releases are the helm steps by release; see releaseOwners.
-	releases map[string][]*plan.Step
-	// vars are the plan's variables by name.
-	vars map[string]*declaration
-	// declared are the same, sorted by name.
-	declared []*declaration
-}
+// decoder fills a plan, or a part of one, from the values of a file.
+type decoder struct{ *pass }
 
 // enums are the values that fields of these types take.
 var enums = map[reflect.Type][]string{
@@ -102,94 +89,88 @@ func structFields(t reflect.Type) []structField {
 // fieldCache holds the []structField of each reflect.Type.
 var fieldCache sync.Map
 
-// decode fills the plan from its tree and reports every unknown field, missing
-// field and wrong type.
-func (c *checker) decode(root map[string]any) {
-	c.set(reflect.ValueOf(c.plan).Elem(), root, nil)
-}
-
 // set decodes v, which stands at a path, into dst. What is wrong is reported and
-// left zero.
-func (c *checker) set(dst reflect.Value, v any, at document.Path) {
-	if isUnsaid(v) {
+// left zero: unknown fields, missing ones and wrong types.
+func (d decoder) set(dst reflect.Value, v any, at path) {
+	if value.IsUnsaid(v) {
 		return
 	}
 	t := dst.Type()
 	switch {
 	case t == stepsType: // read by declareSteps
 		if _, ok := v.([]any); !ok {
-			c.wrongType(t, v, at)
+			d.wrongType(t, v, at)
 		}
 	case t == durationType:
-		c.setDuration(dst, v, at)
+		d.setDuration(dst, v, at)
 	case t == needType && !isMapping(v):
-		c.set(dst.FieldByName("Step"), v, at)
+		d.set(dst.FieldByName("Step"), v, at)
 	case t == forEachType && !isLongForEach(v):
-		c.set(dst.FieldByName("In"), v, at)
+		d.set(dst.FieldByName("In"), v, at)
 	case t.Kind() == reflect.Pointer:
 		p := reflect.New(t.Elem())
-		c.set(p.Elem(), v, at)
+		d.set(p.Elem(), v, at)
 		dst.Set(p)
 	case t.Kind() == reflect.Interface:
-		if v = withoutLate(v); v != nil {
+		if v = value.Known(v); v != nil {
 			dst.Set(reflect.ValueOf(v))
 		}
 	case t.Kind() == reflect.Struct:
 		if m, ok := v.(map[string]any); ok {
-			c.setStruct(dst, m, at)
+			d.setStruct(dst, m, at)
 		} else {
-			c.wrongType(t, v, at)
+			d.wrongType(t, v, at)
 		}
 	case t.Kind() == reflect.Map:
-		c.setMap(dst, v, at)
+		d.setMap(dst, v, at)
 	case t.Kind() == reflect.Slice:
-		c.setSlice(dst, v, at)
+		d.setSlice(dst, v, at)
 	default:
-		c.setScalar(dst, v, at)
+		d.setScalar(dst, v, at)
 	}
 }
 
-func (c *checker) setStruct(dst reflect.Value, m map[string]any, at document.Path) {
+func (d decoder) setStruct(dst reflect.Value, m map[string]any, at path) {
 	fields := structFields(dst.Type())
 	known := 0
 	for _, f := range fields {
 		v, given := m[f.name]
 		if !given && f.name == "on" {
-			v, given = c.plainOn(m, at)
+			v, given = d.plainOn(m, at)
 		}
 		if given {
 			known++
 		}
 		switch {
 		case f.required && (!given || v == nil):
-			c.missing(f.name, given, at)
+			d.missing(f.name, given, at)
 		case !given, v == nil && dst.Field(f.index).Type().Kind() != reflect.Pointer:
 			// An empty field says the same as none, but an empty "helm:" does not.
 		default:
-			c.set(dst.Field(f.index), v, at.Key(f.name))
+			d.set(dst.Field(f.index), v, at.Key(f.name))
 		}
 	}
 	if known == len(m) {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if c.Full() {
-			c.Skip(len(m) - known)
+		if d.Full() {
+			d.Skip(len(m) - known)
 			return
 		}
 		if !slices.ContainsFunc(fields, func(f structField) bool { return f.name == k }) {
-			c.ReportField(document.Fault{Code: document.CodeUnknownField, At: at.Key(k), Hint: c.unknownHint(k, fields, dst.Type())}, "unknown field %q", k)
+			d.ReportField(fault{Code: document.CodeUnknownField, At: at.Key(k), Hint: d.unknownHint(k, fields, dst.Type())}, "unknown field %q", k)
 		}
 	}
 }
 
 // plainOn finds the field on, which YAML 1.1 reads as true when it is not quoted. It
 // is called on from then on.
-func (c *checker) plainOn(m map[string]any, at document.Path) (v any, given bool) {
+func (d decoder) plainOn(m map[string]any, at path) (v any, given bool) {
 	if v, given = m["true"]; !given {
 		return nil, false
 	}
-	if _, key := c.Source.Node(at.Key("true")); key != nil && !strings.EqualFold(key.Value, "on") {
+	if _, key := d.Source.Node(at.Key("true")); key != nil && !strings.EqualFold(key.Value, "on") {
 		return nil, false
 	}
 	delete(m, "true")
@@ -197,16 +178,16 @@ func (c *checker) plainOn(m map[string]any, at document.Path) (v any, given bool
 	return v, true
 }
 
-func (c *checker) missing(name string, given bool, at document.Path) {
+func (d decoder) missing(name string, given bool, at path) {
 	if given {
-		c.ReportField(document.Fault{Code: document.CodeMissingField, At: at.Key(name)}, "the field %q is empty", name)
+		d.ReportField(fault{Code: document.CodeMissingField, At: at.Key(name)}, "the field %q is empty", name)
 		return
 	}
-	c.ReportField(document.Fault{Code: document.CodeMissingField, At: at}, "the field %q is missing%s", name, in(at))
+	d.ReportField(fault{Code: document.CodeMissingField, At: at}, "the field %q is missing%s", name, in(at))
 }
 
 // in names the place of a fault in words that people use.
-func in(at document.Path) string {
+func in(at path) string {
 	if len(at) == 0 {
 		return ""
 	}
@@ -214,12 +195,12 @@ func in(at document.Path) string {
 }
 
 // unknownHint says what the author of an unknown field may have meant.
-func (c *checker) unknownHint(name string, fields []structField, t reflect.Type) string {
+func (d decoder) unknownHint(name string, fields []structField, t reflect.Type) string {
 	var names []string
 	for _, f := range fields {
 		names = append(names, f.name)
 	}
-	if hint := c.near.Hint(name, names); hint != "" {
+	if hint := d.near.Hint(name, names); hint != "" {
 		return hint
 	}
 	if near, ok := otherTools[name]; ok && slices.Contains(names, near) {
@@ -243,87 +224,48 @@ var otherTools = map[string]string{
 	"variables": "vars", "manifests": "files", "condition": "for", "labels": "selector",
 }
 
-func (c *checker) setMap(dst reflect.Value, v any, at document.Path) {
+func (d decoder) setMap(dst reflect.Value, v any, at path) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		c.wrongType(dst.Type(), v, at)
+		d.wrongType(dst.Type(), v, at)
 		return
 	}
 	out := reflect.MakeMapWithSize(dst.Type(), len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if isUnsaid(m[k]) {
+		if value.IsUnsaid(m[k]) {
 			continue
 		}
 		elem := reflect.New(dst.Type().Elem()).Elem()
-		c.set(elem, m[k], at.Key(k))
+		d.set(elem, m[k], at.Key(k))
 		out.SetMapIndex(reflect.ValueOf(k), elem)
 	}
 	dst.Set(out)
 }
 
-// withoutLate gives a value without what is known only when the step starts: the
-// value itself when there is no such thing in it.
-func withoutLate(v any) any {
-	if !hasLate(v) {
-		return v
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for k, e := range v {
-			if !isUnsaid(e) {
-				m[k] = withoutLate(e)
-			}
-		}
-		return m
-	case []any:
-		l := make([]any, len(v))
-		for i, e := range v {
-			l[i] = withoutLate(e)
-		}
-		return l
-	}
-	return nil
-}
-
-func hasLate(v any) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, e := range v {
-			if hasLate(e) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(v, hasLate)
-	}
-	return isUnsaid(v)
-}
-
-func (c *checker) setSlice(dst reflect.Value, v any, at document.Path) {
+func (d decoder) setSlice(dst reflect.Value, v any, at path) {
 	list, ok := v.([]any)
 	if !ok {
-		c.wrongType(dst.Type(), v, at)
+		d.wrongType(dst.Type(), v, at)
 		return
 	}
 	out := reflect.MakeSlice(dst.Type(), len(list), len(list))
 	for i, e := range list {
-		c.set(out.Index(i), e, at.Index(i))
+		d.set(out.Index(i), e, at.Index(i))
 	}
 	dst.Set(out)
 }
 
-func (c *checker) setScalar(dst reflect.Value, v any, at document.Path) {
+func (d decoder) setScalar(dst reflect.Value, v any, at path) {
 	switch t := dst.Type(); t.Kind() {
 	case reflect.String:
 		s, ok := v.(string)
 		if !ok {
-			c.wrongType(t, v, at)
+			d.wrongType(t, v, at)
 			return
 		}
 		if values := enums[t]; values != nil && !slices.Contains(values, s) {
-			hint := c.near.Hint(s, values)
-			c.Report(document.Fault{Code: document.CodeUnknownValue, At: at, Hint: hint}, "%s is %s, but takes %s only", at.Last(), c.quote(s, at), document.OrList(values))
+			hint := d.near.Hint(s, values)
+			d.Report(fault{Code: document.CodeUnknownValue, At: at, Hint: hint}, "%s is %s, but takes %s only", at.Last(), d.quote(s, at), document.OrList(values))
 			return
 		}
 		dst.SetString(s)
@@ -332,13 +274,13 @@ func (c *checker) setScalar(dst reflect.Value, v any, at document.Path) {
 			dst.SetBool(b)
 			return
 		}
-		c.wrongType(t, v, at)
+		d.wrongType(t, v, at)
 	case reflect.Int:
 		if i, ok := v.(int64); ok && i >= math.MinInt32 && i <= math.MaxInt32 {
 			dst.SetInt(i)
 			return
 		}
-		c.wrongType(t, v, at)
+		d.wrongType(t, v, at)
 	case reflect.Float64:
 		switch n := v.(type) {
 		case int64:
@@ -346,31 +288,31 @@ func (c *checker) setScalar(dst reflect.Value, v any, at document.Path) {
 		case float64:
 			dst.SetFloat(n)
 		default:
-			c.wrongType(t, v, at)
+			d.wrongType(t, v, at)
 		}
 	default:
 		panic("plan: a field has the type " + t.String() + ", which decode does not know")
 	}
 }
 
-func (c *checker) setDuration(dst reflect.Value, v any, at document.Path) {
+func (d decoder) setDuration(dst reflect.Value, v any, at path) {
 	const units = "write a number with its unit, such as 90s, 10m or 1h30m"
 	switch v := v.(type) {
 	case int64:
-		c.Report(document.Fault{Code: document.CodeWrongType, At: at, Hint: fmt.Sprintf("write %ds for seconds, or %dm for minutes", v, v)}, "expected a duration, got %s", c.describeAt(v, at))
+		d.Report(fault{Code: document.CodeWrongType, At: at, Hint: fmt.Sprintf("write %ds for seconds, or %dm for minutes", v, v)}, "expected a duration, got %s", d.describeAt(v, at))
 	case string:
-		d, err := time.ParseDuration(v)
+		got, err := time.ParseDuration(v)
 		switch {
 		case err != nil && strings.HasSuffix(v, "d"):
-			c.Report(document.Fault{At: at, Hint: "the longest unit is the hour: write 24h for a day"}, "%s is not a duration", c.quote(v, at))
+			d.Report(fault{At: at, Hint: "the longest unit is the hour: write 24h for a day"}, "%s is not a duration", d.quote(v, at))
 		case err != nil:
-			c.Report(document.Fault{At: at, Hint: units}, "%s is not a duration", c.quote(v, at))
-		case d <= 0:
-			c.Report(document.Fault{At: at}, "the duration must be more than 0")
+			d.Report(fault{At: at, Hint: units}, "%s is not a duration", d.quote(v, at))
+		case got <= 0:
+			d.Report(fault{At: at}, "the duration must be more than 0")
 		default:
-			dst.SetInt(int64(d))
+			dst.SetInt(int64(got))
 		}
 	default:
-		c.Report(document.Fault{Code: document.CodeWrongType, At: at, Hint: units}, "expected a duration, got %s", c.describeAt(v, at))
+		d.Report(fault{Code: document.CodeWrongType, At: at, Hint: units}, "expected a duration, got %s", d.describeAt(v, at))
 	}
 }

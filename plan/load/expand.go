@@ -10,24 +10,11 @@ import (
 
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
 // maxText bounds the text that expressions make, in bytes.
 const maxText = 8 << 20
-
-// invalid stands for a value whose fault is reported already, so that nothing
-// more is said about it.
-type invalid struct{}
-
-// isUnsaid tells values of which nothing is to be said: their fault is reported
-// already, or they are known only when the step starts.
-func isUnsaid(v any) bool {
-	switch v.(type) {
-	case invalid, deferred:
-		return true
-	}
-	return false
-}
 
 // growth counts what expressions put into a plan, to bound it.
 type growth struct {
@@ -38,7 +25,7 @@ type growth struct {
 // expander puts the values of expressions in their place. What it puts in is not
 // looked at again: a value that has ${{ in it stays as it is.
 type expander struct {
-	*checker
+	*pass
 	// scope is what expressions see; nil where only $${{ is understood, as in the
 	// defaults of variables.
 	scope *scope
@@ -58,12 +45,12 @@ type expander struct {
 }
 
 // expand gives v with all expressions resolved. What has expressions is a copy.
-func (x *expander) expand(v any, at document.Path) any {
+func (x *expander) expand(v any, at path) any {
 	v, _ = x.expandValue(v, at)
 	return v
 }
 
-func (x *expander) expandValue(v any, at document.Path) (out any, changed bool) {
+func (x *expander) expandValue(v any, at path) (out any, changed bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		return x.expandMap(v, at)
@@ -92,14 +79,14 @@ func (x *expander) expandValue(v any, at document.Path) (out any, changed bool) 
 	return v, false
 }
 
-func (x *expander) expandMap(v map[string]any, at document.Path) (out any, changed bool) {
+func (x *expander) expandMap(v map[string]any, at path) (out any, changed bool) {
 	m := v
 	if x.copies {
 		m = make(map[string]any, len(v))
 	}
 	for _, k := range slices.Sorted(maps.Keys(v)) {
 		if strings.Contains(k, "${{") && strings.Contains(strings.ReplaceAll(k, "$${{", ""), "${{") {
-			x.ReportField(document.Fault{Code: document.CodeExpression, At: at.Key(k), Hint: "use expressions in values only"}, "the name of a field cannot have an expression")
+			x.ReportField(fault{Code: document.CodeExpression, At: at.Key(k), Hint: "use expressions in values only"}, "the name of a field cannot have an expression")
 			if x.copies {
 				m[k] = v[k]
 			}
@@ -120,11 +107,11 @@ func (x *expander) expandMap(v map[string]any, at document.Path) (out any, chang
 // expandText resolves the expressions of one text. A text that is nothing but
 // one expression takes the value with its type, any other one takes scalars
 // only. $${{ stands for ${{ itself.
-func (x *expander) expandText(text string, at document.Path) any {
+func (x *expander) expandText(text string, at path) any {
 	segments, err := expr.Split(text)
 	if err != nil {
 		x.addText(at, text, asExprError(err), literalHint)
-		return invalid{}
+		return value.Invalid{}
 	}
 	var b strings.Builder
 	bad, later := false, false
@@ -136,9 +123,9 @@ func (x *expander) expandText(text string, at document.Path) any {
 		alone := len(segments) == 1
 		val := x.eval(s, at, text, alone)
 		switch {
-		case val == invalid{}:
+		case val == value.Invalid{}:
 			bad = true
-		case val == deferred{}:
+		case val == value.Deferred{}:
 			later = true
 		case alone:
 			return x.insert(val, at)
@@ -149,9 +136,9 @@ func (x *expander) expandText(text string, at document.Path) any {
 	x.growth.text += b.Len()
 	switch {
 	case bad || !x.fits(at):
-		return invalid{}
+		return value.Invalid{}
 	case later:
-		return deferred{}
+		return value.Deferred{}
 	}
 	return b.String()
 }
@@ -159,45 +146,30 @@ func (x *expander) expandText(text string, at document.Path) any {
 const literalHint = "to mean the text ${{ itself, write $${{"
 
 // insert puts a value into the plan.
-func (x *expander) insert(v any, at document.Path) any {
+func (x *expander) insert(v any, at path) any {
 	if x.growth.tooLarge {
-		return invalid{}
+		return value.Invalid{}
 	}
-	x.growth.nodes += countNodes(v)
+	x.growth.nodes += value.Count(v)
 	if !x.fits(at) {
-		return invalid{}
+		return value.Invalid{}
 	}
 	return v
 }
 
-func countNodes(v any) int {
-	n := 1
-	switch v := v.(type) {
-	case map[string]any:
-		for _, e := range v {
-			n += countNodes(e)
-		}
-	case []any:
-		for _, e := range v {
-			n += countNodes(e)
-		}
-	}
-	return n
-}
-
-func (x *expander) fits(at document.Path) bool {
+func (x *expander) fits(at path) bool {
 	g := &x.growth
 	if g.nodes <= document.MaxNodes && g.text <= maxText {
 		return true
 	}
 	if !g.tooLarge { // said once, and nothing is put in any more
 		g.tooLarge = true
-		x.Report(document.Fault{Code: document.CodeExpression, At: at, Hint: "use smaller variables, or fewer of them"}, "the expressions make the plan too large: more than %d values or %d bytes of text", document.MaxNodes, maxText)
+		x.Report(fault{Code: document.CodeExpression, At: at, Hint: "use smaller variables, or fewer of them"}, "the expressions make the plan too large: more than %d values or %d bytes of text", document.MaxNodes, maxText)
 	}
 	return false
 }
 
-func (x *expander) writeScalar(b *strings.Builder, v any, at document.Path, text string, offset int) bool {
+func (x *expander) writeScalar(b *strings.Builder, v any, at path, text string, offset int) bool {
 	if x.growth.tooLarge {
 		return false
 	}
@@ -233,25 +205,25 @@ func noText(v any) string {
 
 // eval gives the value of one expression of a text: invalid when it has a fault,
 // which is reported; deferred when it is known only when the step starts.
-func (x *expander) eval(s expr.Segment, at document.Path, text string, alone bool) any {
+func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 	if x.literal {
 		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: "the default of a variable cannot have expressions"}, literalHint)
-		return invalid{}
+		return value.Invalid{}
 	}
 	if x.growth.tooLarge { // nothing is put in any more
-		return invalid{}
+		return value.Invalid{}
 	}
 	p, err := x.scope.env.Compile(s.Text)
 	switch {
 	case err != nil && x.Full():
 		x.Skip(1) // to find what was meant takes time
-		return invalid{}
+		return value.Invalid{}
 	case err != nil:
 		e := *asExprError(err)
 		e.Offset += s.Offset
 		hint := x.explain(&e)
 		x.addText(at, text, &e, hint)
-		return invalid{}
+		return value.Invalid{}
 	}
 	if !alone && !p.Type().IsScalar() {
 		about := p.Type().About()
@@ -259,13 +231,13 @@ func (x *expander) eval(s expr.Segment, at document.Path, text string, alone boo
 			about = noText(nil)
 		}
 		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: about + " cannot be put inside of a text"}, "let the expression be the whole value")
-		return invalid{}
+		return value.Invalid{}
 	}
 	if answer := x.uses(p, s, at, text); answer != nil {
 		return answer
 	}
 	if !x.mayShow(p, s, at, text) {
-		return invalid{}
+		return value.Invalid{}
 	}
 	v, err := p.Eval(x.scope.values, x.cost)
 	if err != nil {
@@ -273,7 +245,7 @@ func (x *expander) eval(s expr.Segment, at document.Path, text string, alone boo
 		e.Offset += s.Offset
 		hint := x.explainOutput(p, &e)
 		x.addText(at, text, &e, hint)
-		return invalid{}
+		return value.Invalid{}
 	}
 	x.keepSecret(p, v, at)
 	return v
@@ -288,43 +260,43 @@ func asExprError(err error) *expr.Error {
 
 // uses looks at the names that an expression uses. It gives nil when it can be
 // evaluated, else what stands for its value.
-func (x *expander) uses(p *expr.Program, s expr.Segment, at document.Path, text string) any {
+func (x *expander) uses(p *expr.Program, s expr.Segment, at path, text string) any {
 	var answer any
 	for _, r := range p.Refs() {
 		u, err := x.scope.use(r.Path)
 		switch {
 		case err != nil:
 			x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: err.message}, err.hint)
-			answer = invalid{}
+			answer = value.Invalid{}
 		case u.bad:
-			answer = invalid{}
+			answer = value.Invalid{}
 		case len(u.refs) == 0 || x.scope.answers != nil:
 		case x.static != "":
 			x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: x.static + " must be known when the file is read, but " + u.what + " is known only when a step starts"}, u.hint)
-			answer = invalid{}
+			answer = value.Invalid{}
 		default:
-			if !x.scope.note(u.what, u.refs, !r.Tested) {
+			if !x.scope.note(&x.sum, u.what, u.refs, !r.Tested) {
 				if x.sum.inputs-len(u.refs) <= maxInputs {
 					x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: "the steps ask for too many values of others"}, "name a step of the group")
 				}
-				answer = invalid{}
+				answer = value.Invalid{}
 			}
 			if answer == nil {
-				answer = deferred{}
+				answer = value.Deferred{}
 			}
 		}
 	}
 	if x.skip && answer == nil {
-		return deferred{}
+		return value.Deferred{}
 	}
 	return answer
 }
 
 // addText reports a fault at an offset of the text at a path.
-func (x *expander) addText(at document.Path, text string, e *expr.Error, hint string) {
+func (x *expander) addText(at path, text string, e *expr.Error, hint string) {
 	if x.Full() {
 		x.Skip(1)
 		return
 	}
-	x.Add(x.Source, x.Source.TextPos(at, text, e.Offset), document.Fault{Code: document.CodeExpression, At: at, Hint: hint}, "%s", e.Message)
+	x.Add(x.Source, x.Source.TextPos(at, text, e.Offset), fault{Code: document.CodeExpression, At: at, Hint: hint}, "%s", e.Message)
 }

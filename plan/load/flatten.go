@@ -7,11 +7,13 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
 // flattener puts the steps of a plan and of those that it includes into one list.
 type flattener struct {
-	root *checker
+	*session
+	root *plan.Plan
 	// steps and last are the steps, and those of finally.
 	steps, last []plan.Step
 	clusters    map[string]plan.Cluster
@@ -32,7 +34,7 @@ type inherited struct {
 
 // when is the condition of an include, which holds for all of its steps.
 type when struct {
-	c  *checker
+	c  *file
 	e  *stepDecl
 	it *instance
 }
@@ -42,16 +44,17 @@ type when struct {
 const maxNeeds = 300_000
 
 // flatten makes the plan's steps of the file's.
-func (c *checker) flatten() {
-	f := &flattener{root: c, clusters: c.plan.Clusters}
-	f.add(c, inherited{})
+func flatten(p *pass) {
+	f := &flattener{session: p.session, root: p.plan, clusters: p.plan.Clusters}
+	f.add(p.file, inherited{})
+	c := p.file
 	c.plan.Steps = append(f.steps, f.last...)
 	c.plan.Finally = nil
 	c.plan.Clusters = f.clusters
 }
 
-func (f *flattener) add(c *checker, o inherited) {
-	f.root.plan.Texts = append(f.root.plan.Texts, c.text)
+func (f *flattener) add(c *file, o inherited) {
+	f.root.Texts = append(f.root.Texts, c.text)
 	f.addClusters(c)
 	var normal []string // the names of the plan's own steps, if it is included by one of finally
 	for _, e := range c.decls {
@@ -77,7 +80,7 @@ func (f *flattener) add(c *checker, o inherited) {
 }
 
 // inherit gives what an include hands down.
-func (c *checker) inherit(o inherited, needs []plan.Need, e *stepDecl, it *instance) inherited {
+func (c *file) inherit(o inherited, needs []plan.Need, e *stepDecl, it *instance) inherited {
 	d, s := c.plan.Defaults, it.step
 	in := inherited{
 		needs: needs, last: o.last || e.last, tags: union(o.tags, s.Tags), whens: o.whens, refs: o.refs,
@@ -106,7 +109,7 @@ func union(a, b []string) []string {
 }
 
 // addStep adds one step.
-func (f *flattener) addStep(c *checker, o inherited, needs []plan.Need, e *stepDecl, it *instance) {
+func (f *flattener) addStep(c *file, o inherited, needs []plan.Need, e *stepDecl, it *instance) {
 	s := it.step
 	s.Needs = needs
 	s.Last = e.last || o.last
@@ -124,7 +127,7 @@ func (f *flattener) addStep(c *checker, o inherited, needs []plan.Need, e *stepD
 }
 
 // finish fills in what the step has from where it stands.
-func (c *checker) finish(s *plan.Step, e *stepDecl, it *instance, o inherited) {
+func (c *file) finish(s *plan.Step, e *stepDecl, it *instance, o inherited) {
 	local := e.name
 	s.Name = e.flatName(it)
 	if s.Helm != nil && s.Helm.Release == "" && s.Name != local && !e.grouped {
@@ -197,7 +200,7 @@ func distinct(lists ...[]reference) []plan.Input {
 // musts are the inputs without whose answer the step cannot start. There are none for
 // one whose when may turn out to be false: nothing else is looked at then.
 func (it *instance) musts(o inherited) []plan.Input {
-	if len(o.whens) > 0 || isUnsaid(it.tree["when"]) {
+	if len(o.whens) > 0 || value.IsUnsaid(it.tree["when"]) {
 		return nil
 	}
 	return distinct(slices.DeleteFunc(slices.Clone(it.refs), func(a reference) bool { return !a.must }))
@@ -224,16 +227,16 @@ func (e *stepDecl) flatNames(all bool) []string {
 
 // needs are those of a step's fields and of the includes around it, in terms of the
 // whole plan.
-func (f *flattener) needs(c *checker, e *stepDecl, o inherited) []plan.Need {
+func (f *flattener) needs(c *file, e *stepDecl, o inherited) []plan.Need {
 	needs := slices.Clip(o.needs)
-	if len(e.needs) == 0 || c.sum.needs > maxNeeds {
+	if len(e.needs) == 0 || f.sum.needs > maxNeeds {
 		return needs
 	}
 	seen := map[string]bool{}
 	for j, n := range e.needs {
 		names := c.meant(e, n.Step)
 		if target := c.target(n.Step); len(names) == 0 && target != nil && target.name != n.Step && target.whole() {
-			c.Report(document.Fault{Code: document.CodeUnknownName, At: e.at.Key("needs").Index(j)}, "there is no step %q", n.Step)
+			f.pass(c, c.source).Report(fault{Code: document.CodeUnknownName, At: e.at.Key("needs").Index(j)}, "there is no step %q", n.Step)
 		}
 		for _, name := range names {
 			if !seen[name] {
@@ -242,10 +245,10 @@ func (f *flattener) needs(c *checker, e *stepDecl, o inherited) []plan.Need {
 			}
 		}
 	}
-	c.sum.needs += len(needs) * max(1, len(e.instances))
-	if c.sum.needs > maxNeeds {
-		if c.sum.needs-len(needs)*max(1, len(e.instances)) <= maxNeeds {
-			c.ReportField(document.Fault{At: e.at.Key("needs"), Hint: "let a single step stand between two large groups"}, "the steps have more than %d needs once for_each and include are put in", maxNeeds)
+	f.sum.needs += len(needs) * max(1, len(e.instances))
+	if f.sum.needs > maxNeeds {
+		if f.sum.needs-len(needs)*max(1, len(e.instances)) <= maxNeeds {
+			f.pass(c, c.source).ReportField(fault{At: e.at.Key("needs"), Hint: "let a single step stand between two large groups"}, "the steps have more than %d needs once for_each and include are put in", maxNeeds)
 		}
 		return nil
 	}
@@ -258,7 +261,7 @@ func (e *stepDecl) whole() bool {
 }
 
 // meant are the names in the whole plan that a need means.
-func (c *checker) meant(e *stepDecl, name string) []string {
+func (c *file) meant(e *stepDecl, name string) []string {
 	target := c.target(name)
 	switch {
 	case target == nil:
@@ -295,7 +298,7 @@ func cutName(name, start string) (rest string, same bool) {
 
 // clusterName gives the name in the whole plan of one of the file's clusters; for
 // "" that of the default.
-func (c *checker) clusterName(name string) string {
+func (c *file) clusterName(name string) string {
 	if name == "" {
 		name = c.plan.Defaults.Cluster
 	}
@@ -313,7 +316,7 @@ func (c *checker) clusterName(name string) string {
 
 // addClusters adds the clusters of an included plan under the names that its steps
 // have for them.
-func (f *flattener) addClusters(c *checker) {
+func (f *flattener) addClusters(c *file) {
 	if c.parent == nil {
 		return
 	}

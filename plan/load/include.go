@@ -2,15 +2,14 @@ package load
 
 import (
 	"errors"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/internal/files"
+	"github.com/kplan-dev/kplan/plan/load/internal/vars"
 )
 
 // Bounds of includes.
@@ -22,131 +21,108 @@ const (
 
 // include reads the plan of an include step; nil when it has a fault, which is
 // reported.
-func (c *checker) include(e *stepDecl, it *instance) *checker {
+func (p *pass) include(e *stepDecl, it *instance, in Options) *file {
 	inc := it.step.Include
 	at := e.at.Key("include").Key("plan")
 	if inc.Plan == "" {
-		if c.isEmptyText(at) {
-			c.Report(document.Fault{At: at}, "the path is empty")
+		if p.validator().isEmptyText(at) {
+			p.Report(fault{At: at}, "the path is empty")
 		}
 		return nil
 	}
-	abs := c.plan.Abs(inc.Plan)
-	chain := c.chain()
+	abs := p.plan.Abs(inc.Plan)
+	chain := p.chain()
 	switch {
 	case slices.Contains(chain, abs):
-		c.Report(document.Fault{Code: document.CodeCycle, At: at}, "the plan %q includes itself", inc.Plan)
+		p.Report(fault{Code: document.CodeCycle, At: at}, "the plan %q includes itself", inc.Plan)
 		return nil
 	case len(chain) >= maxDepth:
-		c.Report(document.Fault{At: at}, "plans include each other more than %d deep", maxDepth)
+		p.Report(fault{At: at}, "plans include each other more than %d deep", maxDepth)
 		return nil
 	}
-	src, given := c.in.Files[abs]
+	src, given := in.Files[abs]
 	var err error
 	if !given {
-		src, err = readPlain(abs)
+		src, err = files.ReadPlain(abs, document.MaxSize)
 	}
 	if err != nil {
 		hint := ""
 		if errors.Is(files.Reason(err), files.ErrMissing) {
-			hint = c.pathHint(inc.Plan)
+			hint = fileFinder{p}.pathHint(inc.Plan)
 		}
-		c.Report(document.Fault{Code: document.CodeFile, At: at, Hint: hint}, "%s", cannotUse("plan", inc.Plan, files.Reason(err)))
+		p.Report(fault{Code: document.CodeFile, At: at, Hint: hint}, "%s", cannotUse("plan", inc.Plan, files.Reason(err)))
 		return nil
 	}
-	c.sum.files++
-	c.sum.bytes += len(src)
-	if c.sum.files > maxIncludes || c.sum.bytes > maxIncludedBytes {
-		if !c.sum.tooMany {
-			c.sum.tooMany = true
-			c.Report(document.Fault{At: at}, "the plan includes more than %d plans or %d bytes", maxIncludes, maxIncludedBytes)
+	p.sum.files++
+	p.sum.bytes += len(src)
+	if p.sum.files > maxIncludes || p.sum.bytes > maxIncludedBytes {
+		if !p.sum.tooMany {
+			p.sum.tooMany = true
+			p.Report(fault{At: at}, "the plan includes more than %d plans or %d bytes", maxIncludes, maxIncludedBytes)
 		}
 		return nil
 	}
-	child := c.newChild(e, it, abs)
-	child.load(src, Options{Env: c.in.Env, Files: c.in.Files, Unknown: c.in.Unknown}, c.includeVars(e, it))
-	c.checkIncludeClusters(child, e, inc)
-	return child
+	child := p.session.pass(p.newChild(e, it, abs), nil)
+	child.load(src, Options{Env: in.Env, Files: in.Files, Unknown: in.Unknown}, &vars.Include{
+		Reporter: p.Reporter, At: e.at.Key("include"), Step: e.name, Plan: inc.Plan, Values: p.includeVars(e, it),
+	})
+	p.checkIncludeClusters(child.file, e, inc)
+	return child.file
 }
 
-// newChild makes the checker of an included plan.
-func (c *checker) newChild(e *stepDecl, it *instance, abs string) *checker {
-	file := it.step.Include.Plan
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(filepath.Dir(c.plan.File), file)
+// newChild makes the file of an included plan.
+func (p *pass) newChild(e *stepDecl, it *instance, abs string) *file {
+	name := it.step.Include.Plan
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(p.plan.File), name)
 	}
-	child := newChecker(file, filepath.Dir(abs))
-	child.shared = c.shared
-	child.Faults, child.plan.Sensitive = c.Faults, c.plan.Sensitive
-	child.parent, child.parentDecl, child.parentInstance = c, e, it
-	child.prefix = e.flatName(it) + "/"
-	child.skip = c.skip || it.skip
-	child.order = c.fileOrder(abs)
-	return child
+	return &file{
+		plan:   &plan.Plan{File: name, Dir: filepath.Dir(abs), Sensitive: p.plan.Sensitive},
+		parent: p.file, parentDecl: e, parentInstance: it,
+		prefix: e.flatName(it) + "/", skip: p.skip || it.skip, order: p.fileOrder(abs), onDisk: p.onDisk,
+	}
 }
 
 // chain are the files that are being read: this one, and those which include it.
-func (c *checker) chain() []string {
+func (f *file) chain() []string {
 	var files []string
-	for ; c != nil; c = c.parent {
-		files = append(files, filepath.Join(c.plan.Dir, filepath.Base(c.plan.File)))
+	for ; f != nil; f = f.parent {
+		files = append(files, filepath.Join(f.plan.Dir, filepath.Base(f.plan.File)))
 	}
 	return files
 }
 
 // fileOrder sorts the faults of included files after those of the plan and its var
 // files, in the order in which the files are first read.
-func (c *checker) fileOrder(abs string) int {
-	i := slices.Index(c.includedFiles, abs)
+func (p *pass) fileOrder(abs string) int {
+	i := slices.Index(p.includedFiles, abs)
 	if i < 0 {
-		i = len(c.includedFiles)
-		c.includedFiles = append(c.includedFiles, abs)
+		i = len(p.includedFiles)
+		p.includedFiles = append(p.includedFiles, abs)
 	}
 	return 1<<20 + i
 }
 
 // includeVars are the values that an include gives to the other plan's variables.
-func (c *checker) includeVars(e *stepDecl, it *instance) map[string]given {
+func (p *pass) includeVars(e *stepDecl, it *instance) map[string]vars.Given {
 	include, _ := it.tree["include"].(map[string]any)
 	raw, _ := include["vars"].(map[string]any)
-	vars := make(map[string]given, len(raw))
+	values := make(map[string]vars.Given, len(raw))
 	for name, v := range raw {
 		at := e.at.Key("include").Key("vars").Key(name)
-		vars[name] = given{value: v, origin: document.Origin{Text: c.text, At: at}, secret: it.hasSecret(at)}
+		values[name] = vars.Given{Value: v, Origin: document.Origin{Text: p.text, At: at}, Secret: it.hasSecret(at)}
 	}
-	return vars
+	return values
 }
 
 // checkIncludeClusters looks whether the clusters that an include maps are there.
-func (c *checker) checkIncludeClusters(child *checker, e *stepDecl, inc *plan.Include) {
+func (p *pass) checkIncludeClusters(child *file, e *stepDecl, inc *plan.Include) {
 	at := e.at.Key("include").Key("clusters")
 	for _, name := range slices.Sorted(maps.Keys(inc.Clusters)) {
 		if _, ok := child.clusters()[name]; !ok {
-			hint := c.near.Hint(name, slices.Sorted(maps.Keys(child.clusters())))
-			c.ReportField(document.Fault{Code: document.CodeUnknownName, At: at.Key(name), Hint: hint}, "the plan %q has no cluster %q", inc.Plan, name)
+			hint := p.near.Hint(name, slices.Sorted(maps.Keys(child.clusters())))
+			p.ReportField(fault{Code: document.CodeUnknownName, At: at.Key(name), Hint: hint}, "the plan %q has no cluster %q", inc.Plan, name)
 		}
-		c.checkClusterName(inc.Clusters[name], at.Key(name))
+		p.validator().checkClusterName(inc.Clusters[name], at.Key(name))
 	}
-}
-
-var errNotPlain = errors.New("is not a plain file")
-
-// readPlain reads a file that is neither a folder nor a device, up to one byte more
-// than is read of a plan.
-func readPlain(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, files.ErrFolder
-	case !info.Mode().IsRegular():
-		return nil, errNotPlain
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, document.MaxSize+1))
 }

@@ -8,19 +8,12 @@
 package load
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
-	"sync"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
-	"github.com/kplan-dev/kplan/plan/expr"
-	"github.com/kplan-dev/kplan/plan/internal/nearest"
+	"github.com/kplan-dev/kplan/plan/internal/files"
 	"github.com/kplan-dev/kplan/plan/redact"
 )
 
@@ -58,7 +51,7 @@ func File(path string, in Options) (*plan.Plan, error) {
 	}
 	src, given := in.Files[filepath.Join(dir, filepath.Base(path))]
 	if !given {
-		if src, err = readFile(path); err != nil {
+		if src, err = files.Read(path, document.MaxSize); err != nil {
 			return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 		}
 	}
@@ -76,103 +69,50 @@ func Parse(file string, src []byte, in Options) (*plan.Plan, error) {
 	return parse(file, dir, src, in, false)
 }
 
-// readFile reads a plan or var file up to one byte more than the bound, which
-// readSource then refuses.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fileError(err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, errors.New("is a folder, not a file")
-	}
-	src, err := io.ReadAll(io.LimitReader(f, document.MaxSize+1))
-	if err != nil {
-		return nil, fileError(err)
-	}
-	return src, nil
-}
-
-// fileError leaves out the path and the system call, which the position and the
-// message name already.
-func fileError(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
-	return fmt.Errorf("cannot read the file: %w", err)
-}
-
-func parse(file, dir string, src []byte, in Options, onDisk bool) (*plan.Plan, error) {
-	c := newChecker(file, dir)
-	c.onDisk = onDisk
-	c.load(src, in, nil)
-	c.flatten()
-	c.checkAll()
-	if err := c.Err(); err != nil {
+func parse(name, dir string, src []byte, in Options, onDisk bool) (*plan.Plan, error) {
+	p := newPlan(name, dir, onDisk)
+	p.load(src, in, nil)
+	flatten(p)
+	p.validateWhole(newWhole(p.plan))
+	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	c.plan.Variables = c.variables()
-	return c.plan, nil
+	p.plan.Variables = p.vars.Variables()
+	return p.plan, nil
 }
 
-func newChecker(name, dir string) *checker {
+// newPlan starts a session with the file that was asked for.
+func newPlan(name, dir string, onDisk bool) *pass {
 	secrets := &redact.Set{}
-	return &checker{
-		plan:     &plan.Plan{File: name, Dir: dir, Sensitive: secrets},
-		Reporter: document.Reporter{Faults: &document.Faults{Secrets: secrets}}, file: file{binding: &sync.Mutex{}, shared: &shared{near: &nearest.Finder{}, cost: expr.NewBudget()}},
-	}
-}
-
-// read gives the values of the plan's file.
-func (c *checker) read(src []byte) (root map[string]any, ok bool) {
-	s, tree, ok := document.Read(c.plan.File, src, document.Options{Order: c.order, Keys: document.PlanKeys}, c.Faults)
-	c.Source, c.text = s, document.TextOf(s)
-	if !ok {
-		return nil, false
-	}
-	root, ok = tree.(map[string]any)
-	if !ok {
-		c.Add(s, s.ValuePos(nil), document.Fault{Code: document.CodeWrongType, Hint: "start with apiVersion: " + plan.APIVersion}, "expected a plan, which is a mapping, got %s", document.Describe(tree))
-	}
-	c.tree = root
-	return root, ok
+	s := newSession(&document.Faults{Secrets: secrets})
+	return s.pass(&file{plan: &plan.Plan{File: name, Dir: dir, Sensitive: secrets}, onDisk: onDisk}, nil)
 }
 
 // LoadVars reads of the plan file at Path only its variables, whatever else is
 // wrong with it: the Plan has Vars, Variables and Sensitive. The error is a
 // Diagnostics with every fault of variables; the Plan is nil only when the file is
 // no YAML mapping.
-func Vars(path string, in Options) (*plan.Plan, error) {
-	src, err := readFile(path)
+func Vars(name string, in Options) (*plan.Plan, error) {
+	src, err := files.Read(name, document.MaxSize)
 	if err != nil {
-		return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
+		return nil, document.Diagnostics{{Pos: document.Pos{File: name}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 	}
-	dir, err := filepath.Abs(filepath.Dir(path))
+	dir, err := filepath.Abs(filepath.Dir(name))
 	if err != nil {
-		return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
+		return nil, document.Diagnostics{{Pos: document.Pos{File: name}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 	}
-	c := newChecker(path, dir)
-	root, ok := c.read(src)
+	p := newPlan(name, dir, false)
+	root, ok := p.read(src)
 	if !ok {
-		return nil, c.Err()
+		return nil, p.Err()
 	}
 	if metadata, ok := root["metadata"].(map[string]any); ok {
-		c.plan.Metadata.Name, _ = metadata["name"].(string)
+		p.plan.Metadata.Name, _ = metadata["name"].(string)
 	}
-	c.readVars(root, in, nil)
+	p.readVars(root, in, nil)
 	if root["vars"] != nil {
-		c.set(reflect.ValueOf(&c.plan.Vars).Elem(), root["vars"], []any{"vars"})
+		decoder{p}.set(reflect.ValueOf(&p.plan.Vars).Elem(), root["vars"], path{"vars"})
 	}
-	c.plan.Variables = c.variables()
-	return c.plan, c.Err()
-}
-
-// variables are the plan's variables, sorted by name.
-func (c *checker) variables() []plan.Variable {
-	list := make([]plan.Variable, len(c.declared))
-	for i, d := range c.declared {
-		list[i] = d.variable()
-	}
-	return list
+	p.plan.Variables = p.vars.Variables()
+	return p.plan, p.Err()
 }

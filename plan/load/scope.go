@@ -8,12 +8,13 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
 // scope is what the expressions of one step, or of other fields of the file, see:
 // their types and their values.
 type scope struct {
-	c      *checker
+	file   *file
 	env    *expr.Env
 	values map[string]any
 	// decl is the step whose expressions they are; nil for other fields.
@@ -50,94 +51,76 @@ type useError struct{ message, hint string }
 
 // newScope gives what expressions see that may use the named things; each is added for
 // a step of a for_each.
-func (c *checker) newScope(names ...string) *scope {
+func (f *file) newScope(names ...string) *scope {
 	key := strings.Join(names, " ")
-	if c.envs == nil {
-		c.envs = map[string]*expr.Env{}
+	if f.envs == nil {
+		f.envs = map[string]*expr.Env{}
 	}
-	env := c.envs[key]
+	env := f.envs[key]
 	if env == nil {
-		env = expr.NewEnv(c.types(names), c.hasValue)
-		c.envs[key] = env
+		env = expr.NewEnv(f.types(names), f.hasValue)
+		f.envs[key] = env
 	}
-	return &scope{c: c, env: env, values: c.values}
+	return &scope{file: f, env: env, values: f.values}
 }
 
-func (c *checker) types(names []string) map[string]expr.Type {
+func (f *file) types(names []string) map[string]expr.Type {
 	types := map[string]expr.Type{}
 	for _, name := range names {
 		switch name {
 		case "vars":
-			types[name] = expr.NewObject("vars", c.varType).Type()
+			types[name] = expr.NewObject("vars", f.varType).Type()
 		case "plan":
 			types[name] = expr.NewObject("plan", expr.Fields(map[string]expr.Type{"name": expr.String, "description": expr.String})).Type()
 		case "clusters":
-			types[name] = expr.NewObject("clusters", c.clusterType).Type()
+			types[name] = expr.NewObject("clusters", f.clusterType).Type()
 		case "steps":
-			types[name] = expr.NewObject("steps", c.stepType).Type()
+			types[name] = expr.NewObject("steps", f.stepType).Type()
 		}
 	}
 	return types
 }
 
 // stepScope is what the expressions of one item of a for_each see.
-func (c *checker) stepScope(e *stepDecl, it *instance) *scope {
-	s := c.newScope("vars", "plan", "clusters", "steps")
+func (f *file) stepScope(e *stepDecl, it *instance) *scope {
+	s := f.newScope("vars", "plan", "clusters", "steps")
 	s.decl = e
 	if !e.grouped {
 		return s
 	}
-	s.values = maps.Clone(c.values)
+	s.values = maps.Clone(f.values)
 	s.values["each"] = map[string]any{"key": it.key, "value": it.value}
 	if e.env == nil {
-		types := c.types([]string{"vars", "plan", "clusters", "steps"})
+		types := f.types([]string{"vars", "plan", "clusters", "steps"})
 		types["each"] = expr.NewObject("each", expr.Fields(map[string]expr.Type{"key": expr.String, "value": e.valueType()})).Type()
 		e.env = expr.NewEnv(types, e.hasValue)
 		if e.plain() {
 			// Steps whose items are alike need not each have an environment.
 			key := "each " + e.valueType().String()
-			if c.envs[key] == nil {
-				c.envs[key] = e.env
+			if f.envs[key] == nil {
+				f.envs[key] = e.env
 			}
-			e.env = c.envs[key]
+			e.env = f.envs[key]
 		}
 	}
 	s.env = e.env
 	return s
 }
 
-// valueAt gives the value at a path of names; nil when there is none.
-func valueAt(v any, path []string) any {
-	for _, name := range path {
-		switch at := v.(type) {
-		case map[string]any:
-			v = at[name]
-		case []any:
-			if len(at) == 0 {
-				return nil
-			}
-			v = at[0] // items of a list are mostly alike
-		default:
-			return nil
-		}
-	}
-	return v
-}
-
 // hasValue tells whether there is a value at a path: see expr.NewEnv.
-func (c *checker) hasValue(path []string) bool {
+func (f *file) hasValue(path []string) bool {
 	if path[0] == "steps" {
-		return c.hasInstance(path[1:])
+		return f.hasInstance(path[1:])
 	}
-	return valueAt(c.values, path) != nil
+	return value.At(f.values, path) != nil
 }
 
 // hasInstance tells whether a path of names ends with the key of an item of a for_each.
-func (c *checker) hasInstance(path []string) bool {
-	if len(path) < 2 || c.byName[path[0]] == nil {
+func (f *file) hasInstance(path []string) bool {
+	if len(path) < 2 || f.byName[path[0]] == nil {
 		return false
 	}
-	e := c.byName[path[0]]
+	e := f.byName[path[0]]
 	return slices.ContainsFunc(e.instances, func(it *instance) bool {
 		rest := path[1:]
 		if e.grouped {
@@ -154,9 +137,9 @@ func (c *checker) hasInstance(path []string) bool {
 
 func (e *stepDecl) hasValue(path []string) bool {
 	if path[0] != "each" {
-		return e.c.hasValue(path)
+		return e.file.hasValue(path)
 	}
-	return len(path) > 2 && slices.ContainsFunc(e.instances, func(it *instance) bool { return valueAt(it.value, path[2:]) != nil })
+	return len(path) > 2 && slices.ContainsFunc(e.instances, func(it *instance) bool { return value.At(it.value, path[2:]) != nil })
 }
 
 // plain tells whether no item has a name with a dash in it, which is the only thing
@@ -166,17 +149,15 @@ func (e *stepDecl) plain() bool {
 }
 
 func hasDash(v any) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		for k, x := range v {
-			if strings.Contains(k, "-") || hasDash(x) {
+	return value.Any(v, func(v any) bool {
+		m, _ := v.(map[string]any)
+		for k := range m {
+			if strings.Contains(k, "-") {
 				return true
 			}
 		}
-	case []any:
-		return slices.ContainsFunc(v, hasDash)
-	}
-	return false
+		return false
+	})
 }
 
 // valueType is the type that all items have.
@@ -217,27 +198,27 @@ func (s *scope) use(path []string) (usage, *useError) {
 	}
 	switch path[0] {
 	case "vars":
-		if s.c.values["vars"] == nil { // the fault of vars is reported
+		if s.file.values["vars"] == nil { // the fault of vars is reported
 			return usage{bad: true}, nil
 		}
-		switch valueAt(s.c.values["vars"], path[1:2]).(type) {
-		case invalid:
+		switch value.At(s.file.values["vars"], path[1:2]).(type) {
+		case value.Invalid:
 			return usage{bad: true}, nil
-		case deferred:
+		case value.Deferred:
 			return usage{
-				refs: []reference{{path: path[:2], input: s.c.varInput(path[1])}}, what: "vars." + path[1],
+				refs: []reference{{path: path[:2], input: s.file.varInput(path[1])}}, what: "vars." + path[1],
 				hint: "give it by --set, a --var-file or env",
 			}, nil
 		}
 	case "steps":
-		target := s.c.byName[path[1]]
+		target := s.file.byName[path[1]]
 		if target == nil || s.decl == nil {
 			return usage{}, nil
 		}
 		if target == s.decl {
 			return usage{}, &useError{"a step cannot read its own state or outputs", ""}
 		}
-		if !s.c.mayRead(s.decl, target) {
+		if !s.file.mayRead(s.decl, target) {
 			return usage{}, &useError{
 				fmt.Sprintf("the step %q reads steps.%s, but does not need it", s.decl.name, target.name),
 				fmt.Sprintf("add %q to its needs", target.name),
@@ -258,14 +239,14 @@ func (s *scope) use(path []string) (usage, *useError) {
 }
 
 // mayRead tells whether a step starts only after another one has ended.
-func (c *checker) mayRead(e, target *stepDecl) bool {
+func (f *file) mayRead(e, target *stepDecl) bool {
 	if e.last && !target.last {
 		return true
 	}
 	if slices.ContainsFunc(e.needs, func(n plan.Need) bool { return n.Step == target.name }) {
 		return true
 	}
-	return c.fileGraph().Follows(e.name, target.name)
+	return f.fileGraph().Follows(e.name, target.name)
 }
 
 // maxInputs bounds what all steps ask for together: each step of a group may ask for
@@ -273,11 +254,11 @@ func (c *checker) mayRead(e, target *stepDecl) bool {
 const maxInputs = 200_000
 
 // note takes note of the deferred values of a name. It is not ok when they are too many.
-func (s *scope) note(name string, asks []reference, must bool) (ok bool) {
+func (s *scope) note(sum *totals, name string, asks []reference, must bool) (ok bool) {
 	if did, seen := s.names[name]; seen && (did || !must) {
 		return true
 	}
-	if s.c.sum.inputs += len(asks); s.c.sum.inputs > maxInputs {
+	if sum.inputs += len(asks); sum.inputs > maxInputs {
 		return false
 	}
 	if s.names == nil {
@@ -335,8 +316,8 @@ func (e *stepDecl) leafReferences(it *instance, below, here []string) []referenc
 }
 
 // stepType gives the type of steps.NAME.
-func (c *checker) stepType(name string) (expr.Type, bool) {
-	e := c.byName[name]
+func (f *file) stepType(name string) (expr.Type, bool) {
+	e := f.byName[name]
 	if e == nil || name == "" {
 		return expr.Type{}, false
 	}
@@ -348,7 +329,7 @@ func (c *checker) stepType(name string) (expr.Type, bool) {
 }
 
 func (e *stepDecl) makeType() expr.Type {
-	id := "steps." + e.c.prefix + e.name
+	id := "steps." + e.file.prefix + e.name
 	var t expr.Type
 	switch {
 	case e.isInclude && e.grouped:
@@ -374,8 +355,8 @@ func (e *stepDecl) makeType() expr.Type {
 }
 
 // clusterType gives the type of clusters.NAME.
-func (c *checker) clusterType(name string) (expr.Type, bool) {
-	if _, ok := c.clusters()[name]; !ok {
+func (f *file) clusterType(name string) (expr.Type, bool) {
+	if _, ok := f.clusters()[name]; !ok {
 		return expr.Type{}, false
 	}
 	return expr.NewObject("clusters."+name, expr.Fields(map[string]expr.Type{
@@ -384,7 +365,34 @@ func (c *checker) clusterType(name string) (expr.Type, bool) {
 }
 
 // clusters are what the file has of its clusters.
-func (c *checker) clusters() map[string]any {
-	clusters, _ := c.tree["clusters"].(map[string]any)
+func (f *file) clusters() map[string]any {
+	clusters, _ := f.tree["clusters"].(map[string]any)
 	return clusters
+}
+
+// typeOfVar is the type of a variable whose value is not known yet.
+func typeOfVar(t plan.VarType) expr.Type {
+	switch t {
+	case plan.VarString:
+		return expr.String
+	case plan.VarInteger:
+		return expr.Int
+	case plan.VarBoolean:
+		return expr.Bool
+	case plan.VarList:
+		return expr.List
+	case plan.VarMap:
+		return expr.Map
+	case plan.VarNumber, plan.VarAny:
+	}
+	return expr.Any
+}
+
+// varInput is what a deferred variable asks for.
+func (f *file) varInput(name string) plan.Input {
+	in := f.vars.Input(name)
+	if in.Key.Name != "" {
+		in.Key.Cluster = f.clusterName(in.Key.Cluster)
+	}
+	return in
 }

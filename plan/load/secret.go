@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
 // reads gives the first sensitive name of which the result of an expression may be
@@ -27,12 +27,11 @@ func (s *scope) sensitive(at []string) bool {
 	}
 	switch at[0] {
 	case "vars":
-		d := s.c.vars[at[1]]
-		return d != nil && d.sensitive
+		return s.file.vars.IsSensitive(at[1])
 	case "each":
 		return at[1] == "value" && s.decl != nil && len(s.decl.secretAt) > 0
 	case "steps":
-		target := s.c.byName[at[1]]
+		target := s.file.byName[at[1]]
 		return target != nil && slices.ContainsFunc(target.refs[strings.Join(at, ".")], func(a reference) bool { return a.input.Sensitive })
 	}
 	return false
@@ -40,7 +39,7 @@ func (s *scope) sensitive(at []string) bool {
 
 // shownField tells fields whose value stands in all that is shown: no secret can be
 // kept out of it.
-func shownField(at document.Path) bool {
+func shownField(at path) bool {
 	if len(at) > 2 && (at[0] == "steps" || at[0] == "finally") {
 		at = at[2:]
 		switch at[0] {
@@ -55,7 +54,7 @@ func shownField(at document.Path) bool {
 }
 
 // mayShow refuses a sensitive value where it would be shown.
-func (x *expander) mayShow(p *expr.Program, s expr.Segment, at document.Path, text string) bool {
+func (x *expander) mayShow(p *expr.Program, s expr.Segment, at path, text string) bool {
 	if !shownField(at) {
 		return true
 	}
@@ -72,7 +71,7 @@ func (x *expander) mayShow(p *expr.Program, s expr.Segment, at document.Path, te
 
 // keepSecret keeps out of all that is shown what an expression made of a sensitive
 // value. Numbers, true and false are no secrets.
-func (x *expander) keepSecret(p *expr.Program, v any, at document.Path) {
+func (x *expander) keepSecret(p *expr.Program, v any, at path) {
 	if _, secret := x.scope.reads(p); !secret {
 		return
 	}
@@ -81,44 +80,34 @@ func (x *expander) keepSecret(p *expr.Program, v any, at document.Path) {
 	}
 	x.secretAt[at.String()] = p.IsPath()
 	if !p.IsPath() { // else it is known
-		x.addSecret(v)
-	}
-}
-
-func (x *expander) addSecret(v any) {
-	switch v := v.(type) {
-	case string:
-		x.Secrets.Add(v)
-	case []any:
-		for _, e := range v {
-			x.addSecret(e)
-		}
-	case map[string]any:
-		for _, e := range v {
-			x.addSecret(e)
-		}
+		value.Any(v, func(v any) bool {
+			if text, ok := v.(string); ok {
+				x.Secrets.Add(text)
+			}
+			return false
+		})
 	}
 }
 
 // secretKeys tells whether the keys of a for_each, or of one of the items of its
 // list, are made of a sensitive value.
-func (e *stepDecl) secretKeys(v any, at document.Path) bool {
+func (e *stepDecl) secretKeys(v any, at path) bool {
 	plain, secret := e.secretAt[at.String()]
 	if !secret {
 		return false
 	}
 	switch v := v.(type) {
 	case []any:
-		return slices.ContainsFunc(v, isScalar)
+		return slices.ContainsFunc(v, value.IsScalar)
 	case map[string]any:
 		return !plain // else they are names of fields
 	}
-	return isScalar(v)
+	return value.IsScalar(v)
 }
 
 // hasSecret tells whether the value at a path, or one below it, is made of a
 // sensitive one.
-func (it *instance) hasSecret(at document.Path) bool {
+func (it *instance) hasSecret(at path) bool {
 	start := at.String()
 	for known := range it.secretAt {
 		if rest, ok := strings.CutPrefix(known, start); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,12 +11,14 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/load/internal/names"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
 // stepDecl is a step as the file has it: one step of the plan, or one for each item.
 type stepDecl struct {
-	c  *checker
-	at document.Path
+	file *file
+	at   path
 	// raw are its fields as the file has them; name, needs and for_each resolved.
 	raw  map[string]any
 	name string
@@ -56,7 +57,7 @@ type instance struct {
 	// secretAt are the paths where a sensitive value stands; see expander.
 	secretAt map[string]bool
 	// child is the plan of an include; nil for other steps, and for one with a fault.
-	child *checker
+	child *file
 }
 
 // Bounds of a plan once for_each and include are put in.
@@ -75,35 +76,35 @@ var (
 
 // declareSteps reads what must be known of all steps before the expressions of one
 // can be: their names, needs and outputs, and for which items there is one.
-func (c *checker) declareSteps() {
-	c.byName = map[string]*stepDecl{}
+func (p *pass) declareSteps() {
+	p.byName = map[string]*stepDecl{}
 	for _, field := range []string{"steps", "finally"} {
-		list, _ := c.tree[field].([]any)
+		list, _ := p.tree[field].([]any)
 		for i, v := range list {
-			at := document.Path{field, i}
+			at := path{field, i}
 			raw, ok := v.(map[string]any)
 			if !ok {
-				c.set(reflect.New(stepType).Elem(), v, at) // says what is wrong
+				decoder{p}.set(reflect.New(stepType).Elem(), v, at) // says what is wrong
 				continue
 			}
-			c.decls = append(c.decls, c.declareStep(raw, at, field == "finally"))
+			p.decls = append(p.decls, p.declareStep(raw, at, field == "finally"))
 		}
 	}
-	for _, e := range c.decls {
+	for _, e := range p.decls {
 		if e.name == "" {
 			continue
 		}
-		if first, dup := c.byName[e.name]; dup {
-			c.Report(document.Fault{Code: document.CodeDuplicate, At: e.at.Key("name"), Hint: "the first one is on line " + strconv.Itoa(c.Source.ValuePos(first.at.Key("name")).Line)}, "there are two steps with the name %q", e.name)
+		if first, dup := p.byName[e.name]; dup {
+			p.Report(fault{Code: document.CodeDuplicate, At: e.at.Key("name"), Hint: "the first one is on line " + strconv.Itoa(p.Source.ValuePos(first.at.Key("name")).Line)}, "there are two steps with the name %q", e.name)
 			continue
 		}
-		c.byName[e.name] = e
+		p.byName[e.name] = e
 	}
 }
 
-func (c *checker) declareStep(raw map[string]any, at document.Path, last bool) *stepDecl {
-	e := &stepDecl{c: c, at: at, raw: raw, last: last}
-	x := expander{checker: c, scope: c.newScope("vars", "plan", "clusters")}
+func (p *pass) declareStep(raw map[string]any, at path, last bool) *stepDecl {
+	e := &stepDecl{file: p.file, at: at, raw: raw, last: last}
+	x := expander{pass: p, scope: p.newScope("vars", "plan", "clusters")}
 	for _, k := range headFields {
 		if v, has := raw[k]; has {
 			x.static = k
@@ -113,9 +114,8 @@ func (c *checker) declareStep(raw map[string]any, at document.Path, last bool) *
 	e.secretAt = x.secretAt
 	e.name, _ = raw["name"].(string)
 	if raw["needs"] != nil {
-		quiet := *c // its faults are found again when the step is decoded
-		quiet.Faults = &document.Faults{}
-		quiet.set(reflect.ValueOf(&e.needs).Elem(), raw["needs"], at.Key("needs"))
+		quiet := newSession(&document.Faults{}) // its faults are found again when the step is decoded
+		decoder{quiet.pass(p.file, p.Source)}.set(reflect.ValueOf(&e.needs).Elem(), raw["needs"], at.Key("needs"))
 	}
 	_, e.isInclude = raw["include"]
 	outputs, _ := raw["outputs"].(map[string]any)
@@ -130,7 +130,7 @@ func (c *checker) declareStep(raw map[string]any, at document.Path, last bool) *
 			e.outputs[name] = said
 		}
 	}
-	e.readInstances()
+	p.readInstances(e)
 	return e
 }
 
@@ -141,10 +141,8 @@ func isSecret(resource string) bool {
 	return kind == "secret" || kind == "secrets"
 }
 
-var instanceKey = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$`)
-
 // readInstances finds the items of for_each; a step without has one, which is nothing.
-func (e *stepDecl) readInstances() {
+func (p *pass) readInstances(e *stepDecl) {
 	v, has := e.raw["for_each"]
 	if !has {
 		e.instances = []*instance{{}}
@@ -156,47 +154,47 @@ func (e *stepDecl) readInstances() {
 		long, _ := v.(map[string]any)
 		n, given := long["parallel"].(int64)
 		if given && (n < 1 || n > maxParallel) {
-			e.c.Report(document.Fault{At: at.Key("parallel"), Hint: "it is how many of the steps run at once"}, "parallel is %d, but must be from 1 to %d", n, maxParallel)
+			p.Report(fault{At: at.Key("parallel"), Hint: "it is how many of the steps run at once"}, "parallel is %d, but must be from 1 to %d", n, maxParallel)
 		} else {
 			e.parallel = int(n)
 		}
 		if given && e.isInclude {
-			e.c.ReportField(document.Fault{At: at.Key("parallel"), Hint: "remove it"}, "parallel is of no use for an include")
+			p.ReportField(fault{At: at.Key("parallel"), Hint: "remove it"}, "parallel is of no use for an include")
 		}
 		v, at = long["in"], at.Key("in")
 	}
 	if e.secretKeys(v, at) {
-		e.addSecretKeys(at)
+		p.addSecretKeys(at)
 		return
 	}
 	seen := map[string]bool{}
 	switch in := v.(type) {
-	case invalid:
+	case value.Invalid:
 	case []any:
 		for i, x := range in {
 			if e.secretKeys(x, at.Index(i)) {
-				e.addSecretKeys(at.Index(i))
+				p.addSecretKeys(at.Index(i))
 				return
 			}
-			if !e.addInstance(listKey(i, x), x, at.Index(i), seen) {
+			if !p.addInstance(e, listKey(i, x), x, at.Index(i), seen) {
 				return
 			}
 		}
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(in)) {
-			if !e.addInstance(k, in[k], at.Key(k), seen) {
+			if !p.addInstance(e, k, in[k], at.Key(k), seen) {
 				return
 			}
 		}
 	case nil:
-		e.c.ReportField(document.Fault{Code: document.CodeMissingField, At: at, Hint: "give a list or a map"}, "for_each is empty")
+		p.ReportField(fault{Code: document.CodeMissingField, At: at, Hint: "give a list or a map"}, "for_each is empty")
 	default:
-		e.c.Report(document.Fault{Code: document.CodeWrongType, At: at, Hint: "give a list or a map"}, "for_each goes over a list or a map, not over %s", e.c.describeAt(in, at))
+		p.Report(fault{Code: document.CodeWrongType, At: at, Hint: "give a list or a map"}, "for_each goes over a list or a map, not over %s", p.describeAt(in, at))
 	}
 }
 
-func (e *stepDecl) addSecretKeys(at document.Path) {
-	e.c.Report(document.Fault{At: at, Hint: "use a map: its keys are shown, and its values are not"}, "the names of the steps would show a sensitive value")
+func (p *pass) addSecretKeys(at path) {
+	p.Report(fault{At: at, Hint: "use a map: its keys are shown, and its values are not"}, "the names of the steps would show a sensitive value")
 }
 
 // listKey is the key of an item of a list: the item itself when it is a scalar,
@@ -210,23 +208,22 @@ func listKey(i int, v any) string {
 }
 
 // addInstance adds the step of an item; it is not ok when there are too many.
-func (e *stepDecl) addInstance(key string, v any, at document.Path, seen map[string]bool) (ok bool) {
-	c := e.c
-	if c.sum.steps > maxSteps {
+func (p *pass) addInstance(e *stepDecl, key string, v any, at path, seen map[string]bool) (ok bool) {
+	if p.sum.steps > maxSteps {
 		return false
 	}
 	switch {
-	case isUnsaid(v):
+	case value.IsUnsaid(v):
 		return true
-	case len(key) > maxKey || !instanceKey.MatchString(key):
-		c.Report(document.Fault{At: at, Hint: "use letters, digits, -, _ and ., or a map with such keys"}, "%s cannot be the key of a step", c.quote(key, at))
+	case !names.IsTag(key, maxKey):
+		p.Report(fault{At: at, Hint: "use letters, digits, -, _ and ., or a map with such keys"}, "%s cannot be the key of a step", p.quote(key, at))
 		return true
 	case seen[key]:
-		c.Report(document.Fault{Code: document.CodeDuplicate, At: at, Hint: "each item must have a key of its own; a map gives them"}, "two items have the same key")
+		p.Report(fault{Code: document.CodeDuplicate, At: at, Hint: "each item must have a key of its own; a map gives them"}, "two items have the same key")
 		return true
 	}
-	if c.sum.steps++; c.sum.steps > maxSteps {
-		c.ReportField(document.Fault{At: e.at.Key("for_each")}, "the plan has more than %d steps once for_each and include are put in", maxSteps)
+	if p.sum.steps++; p.sum.steps > maxSteps {
+		p.ReportField(fault{At: e.at.Key("for_each")}, "the plan has more than %d steps once for_each and include are put in", maxSteps)
 		return false
 	}
 	seen[key] = true
@@ -235,35 +232,35 @@ func (e *stepDecl) addInstance(key string, v any, at document.Path, seen map[str
 }
 
 // readSteps resolves, decodes and checks the steps.
-func (c *checker) readSteps() {
+func (p *pass) readSteps(in Options) {
 	for _, include := range []bool{true, false} { // others may read what included plans have
-		for _, e := range c.decls {
+		for _, e := range p.decls {
 			if e.isInclude != include {
 				continue
 			}
 			for _, it := range e.instances {
-				c.readStep(e, it)
+				p.readStep(e, it, in)
 			}
-			e.checkGroup()
+			p.validator().checkGroup(e)
 		}
 	}
 }
 
-func (c *checker) readStep(e *stepDecl, it *instance) {
-	s := c.stepScope(e, it)
-	it.tree, it.secretAt = c.expandInstance(e, s, len(e.instances) > 1)
+func (p *pass) readStep(e *stepDecl, it *instance, in Options) {
+	s := p.stepScope(e, it)
+	it.tree, it.secretAt = p.expandInstance(e, s, len(e.instances) > 1)
 	it.refs = s.refs
 	it.skip = it.skip || it.tree["when"] == false
-	c.decodeStep(e, it, &it.step)
+	p.decodeStep(e, it, &it.step)
 	if e.isInclude && it.step.Include != nil {
-		it.child = c.include(e, it)
+		it.child = p.include(e, it, in)
 	}
 }
 
 // expandInstance gives the fields of one step with their expressions resolved, and where
 // these read sensitive values.
-func (c *checker) expandInstance(e *stepDecl, s *scope, copies bool) (tree map[string]any, secretAt map[string]bool) {
-	x := expander{checker: c, scope: s, copies: copies, skip: c.skip}
+func (p *pass) expandInstance(e *stepDecl, s *scope, copies bool) (tree map[string]any, secretAt map[string]bool) {
+	x := expander{pass: p, scope: s, copies: copies, skip: p.skip}
 	tree = make(map[string]any, len(e.raw))
 	if when, has := e.raw["when"]; has {
 		tree["when"] = x.expand(when, e.at.Key("when"))
@@ -286,54 +283,16 @@ func (c *checker) expandInstance(e *stepDecl, s *scope, copies bool) (tree map[s
 }
 
 // decodeStep fills a step from its fields and checks it.
-func (c *checker) decodeStep(e *stepDecl, it *instance, step *plan.Step) {
-	c.step, c.stepAt = it.tree, e.at
-	c.set(reflect.ValueOf(step).Elem(), it.tree, e.at)
-	c.checkStep(*step, e)
+func (p *pass) decodeStep(e *stepDecl, it *instance, step *plan.Step) {
+	decoder{p}.set(reflect.ValueOf(step).Elem(), it.tree, e.at)
+	stepValidator{validator{p, e.at, it.tree}}.step(*step)
 	step.ForEach = nil
-	c.step, c.stepAt = nil, nil
 }
 
 // flatName is the name of one of the steps in the whole plan.
 func (e *stepDecl) flatName(it *instance) string {
 	if e.grouped {
-		return e.c.prefix + e.name + "[" + it.key + "]"
+		return e.file.prefix + e.name + "[" + it.key + "]"
 	}
-	return e.c.prefix + e.name
-}
-
-// checkGroup looks at what the steps of a for_each have in common: each helm step
-// needs a release of its own.
-func (e *stepDecl) checkGroup() {
-	if !e.grouped || e.isInclude {
-		return
-	}
-	first := map[[3]string]string{}
-	for _, it := range e.instances {
-		h := it.step.Helm
-		at := e.at.Key("helm")
-		if h == nil || it.skip {
-			continue
-		}
-		if _, given := it.tree["helm"].(map[string]any)["release"]; !given {
-			e.c.ReportField(document.Fault{At: at, Hint: "give release, with ${{ each.key }} in it"}, "a helm step with for_each must say its release")
-			return
-		}
-		key := [3]string{h.Release, h.Namespace, it.step.Cluster}
-		was, dup := first[key]
-		switch {
-		case h.Release == "", isUnsaid(it.tree["helm"].(map[string]any)["namespace"]):
-		case dup:
-			e.c.Report(document.Fault{Code: document.CodeDuplicate, At: at.Key("release"), Hint: "put ${{ each.key }} into it"}, "the release %q is that of two items: %s and %s", h.Release, was, it.key)
-			return
-		default:
-			first[key] = it.key
-		}
-	}
-}
-
-// totals count what is bounded in the plan and all that it includes.
-type totals struct {
-	steps, files, bytes, needs, inputs int
-	tooMany                            bool
+	return e.file.prefix + e.name
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -64,13 +63,7 @@ func Releases(ctx context.Context, flags *genericclioptions.ConfigFlags, userAge
 	for i := range installed {
 		all[i].Installed = installed[i]
 	}
-	order(ctx, all, guard.Known{Served: served, Labels: func(name string) (map[string]string, bool) {
-		ns, err := session.Clientset.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return nil, false
-		}
-		return ns.Labels, true
-	}})
+	order(ctx, all, guard.Known{Served: served, Labels: api.Labels(ctx)})
 	return all, err
 }
 

@@ -40,8 +40,6 @@ const (
 	headStart = 2 * time.Second
 	// drain is how long the requests on their way may go on after one failed.
 	drain = 2 * time.Second
-	// discoverable bounds how long a kind may take from Established to served.
-	discoverable = 30 * time.Second
 )
 
 // Action applies the objects of one step.

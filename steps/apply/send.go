@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 
-	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
@@ -104,28 +103,17 @@ func (r *run) prepare(ctx context.Context, pick func(manifest.Object) bool) erro
 		gvk := m.GroupVersionKind()
 		k := kinds[gvk]
 		if k.RESTMapping == nil {
-			var err error
-			if k.RESTMapping, err = r.await(ctx, gvk, k.awaited); err != nil {
+			if err := watch.Await(ctx, r.session, r.reporter, k.awaited...); err != nil { // none if it came in the meantime
 				return err
+			}
+			var err error
+			if k.RESTMapping, err = r.session.Cluster.Mapping(ctx, gvk); err != nil {
+				return kubeerr.Explain(err, kubeerr.Op{})
 			}
 		}
 		r.add(m, k.RESTMapping, r.brought[m.Kind()] || len(k.awaited) > 0)
 	}
 	return nil
-}
-
-// await waits for a kind, and gives its resource.
-func (r *run) await(ctx context.Context, gvk schema.GroupVersionKind, awaited []watch.Awaited) (*meta.RESTMapping, error) {
-	for _, a := range awaited { // none if it came in the meantime
-		err := watch.Await(ctx, r.session, a, func(object, message string) {
-			r.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: object, Message: message})
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	m, err := r.session.Cluster.Mapping(ctx, gvk)
-	return m, kubeerr.Explain(err, kubeerr.Op{})
 }
 
 // add notes a manifest whose resource is known.
@@ -145,17 +133,13 @@ func (r *run) add(m manifest.Object, mapping *meta.RESTMapping, fresh bool) {
 // mappingOf finds a kind's resource. A kind that the step itself brings may
 // take a moment from Established to being discovered.
 func (r *run) mappingOf(ctx context.Context, gvk schema.GroupVersionKind, fresh bool) (*meta.RESTMapping, error) {
-	deadline := time.Now().Add(discoverable)
-	wait := newBackOff(20*time.Millisecond, time.Second)
-	for {
-		m, err := r.session.Cluster.Mapping(ctx, gvk)
-		if err == nil || !fresh || !meta.IsNoMatchError(err) || time.Now().After(deadline) {
-			return m, err
-		}
-		if err := watch.Pause(ctx, wait.NextBackOff()); err != nil {
+	if fresh {
+		// If it does not come in time, the mapping's own error says more.
+		if err := r.session.Cluster.Served(ctx, []schema.GroupVersionKind{gvk}); ctx.Err() != nil {
 			return nil, err
 		}
 	}
+	return r.session.Cluster.Mapping(ctx, gvk)
 }
 
 func (r *run) inPhase(p phase) []*item {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -22,39 +21,24 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
-	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
-	"github.com/kplan-dev/kplan/webhook/match"
 )
 
 // client is Helm's client with waits of our own: by watch, and ended by the
 // attempt's context, which Helm's interface has no place for.
 type client struct {
 	*helmkube.Client
+	sender
 	ctx      context.Context
-	session  *cluster.Session
 	reporter runner.Reporter
-	// ignoreHooks says that hooks are created and not waited for.
-	ignoreHooks bool
 	// before gives the objects of failed installs that this one goes on with; it
 	// is nil for all else.
 	before func() (helmkube.ResourceList, error)
 	// waited are the objects that Helm waited for last: in the end, the release's.
 	waited helmkube.ResourceList
-
 	// missed are those that were held when Helm waited for them.
 	missed []watch.Target
-
-	// order is in which objects are sent, and matcher tells which of them webhooks
-	// judge, by the labels of namespaces, which are read once.
-	order   *sequence.Sequence
-	matcher match.Matcher
-	labels  map[string]map[string]string
-	// rest is the session's HTTP client, for the clients of single objects.
-	rest *http.Client
-	// revision is what is being sent.
-	revision revision
 
 	mu sync.Mutex
 	// failure is the last error: Helm keeps only the text of a hook's
@@ -102,15 +86,7 @@ func (c *client) await(manifest string) error {
 	if err != nil {
 		return cause(c.ctx, err)
 	}
-	for _, m := range missing {
-		err := watch.Await(c.ctx, c.session, m, func(object, message string) {
-			c.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: object, Message: message})
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return watch.Await(c.ctx, c.session, c.reporter, missing...)
 }
 
 // Wait waits until the objects are ready that Helm's own wait looks at, but for

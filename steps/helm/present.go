@@ -2,8 +2,8 @@ package helm
 
 import (
 	"fmt"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	helmkube "helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,19 +21,14 @@ const lookups = 16
 // manifest's order. Jobs that remove themselves once they are done are never
 // missed.
 func (o *operation) gone(resources helmkube.ResourceList) ([]string, error) {
-	var (
-		wg     sync.WaitGroup
-		slots  = make(chan struct{}, lookups)
-		absent = make([]bool, len(resources))
-		errs   = make([]error, len(resources))
-	)
+	var group errgroup.Group
+	group.SetLimit(lookups)
+	absent, errs := make([]bool, len(resources)), make([]error, len(resources))
 	for i, info := range resources {
 		if removesItself(info) {
 			continue
 		}
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
+		group.Go(func() error {
 			// The session's transport ends the request with the attempt.
 			_, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
 			switch {
@@ -42,9 +37,10 @@ func (o *operation) gone(resources helmkube.ResourceList) ([]string, error) {
 			case err != nil:
 				errs[i] = fmt.Errorf("reading %s: %w", objectOf(info), cause(o.ctx, err))
 			}
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = group.Wait() // each has its own error
 	var names []string
 	for i, info := range resources {
 		if errs[i] != nil {

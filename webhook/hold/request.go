@@ -36,13 +36,7 @@ type Request struct {
 
 // String returns Kind/namespace/name.
 func (r Request) String() string {
-	parts := make([]string, 0, 3)
-	for _, p := range []string{r.Kind, r.Namespace, r.Name} {
-		if p != "" {
-			parts = append(parts, p)
-		}
-	}
-	return strings.Join(parts, "/")
+	return webhook.Object{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}.String()
 }
 
 type notifyKey struct{}

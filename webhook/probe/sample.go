@@ -19,7 +19,7 @@ import (
 func Targets(e webhook.Entry) []schema.GroupVersionResource {
 	var ts []schema.GroupVersionResource
 	for _, r := range e.Rules {
-		if !slices.Contains(r.Operations, admissionv1.Create) && !slices.Contains(r.Operations, admissionv1.OperationAll) {
+		if !creates(r) {
 			continue
 		}
 		for _, g := range r.APIGroups {
@@ -37,10 +37,8 @@ func Targets(e webhook.Entry) []schema.GroupVersionResource {
 }
 
 // creates reports whether a rule names creations.
-func creates(e webhook.Entry) bool {
-	return slices.ContainsFunc(e.Rules, func(r admissionv1.RuleWithOperations) bool {
-		return slices.Contains(r.Operations, admissionv1.Create) || slices.Contains(r.Operations, admissionv1.OperationAll)
-	})
+func creates(r admissionv1.RuleWithOperations) bool {
+	return slices.Contains(r.Operations, admissionv1.Create) || slices.Contains(r.Operations, admissionv1.OperationAll)
 }
 
 // maxRules is how many rules people are told.
@@ -76,14 +74,8 @@ func listed(texts []string, sep string) string {
 	return strings.Join(texts, sep)
 }
 
-func plain(s string) bool {
-	for _, r := range s {
-		if r == '*' || r == '/' {
-			return false
-		}
-	}
-	return true
-}
+// plain reports whether a part of a rule is a name, and no wildcard or subresource.
+func plain(s string) bool { return !strings.ContainsAny(s, "*/") }
 
 // Labels are labels that satisfy a selector; an error says that there are none
 // that can be made up.

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,7 +32,7 @@ func (p *Probe) sampleObjects(ctx context.Context, client dynamic.Interface) ([]
 	}
 	targets := Targets(p.entry)
 	if len(targets) == 0 {
-		if !creates(p.entry) {
+		if !slices.ContainsFunc(p.entry.Rules, creates) {
 			return nil, unproven("it is called for " + rules(p.entry) + ", and a dry run can only create"), nil
 		}
 		targets = append(targets, configMapsGVR) // rules with wildcards may mean what every cluster has

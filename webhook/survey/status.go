@@ -101,19 +101,12 @@ func (s *Survey) setSince(e webhook.Entry, l webhook.Ladder, now time.Time) {
 		before, known := s.since[key]
 		switch {
 		case known && before.State == r.State:
-			r.Since = either(r.Since, before.Since)
+			r.Since = cmp.Or(r.Since, before.Since)
 		case known:
-			r.Since = either(r.Since, now)
+			r.Since = cmp.Or(r.Since, now)
 		}
 		s.since[key], l[i] = r, r
 	}
-}
-
-func either(t, otherwise time.Time) time.Time {
-	if t.IsZero() {
-		return otherwise
-	}
-	return t
 }
 
 // rung is one of one webhook; a webhook that is made anew is another one.

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	"github.com/kplan-dev/kplan/webhook"
 )
@@ -29,28 +31,28 @@ func (b *service) workloads(ctx context.Context) []webhook.Workload {
 		if !selector.Matches(labels.Set(template.Labels)) {
 			return
 		}
-		m := webhook.Workload{Object: webhook.Object{Kind: kind, Namespace: b.namespace, Name: name}, Replicas: 1, Failure: failure}
-		if replicas != nil { // the API's default is 1
-			m.Replicas = *replicas
-		}
-		all = append(all, m)
+		object := webhook.Object{Kind: kind, Namespace: b.namespace, Name: name}
+		all = append(all, webhook.Workload{Object: object, Replicas: ptr.Deref(replicas, 1), Failure: failure}) // 1 is the API's default
 	}
-	options := metav1.ListOptions{ResourceVersion: "0"} // of the API server's own memory
-	if list, err := b.survey.client.Resource(deployments).Namespace(b.namespace).List(ctx, options); err == nil {
-		for i := range list.Items {
-			if d, err := typed[appsv1.Deployment](&list.Items[i]); err == nil {
-				add("Deployment", d.Name, d.Spec.Template, d.Spec.Replicas, failureOf(d))
-			}
-		}
-	}
-	if list, err := b.survey.client.Resource(statefulSets).Namespace(b.namespace).List(ctx, options); err == nil {
-		for i := range list.Items {
-			if d, err := typed[appsv1.StatefulSet](&list.Items[i]); err == nil {
-				add("StatefulSet", d.Name, d.Spec.Template, d.Spec.Replicas, "")
-			}
-		}
-	}
+	eachOf(ctx, b, deployments, func(d *appsv1.Deployment) {
+		add("Deployment", d.Name, d.Spec.Template, d.Spec.Replicas, failureOf(d))
+	})
+	eachOf(ctx, b, statefulSets, func(s *appsv1.StatefulSet) { add("StatefulSet", s.Name, s.Spec.Template, s.Spec.Replicas, "") })
 	return all
+}
+
+// eachOf lists objects in the Service's namespace, as far as they can be read.
+func eachOf[T any](ctx context.Context, s *service, gvr schema.GroupVersionResource, each func(*T)) {
+	options := metav1.ListOptions{ResourceVersion: "0"} // of the API server's own memory
+	list, err := s.survey.client.Resource(gvr).Namespace(s.namespace).List(ctx, options)
+	if err != nil {
+		return
+	}
+	for i := range list.Items {
+		if object, err := typed[T](&list.Items[i]); err == nil {
+			each(object)
+		}
+	}
 }
 
 // failureOf is why the pods of a Deployment are refused; "" when they are not.

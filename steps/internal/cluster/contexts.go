@@ -48,11 +48,7 @@ func Contexts(flags *genericclioptions.ConfigFlags, only bool) (all []Context, c
 		if len(all) > 0 && name == current {
 			continue
 		}
-		f := genericclioptions.NewConfigFlags(false)
-		f.KubeConfig, f.Context = flags.KubeConfig, &name
-		f.Impersonate, f.ImpersonateUID = flags.Impersonate, flags.ImpersonateUID
-		f.ImpersonateGroup, f.ImpersonateUserExtra = flags.ImpersonateGroup, flags.ImpersonateUserExtra
-		all = append(all, describe(raw, name, f))
+		all = append(all, describe(raw, name, withContext(flags, name)))
 	}
 	slices.SortStableFunc(all, func(a, b Context) int { return cmp.Compare(a.Name, b.Name) })
 	return all, current, nil
@@ -77,4 +73,14 @@ func (c Context) Config() (*rest.Config, error) {
 		return nil, err
 	}
 	return a.config, nil
+}
+
+// withContext are flags for another context of the same kubeconfig: what else flags
+// pick is for the one that they pick, but for whom to impersonate.
+func withContext(flags *genericclioptions.ConfigFlags, name string) *genericclioptions.ConfigFlags {
+	f := genericclioptions.NewConfigFlags(false)
+	f.KubeConfig, f.Context = flags.KubeConfig, &name
+	f.Impersonate, f.ImpersonateUID = flags.Impersonate, flags.ImpersonateUID
+	f.ImpersonateGroup, f.ImpersonateUserExtra = flags.ImpersonateGroup, flags.ImpersonateUserExtra
+	return f
 }

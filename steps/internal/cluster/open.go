@@ -99,12 +99,7 @@ func (ls *opener) access(name string, spec plan.Cluster) (*Access, error) {
 	case spec.Kubeconfig != "":
 		a, err = FromFile(ls.plan.Abs(spec.Kubeconfig), spec.Context)
 	case spec.Context != "":
-		// What else the flags pick from the kubeconfig is for its current context.
-		f := genericclioptions.NewConfigFlags(false)
-		f.KubeConfig, f.Context = ls.flags.KubeConfig, &spec.Context
-		f.Impersonate, f.ImpersonateUID = ls.flags.Impersonate, ls.flags.ImpersonateUID
-		f.ImpersonateGroup, f.ImpersonateUserExtra = ls.flags.ImpersonateGroup, ls.flags.ImpersonateUserExtra
-		a, err = FromFlags(f)
+		a, err = FromFlags(withContext(ls.flags, spec.Context))
 	default:
 		a, err = FromFlags(ls.flags)
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,13 +44,18 @@ func NewShared(config *rest.Config) (*Shared, error) {
 	return &Shared{client, podlog.NewSource(pods), view, hold.NewGate(view)}, nil
 }
 
-// Labels reads those of namespaces that exist.
+// Labels reads those of namespaces that exist, each once.
 func (s *Shared) Labels(ctx context.Context) func(string) (map[string]string, bool) {
+	var known sync.Map
 	return func(name string) (map[string]string, bool) {
+		if labels, ok := known.Load(name); ok {
+			return labels.(map[string]string), true
+		}
 		ns, err := s.Client.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return nil, false
 		}
+		known.Store(name, ns.GetLabels())
 		return ns.GetLabels(), true
 	}
 }

@@ -26,7 +26,7 @@ import (
 // Awaited is a kind that is not served and may come yet.
 type Awaited struct {
 	schema.GroupVersionKind
-	cluster.Prospect
+	kinds.Prospect
 }
 
 // recheck is how often discovery is asked for a kind that no
@@ -64,8 +64,8 @@ func Missing(ctx context.Context, s *cluster.Session, wanted ...schema.GroupVers
 
 // prospect asks the plan, and the cluster whether it has a definition that is
 // just not served yet.
-func prospect(ctx context.Context, s *cluster.Session, kind schema.GroupVersionKind) (cluster.Prospect, error) {
-	var p cluster.Prospect
+func prospect(ctx context.Context, s *cluster.Session, kind schema.GroupVersionKind) (kinds.Prospect, error) {
+	var p kinds.Prospect
 	if s.Expect != nil {
 		p = s.Expect(ctx, kind)
 	}
@@ -78,25 +78,34 @@ func prospect(ctx context.Context, s *cluster.Session, kind schema.GroupVersionK
 	plural, _ := meta.UnsafeGuessKindToResource(kind)
 	name := plural.GroupResource().String()
 	if crd, err := s.Dynamic.Resource(definitionsResource).Get(ctx, name, metav1.GetOptions{}); err == nil && serves(crd, kind) {
-		return cluster.Prospect{Comes: true, Definition: name, Why: "its CustomResourceDefinition exists"}, nil
+		return kinds.Prospect{Comes: true, Definition: name, Why: "its CustomResourceDefinition exists"}, nil
 	}
 	return p, nil
 }
 
-// Await waits until the API server serves a kind. tell is called with what is
-// waited for, and again whenever that changes. The error is a
+// Await waits until the API server serves kinds, one after the other. It reports what
+// is waited for, and again whenever that changes. The error is a
 // *runner.TimeoutError when the step's time is over.
-func Await(ctx context.Context, s *cluster.Session, a Awaited, tell func(object, message string)) error {
+func Await(ctx context.Context, s *cluster.Session, r runner.Reporter, awaited ...Awaited) error {
+	for _, a := range awaited {
+		if err := await(ctx, s, r, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func await(ctx context.Context, s *cluster.Session, r runner.Reporter, a Awaited) error {
 	what := fmt.Sprintf("kind %s (%s) to be served", a.Kind, a.GroupVersion())
 	say := func(reading string) {
-		object, message := "", "waits for "+what+": "+a.Why
+		report := runner.Report{Type: runner.TypeProgress, Message: "waits for " + what + ": " + a.Why}
 		if a.Definition != "" {
-			object = kinds.Definitions.Kind + "/" + a.Definition
+			report.Object = kinds.Definitions.Kind + "/" + a.Definition
 		}
 		if reading != "" {
-			message += "; " + reading
+			report.Message += "; " + reading
 		}
-		tell(object, message)
+		r.Report(report)
 	}
 	say("")
 	if a.Definition == "" {

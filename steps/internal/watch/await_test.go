@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 )
 
 // Whoever may not read definitions waits for kinds all the same, by discovery.
@@ -27,23 +27,23 @@ func TestAwaitWithFewRights(t *testing.T) {
 				definition += group
 			}
 			gvk := schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Gizmo"}
-			b.Expect = func(context.Context, schema.GroupVersionKind) cluster.Prospect {
-				return cluster.Prospect{Comes: true, Definition: definition, Why: "somebody brings it"}
+			b.Expect = func(context.Context, schema.GroupVersionKind) kinds.Prospect {
+				return kinds.Prospect{Comes: true, Definition: definition, Why: "somebody brings it"}
 			}
 			missing, err := Missing(t.Context(), b.Session, gvk, configMap)
 			require.NoError(t, err)
 			require.Len(t, missing, 1)
 
-			told := ""
-			err = Await(bounded(t), b.Session, missing[0], func(_, message string) {
-				if told == "" {
+			last := ""
+			err = Await(bounded(t), b.Session, told(func(message string) {
+				if last == "" {
 					admin.define(t, group)
 				}
-				told = message
-			})
+				last = message
+			}), missing[0])
 
 			require.NoError(t, err)
-			require.Equal(t, "waits for kind Gizmo ("+group+"/v1) to be served: somebody brings it", told)
+			require.Equal(t, "waits for kind Gizmo ("+group+"/v1) to be served: somebody brings it", last)
 			_, err = b.Cluster.Mapping(t.Context(), gvk)
 			require.NoError(t, err)
 		})
@@ -65,11 +65,11 @@ func TestMissing(t *testing.T) {
 	missing, err := Missing(t.Context(), b.Session, gvk)
 	require.NoError(t, err)
 	for _, m := range missing { // none where it is served already
-		require.NoError(t, Await(bounded(t), b.Session, m, func(string, string) {}))
+		require.NoError(t, Await(bounded(t), b.Session, told(func(string) {}), m))
 	}
 
-	b.Expect = func(context.Context, schema.GroupVersionKind) cluster.Prospect {
-		return cluster.Prospect{Why: "it is of another version"}
+	b.Expect = func(context.Context, schema.GroupVersionKind) kinds.Prospect {
+		return kinds.Prospect{Why: "it is of another version"}
 	}
 	_, err = Missing(t.Context(), b.Session, gvk.GroupKind().WithVersion("v2"))
 	require.ErrorContains(t, err, "it is of another version")
@@ -85,7 +85,7 @@ func TestAwaitIsBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), after, &runner.TimeoutError{After: after})
 	defer cancel()
 
-	err := Await(ctx, b.Session, Awaited{schema.GroupVersionKind{Group: "g.kplan.dev", Version: "v1", Kind: "Gizmo"}, cluster.Prospect{}}, func(string, string) {})
+	err := Await(ctx, b.Session, told(func(string) {}), Awaited{schema.GroupVersionKind{Group: "g.kplan.dev", Version: "v1", Kind: "Gizmo"}, kinds.Prospect{}})
 
 	timeout := (*runner.TimeoutError)(nil)
 	require.ErrorAs(t, err, &timeout)
@@ -93,3 +93,8 @@ func TestAwaitIsBounded(t *testing.T) {
 	require.Equal(t, "the cluster has no CustomResourceDefinition of it", timeout.Last)
 	require.NotEmpty(t, runner.HintOf(err))
 }
+
+// told is a reporter that takes messages.
+type told func(string)
+
+func (f told) Report(r runner.Report) { f(r.Message) }

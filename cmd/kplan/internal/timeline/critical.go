@@ -25,7 +25,7 @@ func (t *Timeline) Critical(now time.Time) []string {
 	return path
 }
 
-// before is the step that s waited for longest; nil when it waited for none.
+// before returns the step that s waited for longest; nil when it waited for none.
 func (t *Timeline) before(s *Step, now time.Time) *Step {
 	needs := make([]*Step, 0, len(s.Needs))
 	for _, name := range s.Needs {
@@ -43,7 +43,7 @@ func (t *Timeline) before(s *Step, now time.Time) *Step {
 	return latest(needs, now, func(n *Step) bool { return n != s })
 }
 
-// latest is the step that ended last among those that ended, or are at work, and
+// latest returns the step that ended last among those that ended, or are at work, and
 // are wanted. Of several that end together it is the one that began last and
 // comes last in the plan; of several at work the one that is so for longest.
 func latest(steps []*Step, now time.Time, want func(*Step) bool) *Step {
@@ -57,7 +57,7 @@ func latest(steps []*Step, now time.Time, want func(*Step) bool) *Step {
 	return best
 }
 
-// outlasts tells whether s ended after o, which comes before it.
+// outlasts reports whether s ended after o, which comes before it.
 func (s *Step) outlasts(o *Step, now time.Time) bool {
 	if c := s.end(now).Compare(o.end(now)); c != 0 {
 		return c > 0
@@ -68,7 +68,7 @@ func (s *Step) outlasts(o *Step, now time.Time) bool {
 	return !s.Started.Before(o.Started)
 }
 
-// end is when the step ended, now while it is at work or waits for an attempt,
+// end returns when the step ended, now while it is at work or waits for an attempt,
 // and zero before it started.
 func (s *Step) end(now time.Time) time.Time {
 	switch {

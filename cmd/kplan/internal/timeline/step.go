@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -145,8 +144,8 @@ func (s *Step) leave(now time.Time) {
 		h.end(now, 0, "given up")
 	}
 	s.open = nil
-	for _, l := range s.webhooks {
-		l.unwatch(s.Name, now)
+	for _, w := range s.webhooks {
+		w.unwatch(now)
 	}
 	s.webhooks = nil
 }
@@ -189,12 +188,5 @@ func (s *Step) log(e runner.Event) {
 		s.logBytes -= len(s.Logs[0].Text)
 		s.Logs = s.Logs[1:]
 		s.LogsDropped++
-	}
-}
-
-// watches notes that the step tells how a webhook stands.
-func (s *Step) watches(l *Webhook) {
-	if !slices.Contains(s.webhooks, l) {
-		s.webhooks = append(s.webhooks, l)
 	}
 }

@@ -3,8 +3,9 @@
 // ladder and which requests it held. runner.Execution, which it keeps beside,
 // knows only how things stand last.
 //
-// Its types have the JSON of the JSON report. It draws nothing, cleans no texts, reads no clock and knows nothing of
-// Kubernetes. What it keeps of a run is bounded, see the limits.
+// Its types have the JSON of the JSON report. It draws nothing, cleans no texts, reads
+// no clock and knows nothing of Kubernetes. What it keeps of a run is bounded, see the
+// limits.
 package timeline
 
 import (
@@ -128,8 +129,8 @@ func (t *Timeline) end() {
 		s.closeAttempt(t.now, runner.Event{State: s.State})
 		s.leave(t.now)
 	}
-	for _, l := range t.webhooks {
-		l.closeRung(t.now)
+	for _, w := range t.webhooks {
+		w.closeRung(t.now)
 	}
 }
 
@@ -138,19 +139,19 @@ func (t *Timeline) note(e runner.Event) {
 	t.notices = push(t.notices, n, NoticeLimit)
 }
 
-// Execution is the fold without history.
+// Execution returns the fold without history.
 func (t *Timeline) Execution() *runner.Execution { return &t.x }
 
-// About is what the plan is run on: context and server.
+// About returns what the plan is run on: context and server.
 func (t *Timeline) About() string { return t.about }
 
-// Start is when the run began; zero before the first event.
+// Start returns when the run began; zero before the first event.
 func (t *Timeline) Start() time.Time { return t.x.Started() }
 
-// Ended tells whether the run has ended.
+// Ended reports whether the run has ended.
 func (t *Timeline) Ended() bool { return !t.ended.IsZero() }
 
-// End is when the run ended. While it goes on, that is now, or when the latest
+// End returns when the run ended. While it goes on, that is now, or when the latest
 // event was if now lies before that.
 func (t *Timeline) End(now time.Time) time.Time {
 	if t.Ended() {
@@ -162,16 +163,16 @@ func (t *Timeline) End(now time.Time) time.Time {
 	return now
 }
 
-// Steps are all steps in plan order.
+// Steps returns all steps in plan order.
 func (t *Timeline) Steps() []*Step { return t.steps }
 
-// Step is the step of that name; nil when there is none.
+// Step returns the step of that name; nil when there is none.
 func (t *Timeline) Step(name string) *Step { return t.byName[name] }
 
-// Webhooks are the webhooks that were met, in the order that they were.
+// Webhooks returns the webhooks that were met, in the order that they were.
 func (t *Timeline) Webhooks() []*Webhook { return t.webhooks }
 
-// Notices are what was told of the run as a whole, such as that it was stopped.
+// Notices returns what was told of the run as a whole, such as that it was stopped.
 func (t *Timeline) Notices() []Notice { return t.notices }
 
 // push appends x to list, which keeps its last limit elements.

@@ -50,9 +50,9 @@ type Webhook struct {
 
 	holding   time.Duration // complete times with at least one held request
 	heldSince time.Time     // set while there is one
-	green     map[string]time.Time
+	reached   map[string]time.Time
 	told      time.Time // of the first Rung
-	watchers  []string  // steps at work that told how it stands
+	watchers  int       // steps at work that told how it stands
 }
 
 // Rung is how a webhook stood at one rung of its ladder.
@@ -95,34 +95,28 @@ type Hold struct {
 
 // hold notes a request that is held. One that is told again only has another cause.
 func (t *Timeline) hold(s *Step, e runner.Event) {
-	w := e.Webhook
-	if w == nil {
-		w = &runner.Webhook{}
-	}
+	w := cmp.Or(e.Webhook, &runner.Webhook{})
 	if i := slices.IndexFunc(s.open, func(h *Hold) bool { return h.webhook.Name == w.Name && h.Object == e.Object }); i >= 0 && e.Object != "" {
 		s.open[i].Cause, s.open[i].Explanation = w.Cause, w.Explanation
 		return
 	}
-	l := t.webhook(s, w)
-	h := &Hold{Step: s.Name, Object: e.Object, Cause: w.Cause, Explanation: w.Explanation, From: e.Time, webhook: l}
+	hook := t.webhook(s, w)
+	h := &Hold{Step: s.Name, Object: e.Object, Cause: w.Cause, Explanation: w.Explanation, From: e.Time, webhook: hook}
 	s.open = append(s.open, h)
-	if l.Requests < HoldLimit {
-		l.Holds = append(l.Holds, h)
+	if hook.Requests < HoldLimit {
+		hook.Holds = append(hook.Holds, h)
 	}
-	l.Requests++
-	if l.Held == 0 {
-		l.heldSince = e.Time
+	hook.Requests++
+	if hook.Held == 0 {
+		hook.heldSince = e.Time
 	}
-	l.Held++
+	hook.Held++
 }
 
 // release ends the hold of the request that the event names, or else the one
 // that fits best, as runner.Execution does.
 func (s *Step) release(e runner.Event) {
-	w := e.Webhook
-	if w == nil {
-		w = &runner.Webhook{}
-	}
+	w := cmp.Or(e.Webhook, &runner.Webhook{})
 	for _, fits := range []func(*Hold) bool{
 		func(h *Hold) bool { return h.webhook.Name == w.Name && h.Object == e.Object },
 		func(h *Hold) bool { return e.Object != "" && h.Object == e.Object },
@@ -149,16 +143,16 @@ func (s *Step) release(e runner.Event) {
 // end notes that the request is over.
 func (h *Hold) end(now time.Time, sends int, err string) {
 	h.To, h.Sends, h.Error = now, sends, err
-	l := h.webhook
-	l.Held--
-	l.Sends += sends
-	l.Longest = max(l.Longest, now.Sub(h.From))
+	hook := h.webhook
+	hook.Held--
+	hook.Sends += sends
+	hook.Longest = max(hook.Longest, now.Sub(h.From))
 	if err != "" {
-		l.Failed++
+		hook.Failed++
 	}
-	if l.Held == 0 {
-		l.holding += now.Sub(l.heldSince)
-		l.heldSince = time.Time{}
+	if hook.Held == 0 {
+		hook.holding += now.Sub(hook.heldSince)
+		hook.heldSince = time.Time{}
 	}
 }
 
@@ -168,71 +162,74 @@ func (t *Timeline) stand(s *Step, e runner.Event) {
 	if w == nil {
 		return
 	}
-	l := t.webhook(s, w)
+	hook := t.webhook(s, w)
 	if w.Owner != "" {
-		l.Owner = w.Owner
+		hook.Owner = w.Owner
 	}
-	if s.State.Active() {
-		s.watches(l)
-		l.watch(s.Name)
+	if s.State.Active() && !slices.Contains(s.webhooks, hook) {
+		s.webhooks = append(s.webhooks, hook)
+		hook.watchers++
 	}
-	l.climb(Rung{Name: w.Rung, State: w.State, Cause: w.Cause, Explanation: w.Explanation, From: e.Time})
+	hook.climb(Rung{Name: w.Rung, State: w.State, Cause: w.Cause, Explanation: w.Explanation, From: e.Time})
 }
 
 // webhook returns the history of a webhook. Events of held requests do not name the
 // configuration: they belong to the webhook of that name, and its Service if
 // there are several.
 func (t *Timeline) webhook(s *Step, w *runner.Webhook) *Webhook {
-	named := func(l *Webhook) bool { return l.Cluster == s.Cluster && l.Name == w.Name }
-	same := func(l *Webhook) bool { return named(l) && (l.Kind == w.Kind || l.Kind == "" || w.Kind == "") }
+	named := func(hook *Webhook) bool { return hook.Cluster == s.Cluster && hook.Name == w.Name }
+	same := func(hook *Webhook) bool {
+		return named(hook) && (hook.Kind == w.Kind || hook.Kind == "" || w.Kind == "")
+	}
 	for _, fits := range []func(*Webhook) bool{
-		func(l *Webhook) bool { return l.Configuration == w.Configuration && l.Service == w.Service },
-		func(l *Webhook) bool { return l.Configuration == w.Configuration && w.Configuration != "" },
-		func(l *Webhook) bool { return l.Configuration == "" && (l.Service == w.Service || l.Service == "") },
-		func(l *Webhook) bool { return w.Configuration == "" && (l.Service == w.Service || w.Service == "") },
+		func(hook *Webhook) bool { return hook.Configuration == w.Configuration && hook.Service == w.Service },
+		func(hook *Webhook) bool { return hook.Configuration == w.Configuration && w.Configuration != "" },
+		func(hook *Webhook) bool {
+			return hook.Configuration == "" && (hook.Service == w.Service || hook.Service == "")
+		},
+		func(hook *Webhook) bool {
+			return w.Configuration == "" && (hook.Service == w.Service || w.Service == "")
+		},
 	} {
-		if i := slices.IndexFunc(t.webhooks, func(l *Webhook) bool { return same(l) && fits(l) }); i >= 0 {
-			l := t.webhooks[i]
-			l.Configuration = cmp.Or(w.Configuration, l.Configuration)
-			l.Service, l.Kind = cmp.Or(w.Service, l.Service), cmp.Or(w.Kind, l.Kind)
-			return l
+		if i := slices.IndexFunc(t.webhooks, func(hook *Webhook) bool { return same(hook) && fits(hook) }); i >= 0 {
+			hook := t.webhooks[i]
+			hook.Configuration = cmp.Or(w.Configuration, hook.Configuration)
+			hook.Service, hook.Kind = cmp.Or(w.Service, hook.Service), cmp.Or(w.Kind, hook.Kind)
+			return hook
 		}
 	}
-	l := &Webhook{Cluster: s.Cluster, Configuration: w.Configuration, Kind: w.Kind, Name: w.Name, Service: w.Service}
+	hook := &Webhook{Cluster: s.Cluster, Configuration: w.Configuration, Kind: w.Kind, Name: w.Name, Service: w.Service}
 	for _, other := range t.webhooks {
 		if named(other) {
-			l.Namesake, other.Namesake = true, true
+			hook.Namesake, other.Namesake = true, true
 		}
 	}
-	t.webhooks = append(t.webhooks, l)
-	return l
+	t.webhooks = append(t.webhooks, hook)
+	return hook
 }
 
 // climb notes how the webhook stands from r.From on.
 func (w *Webhook) climb(r Rung) {
 	first := len(w.Rungs) == 0
 	if first {
-		w.told, w.green = r.From, map[string]time.Time{}
+		w.told, w.reached = r.From, map[string]time.Time{}
 	}
 	r.Found = first
 	at := slices.Index(Ladder, r.Name)
 	for i, name := range Ladder {
-		switch _, known := w.green[name]; {
+		switch _, known := w.reached[name]; {
 		case i < at || i == at && r.State == Ready:
 			if !known {
-				w.green[name] = r.From
+				w.reached[name] = r.From
 			}
 		default:
-			delete(w.green, name)
+			delete(w.reached, name)
 		}
 	}
-	if i := len(w.Rungs) - 1; i >= 0 && w.Rungs[i].To.IsZero() {
-		last := &w.Rungs[i]
-		if last.Name == r.Name && last.State == r.State && last.Cause == r.Cause {
-			return
-		}
-		last.To = r.From
+	if last, _ := w.Now(); !first && last.To.IsZero() && last.Name == r.Name && last.State == r.State && last.Cause == r.Cause {
+		return
 	}
+	w.closeRung(r.From)
 	w.Rungs = push(w.Rungs, r, RungLimit)
 }
 
@@ -242,22 +239,16 @@ func (w *Webhook) closeRung(now time.Time) {
 	}
 }
 
-func (w *Webhook) watch(step string) {
-	if !slices.Contains(w.watchers, step) {
-		w.watchers = append(w.watchers, step)
-	}
-}
-
 // unwatch notes that a step looks at the webhook no more. Once none does, what
 // it lacked last is not known to last; what it reached is taken to.
-func (w *Webhook) unwatch(step string, now time.Time) {
-	w.watchers = slices.DeleteFunc(w.watchers, func(s string) bool { return s == step })
-	if i := len(w.Rungs) - 1; len(w.watchers) == 0 && i >= 0 && w.Rungs[i].State != Ready {
+func (w *Webhook) unwatch(now time.Time) {
+	w.watchers--
+	if last, told := w.Now(); w.watchers == 0 && told && last.State != Ready {
 		w.closeRung(now)
 	}
 }
 
-// Now is how the webhook was last told to stand; false when that was never told.
+// Now returns how the webhook was last told to stand; false when that was never told.
 func (w *Webhook) Now() (Rung, bool) {
 	if len(w.Rungs) == 0 {
 		return Rung{}, false
@@ -265,7 +256,7 @@ func (w *Webhook) Now() (Rung, bool) {
 	return w.Rungs[len(w.Rungs)-1], true
 }
 
-// Ladder is how each rung stands by what was told last, lowest first; nil when
+// Ladder returns how each rung stands by what was told last, lowest first; nil when
 // nothing was told. From says since when a rung is Ready, or stands at its
 // cause. A webhook that has no Service has no rungs routed and backed.
 func (w *Webhook) Ladder() []Rung {
@@ -279,7 +270,7 @@ func (w *Webhook) Ladder() []Rung {
 		if w.Service == "" && (name == "routed" || name == "backed") && i != at {
 			continue
 		}
-		since, ready := w.green[name]
+		since, ready := w.reached[name]
 		switch {
 		case ready:
 			all = append(all, Rung{Name: name, State: Ready, From: since, Found: since.Equal(w.told)})
@@ -297,7 +288,7 @@ func (w *Webhook) Ladder() []Rung {
 	return all
 }
 
-// since is from when on the webhook stands at its rung and state, whatever the cause.
+// since returns from when on the webhook stands at its rung and state, whatever the cause.
 func (w *Webhook) since() time.Time {
 	i := len(w.Rungs) - 1
 	for i > 0 && w.Rungs[i-1].Name == w.Rungs[i].Name && w.Rungs[i-1].State == w.Rungs[i].State && w.Rungs[i-1].To.Equal(w.Rungs[i].From) {
@@ -306,7 +297,7 @@ func (w *Webhook) since() time.Time {
 	return w.Rungs[i].From
 }
 
-// LongestAt is the longest time that a request was held, or is by now.
+// LongestAt returns the longest time that a request was held, or is by now.
 func (w *Webhook) LongestAt(now time.Time) time.Duration {
 	longest := w.Longest
 	for _, h := range w.Holds {
@@ -320,7 +311,7 @@ func (w *Webhook) LongestAt(now time.Time) time.Duration {
 	return longest
 }
 
-// HoldTime is how long the webhook held at least one request, up to now.
+// HoldTime returns how long the webhook held at least one request, up to now.
 func (w *Webhook) HoldTime(now time.Time) time.Duration {
 	if w.heldSince.IsZero() {
 		return w.holding

@@ -99,7 +99,7 @@ func (b *block) facts(s *timeline.Step) {
 
 // objects says how far a step at work is.
 func (b *block) objects(s *timeline.Step) {
-	text := words.Line(progress(s))
+	text := words.Line(ui.Progress(s.Step))
 	if hook, is := strings.CutPrefix(text, "hook "); is {
 		b.text("Helm hook", style.Plain, hook)
 		return
@@ -151,7 +151,7 @@ func from(x *runner.Execution) string {
 	return flags.String()
 }
 
-// attempts tells of those that failed.
+// attempts says how attempts failed.
 func (b *block) attempts(s *timeline.Step) {
 	for _, a := range s.Attempts {
 		if a.Error != "" && a.State != runner.StateFailed {

@@ -4,14 +4,19 @@
 //
 // It decides nothing about the run: what it shows was in an event, and what keys
 // order it hands on. It is not for pipes and log files, which package ui writes, and
-// knows nothing of Kubernetes. Model draws and takes keys, without a terminal;
-// Display puts it on one.
+// knows nothing of Kubernetes.
+//
+// A Model takes events and keys, without a terminal. What it knows is a state, from
+// which panes draw: one for each view (stepList, chart, webhookList, log) and the help.
+// A frame puts header, pane and footer together. Display puts a Model on a terminal,
+// by way of bubbletea.
 package tui
 
 import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -63,11 +68,9 @@ type Display struct {
 	program *tea.Program
 	before  *term.State // of the terminal
 
-	mu     sync.Mutex
-	queue  []runner.Event
-	closed bool
+	queue  *ui.Queue
+	closed atomic.Bool
 
-	wake chan struct{} // has room for one; written by Observe and Close
 	gone chan struct{} // closed when the terminal is as it was before
 	sent chan struct{} // closed when all events are drawn, or need not be
 }
@@ -76,7 +79,7 @@ var _ ui.Renderer = (*Display)(nil)
 
 // Open takes over the terminal.
 func Open(c Config) *Display {
-	d := &Display{Config: c, wake: make(chan struct{}, 1), gone: make(chan struct{}), sent: make(chan struct{})}
+	d := &Display{Config: c, queue: ui.NewQueue(), gone: make(chan struct{}), sent: make(chan struct{})}
 	d.before, _ = term.GetState(int(c.In.Fd())) // nil for what is no terminal
 	d.screen = &screen{Config: c, m: NewModel(c.Options), mouse: true}
 	d.program = start(d.screen)
@@ -108,10 +111,7 @@ func (d *Display) draw() {
 	if fault := d.screen.fault(err); fault != nil {
 		ui.Problem(d.Out, ui.Options{}, fault.Error(), "the run goes on; --progress plain does without the display")
 	}
-	d.mu.Lock()
-	closed := d.closed
-	d.mu.Unlock()
-	if closed {
+	if d.closed.Load() {
 		return
 	}
 	if d.screen.crash == nil && d.screen.m.stops < 2 && !d.screen.m.Ended() {
@@ -128,26 +128,14 @@ func (d *Display) Observe(e runner.Event) {
 		return
 	default:
 	}
-	d.mu.Lock()
-	d.queue = append(d.queue, e)
-	d.mu.Unlock()
-	d.nudge()
-}
-
-func (d *Display) nudge() {
-	select {
-	case d.wake <- struct{}{}:
-	default: // it will look anyway
-	}
+	d.queue.Observe(e)
 }
 
 // Close implements ui.Renderer: it shows the end, waits for the user if the display
 // stays, gives the terminal back and writes the summary.
 func (d *Display) Close() error {
-	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
-	d.nudge()
+	d.closed.Store(true)
+	d.queue.End()
 	select {
 	case <-d.sent:
 	case <-d.Aborted: // the terminal may not read
@@ -165,7 +153,7 @@ func (d *Display) Close() error {
 	return d.Standby.Close()
 }
 
-// quit ends the program, and tells whether it has ended. After an abort it waits a
+// quit ends the program, and reports whether it has ended. After an abort it waits a
 // moment only: the program hangs while the terminal does not read.
 func (d *Display) quit() bool {
 	go d.program.Quit() // ends with the program
@@ -197,18 +185,8 @@ func (d *Display) returned() {
 // Release gives the terminal back at once, whatever is left to be shown. After
 // Close it does nothing.
 func (d *Display) Release() {
-	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
+	d.closed.Store(true)
 	d.quit()
-}
-
-func (d *Display) take() ([]runner.Event, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	events := d.queue
-	d.queue = nil
-	return events, d.closed
 }
 
 // beat is a message: what time it is, and what happened.
@@ -226,16 +204,16 @@ func (d *Display) carry() {
 	defer clock.Stop()
 	for {
 		select {
-		case <-d.wake:
+		case <-d.queue.Wake:
 		case <-clock.C:
 		case <-d.gone:
 			return
 		}
-		events, closed := d.take()
+		events, ended := d.queue.Take()
 		if len(events) > 0 || d.screen.live.Load() {
 			d.program.Send(beat{time.Now(), events}) // blocks while the terminal does not read
 		}
-		if closed {
+		if ended {
 			over()
 		}
 		select {
@@ -249,7 +227,8 @@ func (d *Display) carry() {
 // Play shows a recorded run until the user closes the display, or Stopped is closed.
 func Play(c Config, events []runner.Event) error {
 	c.Replay, c.Stay, c.Orders = true, true, false
-	d := &Display{Config: c, closed: true, gone: make(chan struct{})}
+	d := &Display{Config: c, gone: make(chan struct{})}
+	d.closed.Store(true)
 	d.screen = &screen{Config: c, m: NewModel(c.Options), mouse: true, player: &player{events: events}}
 	d.screen.player.play(d.screen.m, time.Now())
 	d.program = start(d.screen)

@@ -28,39 +28,6 @@ func (s *state) key(name string) string {
 	return cmp.Or(keyNames[name], name)
 }
 
-// hints returns the bindings that the footer names: first what only now makes sense.
-func (m *Model) hints() []binding {
-	var first, rest []binding
-	for _, b := range bindings() {
-		if b.short == "" || !b.when.fits(m) || m.idle(b.short) {
-			continue
-		}
-		switch b.short {
-		case "stop", "help", "retry", "end run":
-			first = append(first, b)
-		default:
-			rest = append(rest, b)
-		}
-	}
-	return append(first, rest...)
-}
-
-// idle reports whether a key would do nothing just now.
-func (m *Model) idle(short string) bool {
-	s := m.selected()
-	switch short {
-	case "retry":
-		return s == nil || !retryable(s)
-	case "skip":
-		return s == nil || !skippable(s)
-	case "quit":
-		return watching.fits(m) && m.width < 100
-	case "open":
-		return m.view == viewLog
-	}
-	return false
-}
-
 // help is the pane that tells of all keys, and what the signs mean.
 type help struct {
 	*state

@@ -64,7 +64,7 @@ func (w when) fits(m *Model) bool {
 	return (w.ever == nil || w.ever(m.Options)) && (w.now == nil || w.now(m))
 }
 
-func act(do Do) func(*Model) Act { return func(*Model) Act { return Act{Do: do} } }
+func act(a Act) func(*Model) Act { return func(*Model) Act { return a } }
 
 func within(f func(*Model)) func(*Model) Act {
 	return func(m *Model) Act { f(m); return Act{} }
@@ -99,13 +99,13 @@ func bindings() []binding {
 		{[]string{"-"}, "slower", "play half as fast", playing, within(func(m *Model) { m.play(0.5) })},
 		{[]string{"r"}, "retry", "try a step that failed, or waits for its next attempt, again now", ordering, (*Model).retry},
 		{[]string{"s"}, "skip", "skip the wait of a wait or webhook step, once you have confirmed it", ordering, (*Model).skip},
-		{[]string{"e"}, "end run", "end a run that waits for orders", ending, (*Model).endRun},
-		{[]string{"m"}, "", "take or leave the mouse, to select text with it", always, act(DoMouse)},
-		{[]string{"ctrl+l"}, "", "draw the screen anew", always, act(DoRedraw)},
+		{[]string{"e"}, "end run", "end a run that waits for orders", ending, act(Act{Do: DoOrder, Order: runner.Order{Verb: runner.OrderEnd}})},
+		{[]string{"m"}, "", "take or leave the mouse, to select text with it", always, act(Act{Do: DoMouse})},
+		{[]string{"ctrl+l"}, "", "draw the screen anew", always, act(Act{Do: DoRedraw})},
 		{[]string{"?"}, "help", "this help", always, within(func(m *Model) { m.help.open, m.help.top = !m.help.open, 0 })},
 		{[]string{"ctrl+c"}, "stop", "stop the run: nothing new starts; pressed again, abort it at once. After its end, close the display", watching, (*Model).stop},
-		{[]string{"q"}, "quit", "close the display; a run that goes on is told of line by line", always, act(DoLeave)},
-		{[]string{"ctrl+c"}, "", "", always, act(DoLeave)},
+		{[]string{"q"}, "quit", "close the display; a run that goes on is told of line by line", always, act(Act{Do: DoLeave})},
+		{[]string{"ctrl+c"}, "", "", always, act(Act{Do: DoLeave})},
 	}
 }
 

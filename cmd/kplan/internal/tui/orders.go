@@ -31,10 +31,6 @@ func (m *Model) skip() Act {
 	return Act{}
 }
 
-func (m *Model) endRun() Act {
-	return Act{Do: DoOrder, Order: runner.Order{Verb: runner.OrderEnd}}
-}
-
 // stop stops the run, and says what that means: the run's own event follows.
 func (m *Model) stop() Act {
 	m.stops++
@@ -43,11 +39,6 @@ func (m *Model) stop() Act {
 		m.say(style.Stop, "stopping: nothing new starts, requests in flight may end; ^C again aborts at once")
 	}
 	return Act{Do: DoStop}
-}
-
-// busy says that an order was not taken.
-func (m *Model) busy() {
-	m.say(style.Wait, "not ordered: the run has not taken the last orders yet")
 }
 
 func retryable(s *timeline.Step) bool {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 )
 
 // screen is the model as bubbletea wants it. Only the program's goroutine uses it,
@@ -106,7 +107,7 @@ func (s *screen) act(a Act) tea.Cmd {
 		select {
 		case s.Command <- a.Order:
 		default:
-			s.m.busy()
+			s.m.say(style.Wait, "not ordered: the run has not taken the last orders yet")
 		}
 	case DoRedraw:
 		return tea.ClearScreen
@@ -120,8 +121,8 @@ func (s *screen) act(a Act) tea.Cmd {
 	return nil
 }
 
-// fault is why the display ended, if that is a fault; err is what the program ended
-// with.
+// fault returns why the display ended, if that is a fault; err is what the program
+// ended with.
 func (s *screen) fault(err error) error {
 	switch {
 	case s.crash != nil:

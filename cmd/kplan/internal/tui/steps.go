@@ -2,11 +2,11 @@ package tui
 
 import (
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -108,7 +108,7 @@ func (s *state) note(step *timeline.Step) (style.Role, string) {
 	case runner.StatePending:
 		text = s.waitsFor(step)
 	case runner.StateRunning:
-		role, text = style.Plain, progress(step)
+		role, text = style.Plain, ui.Progress(step.Step)
 	case runner.StateHolding:
 		role, text = style.Wait, holds(step)
 	case runner.StateRetrying:
@@ -150,36 +150,13 @@ func (s *state) waitsFor(step *timeline.Step) string {
 	return "waits for a free slot"
 }
 
-// progress says how far a step is, as its lines in plain mode do.
-func progress(s *timeline.Step) string {
-	text := s.Message
-	if s.Object != "" && !strings.Contains(text, path.Base(s.Object)) {
-		text = words.Join(": ", s.Object, text)
-	}
-	if n := fmt.Sprintf("%d/%d", s.Done, s.Total); s.Total > 0 && !strings.Contains(text, n) {
-		text = words.Join(" ", n, text)
-	}
-	return text
-}
-
 // holds says how many requests of a step wait for whom.
 func holds(s *timeline.Step) string {
 	var by []string
 	for _, h := range s.Holds {
 		if h.Waiting > 0 {
-			by = append(by, holderName(h.Webhook))
+			by = append(by, ui.Holder(h.Webhook, h.Webhook))
 		}
 	}
 	return words.Count(s.Held(), "request") + " held by " + strings.Join(by, ", ")
-}
-
-// holderName says who holds a request, for people.
-func holderName(webhook string) string {
-	switch webhook {
-	case "":
-		return "a webhook"
-	case runner.APIServer:
-		return "the " + webhook
-	}
-	return webhook
 }

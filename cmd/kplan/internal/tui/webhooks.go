@@ -8,6 +8,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -149,10 +150,11 @@ func (s *state) webhooksOf(step *timeline.Step) []*timeline.Webhook {
 // webhookName returns the name of a webhook, with its kind where another one has the
 // name too.
 func webhookName(w *timeline.Webhook) string {
+	name := ui.Holder(w.Name, w.Name)
 	if w.Namesake && w.Kind != "" {
-		return holderName(w.Name) + " (" + w.Kind + ")"
+		name += " (" + w.Kind + ")"
 	}
-	return holderName(w.Name)
+	return name
 }
 
 // webhook shows a webhook below a step that met it.

@@ -18,7 +18,7 @@ type jsonl struct{ sink }
 // NewJSON makes a renderer which writes every event as one line of JSON; it
 // also records runs. The lines are pure ASCII where a terminal might obey
 // them, and decode to exactly the events.
-func NewJSON(out io.Writer) Renderer { return newPump(&jsonl{sink: sink{out: out}}) }
+func NewJSON(out io.Writer) Renderer { return New(out, JSON, Options{}) }
 
 func (j *jsonl) draw(e runner.Event) {
 	var line bytes.Buffer

@@ -243,7 +243,7 @@ func success(s *runner.Step, now time.Time) string {
 // progress tells how far s is, unless that was just told, and before it that its
 // attempt has begun.
 func (p *plain) progress(now time.Time, s *runner.Step) {
-	said, text := p.said[s.Name], progressText(s)
+	said, text := p.said[s.Name], Progress(s)
 	switch wait := now.Sub(said.paced); {
 	case said.start != "" && wait < soon, wait < pace:
 		return
@@ -258,7 +258,8 @@ func (p *plain) progress(now time.Time, s *runner.Step) {
 	said.start = ""
 }
 
-func progressText(s *runner.Step) string {
+// Progress says how far a step is.
+func Progress(s *runner.Step) string {
 	text := s.Message
 	if s.Object != "" && !strings.Contains(text, path.Base(s.Object)) {
 		text = words.Join(": ", s.Object, text)

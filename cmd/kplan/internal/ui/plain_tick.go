@@ -93,7 +93,7 @@ func (p *plain) still(now time.Time, steps []*runner.Step) {
 			break
 		}
 		text := fmt.Sprintf("%s %s", s.Name, words.Brief(s.Elapsed(now)))
-		if at := words.Cut(words.Join("; ", progressText(s), waitsFor(s)), longStill, " …"); at != "" {
+		if at := words.Cut(words.Join("; ", Progress(s), waitsFor(s)), longStill, " …"); at != "" {
 			text += " (" + at + ")"
 		}
 		parts = append(parts, text)
@@ -108,7 +108,7 @@ func still(now time.Time, s *runner.Step) string {
 	if s.State == runner.StateRunning && waits != "" {
 		doing = "waiting"
 	}
-	return words.Join(": ", fmt.Sprintf("still %s %s", doing, words.Brief(s.Elapsed(now))), words.Join("; ", words.Cut(progressText(s), longProgress, " …"), waits))
+	return words.Join(": ", fmt.Sprintf("still %s %s", doing, words.Brief(s.Elapsed(now))), words.Join("; ", words.Cut(Progress(s), longProgress, " …"), waits))
 }
 
 // wait is what a step waits for, and why it is not there.

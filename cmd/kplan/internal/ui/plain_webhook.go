@@ -110,16 +110,16 @@ func (p *plain) stands(e runner.Event, s *runner.Step) {
 }
 
 func webhookText(name, service string) string {
-	text := holder(name, fmt.Sprintf("webhook %q", name))
+	text := Holder(name, fmt.Sprintf("webhook %q", name))
 	if service != "" {
 		text += " (Service " + service + ")"
 	}
 	return text
 }
 
-// holder says for people what holds requests: what has a name of its own as that
+// Holder says for people what holds requests: what has a name of its own as that
 // is written, the API server itself, or a webhook of unknown name.
-func holder(name, written string) string {
+func Holder(name, written string) string {
 	switch name {
 	case "":
 		return "a webhook"

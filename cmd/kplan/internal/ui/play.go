@@ -10,18 +10,7 @@ import (
 // Play writes a recorded run at once, as a renderer of the mode would have written
 // it while its time passed.
 func Play(out io.Writer, mode Mode, o Options, events []runner.Event) error {
-	var d drawer
-	switch mode {
-	case Quiet:
-		d = &quiet{sink: sink{out: out}, Options: o}
-	case JSON:
-		d = &jsonl{sink: sink{out: out}}
-	case GitHub:
-		d = newGitHub(out, o)
-	case Auto, TTY, Plain:
-		d = newPlain(out, o)
-	}
-	return play(d, events)
+	return play(newDrawer(out, mode, o), events)
 }
 
 // play draws events as their time passes.

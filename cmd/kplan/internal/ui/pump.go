@@ -20,15 +20,56 @@ type drawer interface {
 // ticker is a drawer that wants to know how time passes, once a second.
 type ticker interface{ tick(now time.Time) }
 
-// pump carries events from the run's goroutine to that of a drawer, so that a
-// terminal which does not read never holds up the run. The queue between them
-// has no bound: no event may be lost, and a run has few.
-type pump struct {
-	mu     sync.Mutex
-	queue  []runner.Event
-	closed bool
+// Queue carries events from the run's goroutine to another one, so that a terminal
+// which does not read never holds up the run. It has no bound: no event may be lost,
+// and a run has few.
+type Queue struct {
+	// Wake has room for one, which says that there may be something to take. Observe
+	// and End write to it, and nobody closes it.
+	Wake chan struct{}
 
-	wake chan struct{} // has room for one; written by Observe and Close
+	mu     sync.Mutex
+	events []runner.Event
+	ended  bool
+}
+
+// NewQueue returns an empty queue.
+func NewQueue() *Queue { return &Queue{Wake: make(chan struct{}, 1)} }
+
+// Observe implements runner.Observer.
+func (q *Queue) Observe(e runner.Event) {
+	q.mu.Lock()
+	q.events = append(q.events, e)
+	q.mu.Unlock()
+	q.wake()
+}
+
+// End says that no event follows.
+func (q *Queue) End() {
+	q.mu.Lock()
+	q.ended = true
+	q.mu.Unlock()
+	q.wake()
+}
+
+func (q *Queue) wake() {
+	select {
+	case q.Wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// Take returns the events that came since the last call, and whether none follows.
+func (q *Queue) Take() (events []runner.Event, ended bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	events, q.events = q.events, nil
+	return events, q.ended
+}
+
+// pump carries events to the goroutine of a drawer.
+type pump struct {
+	*Queue
 	done chan struct{} // closed by the pump's goroutine when it ends
 	err  error         // valid after done
 }
@@ -37,41 +78,16 @@ var _ Renderer = (*pump)(nil)
 
 // newPump starts d's goroutine, which Close ends.
 func newPump(d drawer) *pump {
-	p := &pump{wake: make(chan struct{}, 1), done: make(chan struct{})}
+	p := &pump{Queue: NewQueue(), done: make(chan struct{})}
 	go p.run(d)
 	return p
 }
 
-// Observe implements runner.Observer.
-func (p *pump) Observe(e runner.Event) { p.put(e, false) }
-
 // Close implements Renderer: it waits until everything is drawn.
 func (p *pump) Close() error {
-	p.put(runner.Event{}, true)
+	p.End()
 	<-p.done
 	return p.err
-}
-
-func (p *pump) put(e runner.Event, last bool) {
-	p.mu.Lock()
-	if last {
-		p.closed = true
-	} else if !p.closed {
-		p.queue = append(p.queue, e)
-	}
-	p.mu.Unlock()
-	select {
-	case p.wake <- struct{}{}:
-	default: // it will look anyway
-	}
-}
-
-func (p *pump) take() ([]runner.Event, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	events := p.queue
-	p.queue = nil
-	return events, p.closed
 }
 
 func (p *pump) run(d drawer) {
@@ -85,15 +101,15 @@ func (p *pump) run(d drawer) {
 	}
 	for {
 		select {
-		case <-p.wake:
+		case <-p.Wake:
 		case now := <-ticks:
 			t.tick(now)
 		}
-		events, closed := p.take()
+		events, ended := p.Take()
 		for _, e := range events {
 			d.draw(e)
 		}
-		if closed {
+		if ended {
 			p.err = d.close()
 			return
 		}

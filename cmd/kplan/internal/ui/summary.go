@@ -103,7 +103,7 @@ func note(x *runner.Execution, s *runner.Step) string {
 	}
 	by := make([]string, len(s.Holds))
 	for i, h := range s.HoldsAt(x.Last()) {
-		by[i] = fmt.Sprintf("%s (%s, longest %s)", holder(h.Webhook, h.Webhook), words.Count(h.Requests, "request"), words.Brief(h.Longest))
+		by[i] = fmt.Sprintf("%s (%s, longest %s)", Holder(h.Webhook, h.Webhook), words.Count(h.Requests, "request"), words.Brief(h.Longest))
 	}
 	if len(by) > 2 { // a row has no room for more
 		by = append(by[:1], fmt.Sprintf("and %d more webhooks", len(by)-1))

@@ -126,6 +126,6 @@ func (t *terse) sum(s *runner.Step) {
 	}
 	t.say(t.paint("1", what))
 	for _, h := range holds {
-		t.say("  " + t.Clean(fmt.Sprintf("%s: %s, longest %s", holder(h.Webhook, h.Webhook), words.Count(h.Requests, "request"), words.Brief(h.Longest))))
+		t.say("  " + t.Clean(fmt.Sprintf("%s: %s, longest %s", Holder(h.Webhook, h.Webhook), words.Count(h.Requests, "request"), words.Brief(h.Longest))))
 	}
 }

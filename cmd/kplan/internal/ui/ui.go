@@ -51,17 +51,19 @@ type Renderer interface {
 // New makes the renderer of a mode that was chosen (see Environment.Choose). It
 // writes to out from one goroutine of its own, which Close ends. TTY, which this
 // package does not draw, and Auto are written as Plain is.
-func New(out io.Writer, mode Mode, o Options) Renderer {
+func New(out io.Writer, mode Mode, o Options) Renderer { return newPump(newDrawer(out, mode, o)) }
+
+func newDrawer(out io.Writer, mode Mode, o Options) drawer {
 	switch mode {
 	case JSON:
-		return NewJSON(out)
+		return &jsonl{sink: sink{out: out}}
 	case Quiet:
-		return newPump(&quiet{sink: sink{out: out}, Options: o})
+		return &quiet{sink: sink{out: out}, Options: o}
 	case GitHub:
-		return newPump(newGitHub(out, o))
+		return newGitHub(out, o)
 	case Auto, TTY, Plain:
 	}
-	return newPump(newPlain(out, o))
+	return newPlain(out, o)
 }
 
 // quiet only tells that the run was told to stop: without it, somebody who

@@ -10,14 +10,14 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-func (c *checker) wrongType(t reflect.Type, v any, at document.Path) {
-	if c.Full() {
-		c.Skip(1)
+func (d decoder) wrongType(t reflect.Type, v any, at path) {
+	if d.Full() {
+		d.Skip(1)
 		return
 	}
 	hint := ""
 	_, isText := v.(string)
-	n, _ := c.Source.Node(at)
+	n, _ := d.Source.Node(at)
 	plain := n != nil && n.Kind == yamlv3.ScalarNode && n.Style == 0 && !strings.Contains(n.Value, "${{")
 	switch {
 	case enums[t] != nil:
@@ -30,35 +30,23 @@ func (c *checker) wrongType(t reflect.Type, v any, at document.Path) {
 		hint = "write it without quotes"
 	}
 	if v == nil {
-		c.ReportField(document.Fault{Code: document.CodeWrongType, At: at, Hint: hint}, "expected %s, got nothing", expected(t))
+		d.ReportField(fault{Code: document.CodeWrongType, At: at, Hint: hint}, "expected %s, got nothing", expected(t))
 		return
 	}
-	c.Report(document.Fault{Code: document.CodeWrongType, At: at, Hint: hint}, "expected %s, got %s", expected(t), c.describeAt(v, at))
+	d.Report(fault{Code: document.CodeWrongType, At: at, Hint: hint}, "expected %s, got %s", expected(t), d.describeAt(v, at))
 }
 
 // describeAt is describe for the value at a path. A text that comes from a
 // variable is not shown: it may be a secret.
-func (c *checker) describeAt(v any, at document.Path) string {
-	if c.isSecret(at) {
+func (c *pass) describeAt(v any, at path) string {
+	if c.vars.Hides(at) {
 		return "something else"
 	}
-	if n, _ := c.Source.Node(at); n != nil && strings.Contains(n.Value, "${{") {
-		return document.DescribeType(v)
-	}
-	return document.Describe(v)
-}
-
-// isSecret tells whether a path is in a value of a sensitive variable.
-func (c *checker) isSecret(at document.Path) bool {
-	if len(at) < 3 || at[0] != "vars" || !slices.Contains(secretFields, at[2].(string)) {
-		return false
-	}
-	d := c.vars[at[1].(string)]
-	return d != nil && d.sensitive
+	return c.Describe(v, at)
 }
 
 // quote is describeAt for a text of which only some are good.
-func (c *checker) quote(s string, at document.Path) string {
+func (c *pass) quote(s string, at path) string {
 	if n, _ := c.Source.Node(at); n != nil && strings.Contains(n.Value, "${{") {
 		return "the value of " + document.Cut(n.Value, 60)
 	}

@@ -1,0 +1,131 @@
+package load
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/internal/nearest"
+	"github.com/kplan-dev/kplan/plan/load/internal/vars"
+)
+
+// Nearly every line of this package speaks of these.
+type (
+	path  = document.Path
+	fault = document.Fault
+)
+
+// session is one reading of a plan and of all that it includes, or of one step that
+// is bound.
+type session struct {
+	faults *document.Faults
+	near   nearest.Finder
+	cost   *expr.Budget
+	growth growth
+	sum    totals
+	// includedFiles are the files of included plans, in the order of their reading.
+	includedFiles []string
+}
+
+// totals count what is bounded in the plan and all that it includes.
+type totals struct {
+	steps, files, bytes, needs, inputs int
+	tooMany                            bool
+}
+
+func newSession(faults *document.Faults) *session {
+	return &session{faults: faults, cost: expr.NewBudget()}
+}
+
+// pass goes through one file in a session, and reports what is wrong with it.
+type pass struct {
+	*session
+	*file
+	document.Reporter
+}
+
+// pass starts to go through a file whose positions are those of a source.
+func (s *session) pass(f *file, src *document.Source) *pass {
+	return &pass{s, f, document.Reporter{Faults: s.faults, Source: src}}
+}
+
+// load reads the file's plan and checks all but what takes the whole plan.
+func (p *pass) load(src []byte, in Options, from *vars.Include) {
+	root, ok := p.read(src)
+	if !ok {
+		return
+	}
+	p.readVars(root, in, from)
+	p.expandHead(root)
+	decoder{p}.set(reflect.ValueOf(p.plan).Elem(), root, nil)
+	p.validator().head()
+	p.declareSteps()
+	p.validator().needs()
+	p.readSteps(in)
+	if p.onDisk {
+		fileFinder{p}.all()
+	}
+}
+
+// expandHead resolves the expressions of all fields but the steps: first of those
+// that others may read.
+func (p *pass) expandHead(root map[string]any) {
+	metadata := expander{pass: p, scope: p.newScope("vars"), static: "metadata"}
+	if v, has := root["metadata"]; has {
+		root["metadata"] = metadata.expand(v, path{"metadata"})
+	}
+	known, _ := root["metadata"].(map[string]any)
+	p.values["plan"] = map[string]any{"name": textField(known, "name"), "description": textField(known, "description")}
+	if v, has := root["clusters"]; has {
+		clusters := expander{pass: p, scope: p.newScope("vars", "plan"), static: "clusters"}
+		root["clusters"] = clusters.expand(v, path{"clusters"})
+	}
+	p.values["clusters"] = p.clusterValues()
+	for _, k := range slices.Sorted(maps.Keys(root)) {
+		if !slices.Contains([]string{"metadata", "vars", "clusters", "steps", "finally"}, k) {
+			x := expander{pass: p, scope: p.newScope("vars", "plan", "clusters"), static: k}
+			root[k] = x.expand(root[k], path{k})
+		}
+	}
+}
+
+func textField(m map[string]any, name string) string {
+	s, _ := m[name].(string)
+	return s
+}
+
+// readVars reads the file's variables, unless nothing can be understood of them.
+func (p *pass) readVars(root map[string]any, in Options, from *vars.Include) {
+	p.values = map[string]any{}
+	declared, ok := root["vars"].(map[string]any)
+	if root["vars"] != nil && !ok {
+		return
+	}
+	p.vars = vars.Read(declared, vars.Config{
+		Reporter: p.Reporter, Text: p.text, Near: &p.near, Set: in.Set, VarFiles: in.VarFiles, Env: in.Env, Unknown: in.Unknown,
+		Include: from, Clusters: root["clusters"],
+		Unescape: func(v any, at path) any {
+			x := expander{pass: p, literal: true}
+			return x.expand(v, at)
+		},
+	})
+	p.values["vars"] = p.vars.Values()
+}
+
+// read returns the values of the file.
+func (p *pass) read(src []byte) (root map[string]any, ok bool) {
+	s, tree, ok := document.Read(p.plan.File, src, document.Options{Order: p.order, Keys: document.PlanKeys}, p.faults)
+	p.Source, p.source, p.text = s, s, document.TextOf(s)
+	if !ok {
+		return nil, false
+	}
+	root, ok = tree.(map[string]any)
+	if !ok {
+		p.Report(fault{Code: document.CodeWrongType, Hint: "start with apiVersion: " + plan.APIVersion}, "expected a plan, which is a mapping, got %s", document.Describe(tree))
+	}
+	p.tree = root
+	return root, ok
+}

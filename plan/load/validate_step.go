@@ -1,0 +1,203 @@
+package load
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/load/internal/names"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
+)
+
+// stepValidator looks at one step.
+type stepValidator struct{ validator }
+
+// step looks at a step as the file has it.
+func (v stepValidator) step(s plan.Step) {
+	at := v.at
+	v.checkLabel(s.Name, at.Key("name"))
+	v.checkRetry(s.Retry, at.Key("retry"))
+	v.checkWhen(v.value(at.Key("when")), at.Key("when"))
+	v.checkTags(s.Tags, at.Key("tags"))
+	v.checkClusterName(s.Cluster, at.Key("cluster"))
+	v.checkKinds(s, at)
+	v.checkOutputs(s, at.Key("outputs"))
+	if s.Helm != nil {
+		v.checkHelm(s, at.Key("helm"))
+	}
+	if s.Apply != nil {
+		v.checkApply(*s.Apply, at.Key("apply"))
+	}
+	if s.Wait != nil {
+		v.checkWait(*s.Wait, at.Key("wait"))
+	}
+	if s.Webhook != nil {
+		v.checkWebhook(s, at.Key("webhook"))
+	}
+}
+
+func (v stepValidator) checkWhen(when any, at path) {
+	switch when.(type) {
+	case nil, bool, value.Invalid, value.Deferred:
+		return
+	}
+	hint := ""
+	if s, ok := when.(string); ok && (s == "true" || s == "false") {
+		hint = "write it without quotes"
+	} else if ok && !strings.Contains(s, "${{") && strings.ContainsAny(s, ".=") {
+		hint = "write an expression as ${{ … }}"
+	}
+	v.Report(fault{Code: document.CodeWrongType, At: at, Hint: hint}, "when is true or false, got %s", v.describeAt(when, at))
+}
+
+func (v stepValidator) checkTags(tags []string, at path) {
+	for i, t := range tags {
+		switch {
+		case t == "":
+			if v.isEmptyText(at.Index(i)) {
+				v.Report(fault{At: at.Index(i), Hint: "remove it"}, "the tag is empty")
+			}
+		case !names.IsTag(t, 63):
+			v.Report(fault{At: at.Index(i), Hint: "use letters, digits, -, _ and ., at most 63"}, "%q cannot be a tag", document.Cut(t, 80))
+		case slices.Index(tags, t) < i:
+			v.Report(fault{Code: document.CodeDuplicate, At: at.Index(i), Hint: "remove it"}, "the tag %q is given twice", t)
+		}
+	}
+}
+
+// Bounds of retries.
+const (
+	maxMultiplier = 100
+	maxJitter     = 1
+)
+
+func (v validator) checkRetry(r *plan.Retry, at path) {
+	if r == nil {
+		return
+	}
+	n, d := at.Key("install_retries"), at.Key("retry_delay_seconds")
+	if v.isNumber(n) && (r.InstallRetries < 1 || r.InstallRetries > maxInstallRetries) {
+		v.Report(fault{At: n, Hint: "it counts the attempts in all: 1 is no retry"}, "install_retries is %d, but must be from 1 to %d", r.InstallRetries, maxInstallRetries)
+	}
+	if v.isNumber(d) && r.RetryDelaySeconds != nil && (*r.RetryDelaySeconds < 0 || *r.RetryDelaySeconds > maxRetryDelay) {
+		v.Report(fault{At: d, Hint: "it is the longest wait between two attempts"}, "retry_delay_seconds is %v, but must be from 0 to %d", *r.RetryDelaySeconds, maxRetryDelay)
+	}
+	m, most, jitter := at.Key("multiplier"), at.Key("max_delay_seconds"), at.Key("jitter")
+	if v.isNumber(m) && (r.Multiplier < 1 || r.Multiplier > maxMultiplier) {
+		v.Report(fault{At: m, Hint: "2 makes each delay twice as long as the one before"}, "multiplier is %v, but must be from 1 to %d", r.Multiplier, maxMultiplier)
+	}
+	if v.isNumber(most) && (r.MaxDelaySeconds <= 0 || r.MaxDelaySeconds > maxRetryDelay) {
+		v.Report(fault{At: most, Hint: "it bounds the delays that multiplier makes"}, "max_delay_seconds is %v, but must be more than 0 and at most %d", r.MaxDelaySeconds, maxRetryDelay)
+	}
+	if v.isNumber(jitter) && r.Jitter != nil && (*r.Jitter < 0 || *r.Jitter > maxJitter) {
+		v.Report(fault{At: jitter, Hint: "0.2 makes each delay up to a fifth shorter"}, "jitter is %v, but must be from 0 to %d", *r.Jitter, maxJitter)
+	}
+	on := at.Key("on")
+	if list, ok := v.value(on).([]any); ok && len(list) == 0 {
+		v.ReportField(fault{At: on, Hint: "name a kind of failure, or leave on out for any"}, "on is empty")
+	}
+	for i, kind := range r.On {
+		if kind != "" && slices.Index(r.On, kind) < i {
+			v.Report(fault{Code: document.CodeDuplicate, At: on.Index(i), Hint: "remove it"}, "%q is given twice", kind)
+		}
+	}
+}
+
+func (v stepValidator) checkOutputs(s plan.Step, at path) {
+	if s.Include != nil && v.has(at) {
+		v.ReportField(fault{At: at, Hint: "read those of its steps: steps.INCLUDE.STEP.outputs.NAME"}, "an include has no outputs of its own")
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Outputs)) {
+		o, at := s.Outputs[name], at.Key(name)
+		if !names.IsIdentifier(name) {
+			v.ReportField(fault{At: at, Hint: "use letters, digits and _ only, and no digit first"}, "%q cannot be the name of an output", name)
+		}
+		kind, object, ok := strings.Cut(o.Resource, "/")
+		if o.Resource != "" && (!ok || kind == "" || object == "" || strings.ContainsAny(o.Resource, " ,") || strings.Contains(object, "/")) {
+			v.Report(fault{At: at.Key("resource"), Hint: "write TYPE/NAME, such as service/web"}, "%q is not a resource", document.Cut(o.Resource, 80))
+		}
+		v.checkLabel(o.Namespace, at.Key("namespace"))
+		jsonpath, cel := v.has(at.Key("jsonpath")), v.has(at.Key("cel"))
+		switch {
+		case jsonpath && cel:
+			v.ReportField(fault{At: at.Key("cel"), Hint: "keep one of them"}, "the output %q has both jsonpath and cel", name)
+		case !jsonpath && !cel && v.has(at):
+			v.ReportField(fault{Code: document.CodeMissingField, At: at, Hint: "give jsonpath or cel"}, "it is not said what the output %q is", name)
+		case jsonpath:
+			v.checkJSONPath(o.JSONPath, at.Key("jsonpath"))
+		case cel:
+			v.checkCEL(o.CEL, at.Key("cel"), "object")
+		}
+	}
+}
+
+// checkJSONPath reads a path as far as its braces.
+func (v stepValidator) checkJSONPath(text string, at path) {
+	const hint = "write it in braces, such as {.status.phase}"
+	if text == "" {
+		if v.isEmptyText(at) {
+			v.Report(fault{At: at, Hint: hint}, "jsonpath is empty")
+		}
+		return
+	}
+	switch paths, err := plan.JSONPaths(text); {
+	case err != nil:
+		v.Report(fault{At: at}, "jsonpath cannot be read: %v", err)
+	case len(paths) == 0:
+		v.Report(fault{At: at, Hint: hint}, "jsonpath reads nothing of the object: %q has no path in braces", document.Cut(text, 60))
+	}
+}
+
+// checkCEL reads an expression over the named values, which has the functions of
+// the API server too: what functions there are is not known here.
+func (v stepValidator) checkCEL(text string, at path, names ...string) {
+	if text == "" {
+		if v.isEmptyText(at) {
+			v.Report(fault{At: at, Hint: "write CEL over " + strings.Join(names, " and ")}, "%s is empty", at[len(at)-1])
+		}
+		return
+	}
+	if err := expr.Parse(text, names...); err != nil {
+		e := asExprError(err)
+		hint := ""
+		if e.Missing != "" {
+			hint = fmt.Sprintf("it is over %s", strings.Join(names, " and "))
+		}
+		v.Add(v.Source, v.Source.PlainPos(at, text, e.Offset), fault{Code: document.CodeExpression, At: at, Hint: hint}, "%s", e.Message)
+	}
+}
+
+// checkGroup looks at what the steps of a for_each have in common: each helm step
+// needs a release of its own.
+func (v validator) checkGroup(e *stepDecl) {
+	if !e.grouped || e.isInclude {
+		return
+	}
+	first := map[[3]string]string{}
+	for _, it := range e.instances {
+		h := it.step.Helm
+		at := e.at.Key("helm")
+		if h == nil || it.skip {
+			continue
+		}
+		if _, given := it.tree["helm"].(map[string]any)["release"]; !given {
+			v.ReportField(fault{At: at, Hint: "give release, with ${{ each.key }} in it"}, "a helm step with for_each must say its release")
+			return
+		}
+		key := [3]string{h.Release, h.Namespace, it.step.Cluster}
+		was, dup := first[key]
+		switch {
+		case h.Release == "", value.IsUnsaid(it.tree["helm"].(map[string]any)["namespace"]):
+		case dup:
+			v.Report(fault{Code: document.CodeDuplicate, At: at.Key("release"), Hint: "put ${{ each.key }} into it"}, "the release %q is that of two items: %s and %s", h.Release, was, it.key)
+			return
+		default:
+			first[key] = it.key
+		}
+	}
+}
