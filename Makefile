@@ -45,10 +45,27 @@ ifeq ($(OWN),)
 endif
 demo-env = KUBECONFIG=$(if $(OWN),$(OWN),$$($(LAB) kubeconfig --name demo --path))
 
+.PHONY: unit
+unit: ## Run the tests that need nothing but Go: no cluster, nothing installed; it names what it leaves out
+	@set -o pipefail; { go test -short -v ./... && cd lab && CGO_ENABLED=0 go test -short -v ./...; } 2>&1 | awk "$$BRIEF"
+
+# BRIEF leaves of go test -v what failed, a line for each package with tests, and how many
+# tests were left out for which reason.
+define BRIEF
+/^(=== |PASS$$|\?)/ || /^ *--- PASS/ || /\[no test files\]/ { next }
+/^ok / { print; told = ""; next }
+/^ +[a-z_]+\.go:[0-9]+: / { reason = $$0; sub(/^ +[a-z_]+\.go:[0-9]+: /, "", reason) }
+/^ *--- SKIP/ { skipped[reason]++; told = ""; next }
+/^FAIL|^---|^panic/ { printf "%s", told; told = ""; print; next }
+{ told = told $$0 "\n" }
+END { for (r in skipped) printf "left out %d tests: %s\n", skipped[r], r; print "make test runs them all" }
+endef
+export BRIEF
+
 .PHONY: test
-test: $(LAB) $(RIVALS) gcc tmux browser npm ## Run all tests: unit tests, and end-to-end tests on labs
+test: tell $(LAB) deps ## Run all tests: unit tests, and end-to-end tests on labs
 ifeq ($(OWN),)
-	@$(say) 'starting two Kubernetes clusters for the tests; the first time compiles them'
+	@$(say) 'starting two Kubernetes clusters for the tests'
 	trap 'for n in test test-cp test-match test-restart test-region; do $(LAB) down --name $$n; done' EXIT; \
 	$(LAB) up --name test && $(LAB) up --name test-cp --nodes 0 && $(MAKE) --no-print-directory go-test
 else
@@ -57,48 +74,79 @@ endif
 
 # The race detector takes a C compiler; CI does not go without.
 race = $(if $(CI)$(shell command -v gcc),-race)
+# In CI the linter has run all that go test's own vet runs, over the same files.
+vet = $(if $(CI),-vet=off)
 
-# Half of what tests take is waiting: on two cores three of a package run at once.
+# Half of what tests take is waiting: on two cores three packages run at once, the
+# longest first, and three tests of each.
 .PHONY: go-test
 go-test:
 	@$(say) 'testing kplan$(if $(race), with the race detector); the first time compiles its libraries, some minutes'
-	KPLAN_LAB=$(abspath $(LAB)) KPLAN_TOOLS=$(abspath $(BIN)) go test $(race) -parallel 3 -timeout 20m ./...
+	KPLAN_LAB=$(abspath $(LAB)) KPLAN_TOOLS=$(abspath $(BIN)) \
+	go test $(race) $(vet) -p 3 -parallel 3 -timeout 20m ./cmd/kplan ./steps ./examples ./...
 	@$(say) 'testing the lab'
-	cd lab && CGO_ENABLED=0 go test -timeout 15m ./...
+	cd lab && CGO_ENABLED=0 go test $(vet) -timeout 15m ./...
 
-# $(call install,COMMAND,PACKAGES,TESTS): Debian's packages for a command that is not there.
+# What tests need besides Go: a command that shows that it is there, Debian's packages
+# for it, and what is left out without them.
+DEPS := gcc tmux browser npm
+gcc = gcc|gcc libc6-dev|the race detector
+tmux = tmux|tmux|the tests of the display
+browser = chromium|chromium fonts-dejavu-core|the tests of the HTML report in a browser
+npm = npm|nodejs npm|the tests of the schema in an editor and of the JUnit report
+
+.PHONY: deps
+deps: $(DEPS) $(LAB) $(RIVALS) ## Install all that the tests need: gcc, tmux, Chromium, npm, the lab, Helm, helmfile and kapp
+ifeq ($(OWN),)
+	$(LAB) build
+endif
+
+.PHONY: tell
+tell: $(LAB)
+	@$(say) 'the tests need, and what is not there is installed first:'
+	@tell() { IFS='|' read -r command packages tests <<<"$$1"; printf '  %-28s %-20s for %s\n' "$$packages" \
+	"$$(command -v "$$command" >/dev/null && echo 'is there' || echo 'TO BE INSTALLED')" "$$tests" >&2; }; \
+	$(foreach d,$(DEPS),tell '$($(d))';)
+	@$(foreach t,$(RIVALS),test -e $(t) || echo 'to be built: $(notdir $(t))' >&2;)
+ifeq ($(OWN),)
+	@$(LAB) build --dry-run >&2
+endif
+
+# $(call install,COMMAND|PACKAGES|TESTS): Debian's packages for a command that is not there.
 define install
-@command -v $(1) >/dev/null || { $(say) 'installing $(1)'; apt='apt-get install -qy --no-install-recommends $(2)'; $$apt || { apt-get update -q && $$apt; }; } || \
-$(say) 'without $(1), left out: $(3)'
+@IFS='|' read -r command packages tests <<<'$(1)'; command -v "$$command" >/dev/null || \
+{ $(say) "installing $$command"; apt="apt-get install -qy --no-install-recommends $$packages"; $$apt || { apt-get update -q && $$apt; }; } || \
+$(say) "without $$command, left out: $$tests"
 endef
 
 .PHONY: gcc
 gcc: ## Install a C compiler, for the race detector (Debian or Ubuntu as root)
-	$(call install,gcc,gcc libc6-dev,the race detector)
+	$(call install,$(gcc))
 
 .PHONY: tmux
 tmux: ## Install tmux, in which tests drive the display (Debian or Ubuntu as root)
-	$(call install,tmux,tmux,the tests of the display)
+	$(call install,$(tmux))
 
 .PHONY: browser
 browser: ## Install Chromium, in which tests open the HTML report (Debian or Ubuntu as root)
-	$(call install,chromium,chromium fonts-dejavu-core,the tests of the HTML report in a browser)
+	$(call install,$(browser))
 
 .PHONY: npm
 npm: ## Install npm, which fetches an editor's language server and a validator for tests (Debian or Ubuntu as root)
-	$(call install,npm,nodejs npm,the tests of the schema in an editor and of the JUnit report)
+	$(call install,$(npm))
 
 .PHONY: build
 build: $(KPLAN) $(LAB) ## Build kplan and the lab's command
 
-# Go decides what is stale.
+# Go decides what is stale. All of the lab is compiled with the same flags, by linter,
+# tests and builds: then Go's cache has each package once.
 .PHONY: $(KPLAN) $(LAB) $(OPERATOR)
 $(KPLAN):
 	@$(gobuild) -work 4m -C .. -o $@ ./cmd/kplan -trimpath -ldflags '-s -w'
 $(LAB):
 	@$(gobuild) -o ../$@ ./cmd/kplan-lab
 $(OPERATOR):
-	@$(gobuild) -o ../$@ ./operator -trimpath -ldflags '-s -w'
+	@$(gobuild) -o ../$@ ./operator -ldflags '-s -w'
 
 .PHONY: bench
 bench: $(LAB) $(OPERATOR) ## Measure how long after the floor objects are admitted (30 installs)
@@ -142,14 +190,12 @@ $(RIVALS): bench/rivals/go.mod bench/rivals/go.sum
 lint: gcc $(BIN)/golangci-lint ## Check style and the import rules
 	GOFLAGS='$(strip $(GOFLAGS) $(race))' $(BIN)/golangci-lint run ./...
 	cd lab && CGO_ENABLED=0 ../$(BIN)/golangci-lint run --config ../.golangci.yaml ./...
-	cd lab/coredns && CGO_ENABLED=0 ../../$(BIN)/golangci-lint run --config ../../.golangci.yaml ./...
 	go mod tidy -diff
 	cd lab && go mod tidy -diff
-	cd lab/coredns && go mod tidy -diff
 
 $(BIN)/golangci-lint: tools/go.mod tools/go.sum
-	@$(say) 'building the linter, some minutes'
-	cd tools && go build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@$(say) 'building the linter, two minutes of CPU time'
+	cd tools && CGO_ENABLED=0 go build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 .PHONY: golden
 golden: ## Write the tests' expected output anew

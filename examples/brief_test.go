@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -28,9 +29,7 @@ func requireBrief(t *testing.T, events []runner.Event) (lines, still, logs int) 
 		require.NoError(t, json.NewEncoder(f).Encode(e))
 	}
 	require.NoError(t, f.Close())
-	binary := filepath.Join(t.TempDir(), "kplan")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../cmd/kplan").CombinedOutput()
-	require.NoError(t, err, string(out))
+	binary := labtest.Build(t, "../cmd/kplan")
 	plain := func(flags ...string) string {
 		cmd := exec.CommandContext(t.Context(), binary, append([]string{"replay", record, "--progress", "plain"}, flags...)...)
 		out, err := cmd.CombinedOutput()

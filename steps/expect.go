@@ -7,7 +7,6 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
-	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
 )
@@ -15,8 +14,8 @@ import (
 // expect tells of a kind that a step's cluster does not serve whether another
 // step of the plan brings it, or may when it runs. What the steps send is read
 // only when it is asked for that.
-func (s *Steps) expect(step plan.Step) func(context.Context, schema.GroupVersionKind) cluster.Prospect {
-	return func(ctx context.Context, gvk schema.GroupVersionKind) cluster.Prospect {
+func (s *Steps) expect(step plan.Step) func(context.Context, schema.GroupVersionKind) kinds.Prospect {
+	return func(ctx context.Context, gvk schema.GroupVersionKind) kinds.Prospect {
 		origins := func(steps ...plan.Step) []*kinds.Step {
 			var all []*kinds.Step
 			for _, step := range steps {

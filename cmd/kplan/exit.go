@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,7 +29,7 @@ type usageError struct {
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
-func (e *usageError) Hint() string  { return e.hint }
+func (e *usageError) Hint() string  { return cmp.Or(e.hint, runner.HintOf(e.err)) }
 func (e *usageError) Usage() bool   { return true }
 
 // user is an error that knows whether the user's input is at fault.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
-	"github.com/kplan-dev/kplan/runner"
 )
 
 const (
@@ -34,7 +33,7 @@ func forcedSteps(p *plan.Plan, names []string) (map[string]bool, error) {
 	}
 	found, err := p.Named("--"+forceUpgrade, plan.KindHelm, names...)
 	if err != nil {
-		return nil, &usageError{err: err, hint: runner.HintOf(err)}
+		return nil, &usageError{err: err}
 	}
 	return found, nil
 }

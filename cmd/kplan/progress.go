@@ -15,12 +15,13 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/rescue"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
 
 // addProgress registers --progress.
 func addProgress(cmd *cobra.Command, progress *string) {
-	names := ui.ModeNames()
+	names := words.Names(ui.Modes)
 	last := len(names) - 1
 	cmd.Flags().StringVar(progress, "progress", string(ui.Auto),
 		"how to show progress on stderr: "+strings.Join(names[:last], ", ")+" or "+names[last])

@@ -9,7 +9,6 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/plan"
-	"github.com/kplan-dev/kplan/runner"
 )
 
 // addReports registers --report.
@@ -41,7 +40,7 @@ func parseReports(flags []string) ([]report.File, error) {
 	for _, flag := range flags {
 		next, err := report.ParseFile(flag)
 		if err != nil {
-			return nil, &usageError{err: err, hint: runner.HintOf(err)}
+			return nil, &usageError{err: err}
 		}
 		for _, other := range all {
 			if outfile.Same(next.Path, other.Path) {

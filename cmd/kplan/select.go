@@ -11,7 +11,6 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
-	"github.com/kplan-dev/kplan/runner"
 )
 
 // addSelection registers the flags that pick steps of a plan.
@@ -35,7 +34,7 @@ func addSelection(cmd *cobra.Command, in *load.Options) *plan.Selection {
 // selectSteps picks steps of a plan. It fails when names are not in it.
 func selectSteps(p *plan.Plan, s plan.Selection) error {
 	if err := p.Select(s); err != nil {
-		return &usageError{err: err, hint: runner.HintOf(err)}
+		return &usageError{err: err}
 	}
 	return nil
 }

@@ -30,6 +30,9 @@ const patience = time.Minute
 // test, which is skipped where there is no tmux, and fails instead where CI is true.
 func newTerminal(t testing.TB, width, height int, script string, env ...string) *terminal {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs tmux; left out by -short")
+	}
 	if _, err := exec.LookPath("tmux"); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("no terminal for tests: %v; make tmux installs it", err)

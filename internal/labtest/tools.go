@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,26 +14,14 @@ import (
 // toolsEnv names a folder with built tools, so that they need not be built.
 const toolsEnv = "KPLAN_TOOLS"
 
-// The tools that tests and benchmarks run beside kplan, of the versions of
+// The paths of tools that tests and benchmarks run beside kplan, of the versions of
 // bench/rivals. Each is built once.
 var (
-	helm     = tool("helm", "helm.sh/helm/v3/cmd/helm")
-	helm4    = tool("helm4", "helm.sh/helm/v4/cmd/helm")
-	helmfile = tool("helmfile", "github.com/helmfile/helmfile")
-	kapp     = tool("kapp", "carvel.dev/kapp/cmd/kapp")
+	Helm     = tool("helm", "helm.sh/helm/v3/cmd/helm")
+	Helm4    = tool("helm4", "helm.sh/helm/v4/cmd/helm")
+	Helmfile = tool("helmfile", "github.com/helmfile/helmfile") // which takes the path of a Helm
+	Kapp     = tool("kapp", "carvel.dev/kapp/cmd/kapp")
 )
-
-// Helm returns the path of Helm 3's command.
-func Helm(t testing.TB) string { return helm(t) }
-
-// Helm4 returns the path of Helm 4's command.
-func Helm4(t testing.TB) string { return helm4(t) }
-
-// Helmfile returns the path of helmfile, which takes the path of a Helm.
-func Helmfile(t testing.TB) string { return helmfile(t) }
-
-// Kapp returns the path of kapp.
-func Kapp(t testing.TB) string { return kapp(t) }
 
 // tool finds the command of a name, or builds it of a package of bench/rivals.
 func tool(name, pkg string) func(testing.TB) string {
@@ -59,6 +49,21 @@ func tool(name, pkg string) func(testing.TB) string {
 		}
 		return path
 	}
+}
+
+// Build gives a program of the test's own module. It is compiled as the test is, with
+// the race detector if the test has it, so that Go's cache has each package once.
+func Build(t testing.TB, pkg string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	args := []string{"build", "-o", path}
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		args = append(args, "-race")
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", append(args, pkg)...).CombinedOutput(); err != nil {
+		t.Fatalf("building %s: %v\n%s", pkg, err, out)
+	}
+	return path
 }
 
 // Kubectl is the path of kubectl: the lab's, or, with a cluster of

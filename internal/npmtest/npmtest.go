@@ -20,6 +20,9 @@ import (
 // and npm the test is skipped; in CI (CI=true) it fails.
 func Install(t testing.TB, dir string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs npm; left out by -short")
+	}
 	for _, tool := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			if os.Getenv("CI") == "true" {

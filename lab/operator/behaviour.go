@@ -45,7 +45,7 @@ func keepTransitions(old, status map[string]any) {
 
 // becomeReady sets Ready after --ready-delay, with observedGeneration.
 func becomeReady(_ context.Context, c *controller, obj *unstructured.Unstructured, age time.Duration) (map[string]any, time.Duration, error) {
-	if left := c.op.cfg.ReadyDelay - age; left > 0 {
+	if left := c.cfg.ReadyDelay - age; left > 0 {
 		return conditionStatus(obj, condition("Ready", false, "Progressing", "waits for its turn")), left, nil
 	}
 	return conditionStatus(obj, condition("Ready", true, "Reconciled", obj.GetKind()+" is reconciled")), 0, nil
@@ -55,7 +55,7 @@ func becomeReady(_ context.Context, c *controller, obj *unstructured.Unstructure
 // has instead of a Ready condition (VictoriaMetrics/operator: api/operator/v1beta1).
 func becomeOperational(_ context.Context, c *controller, obj *unstructured.Unstructured, age time.Duration) (map[string]any, time.Duration, error) {
 	status := map[string]any{"observedGeneration": obj.GetGeneration(), "updateStatus": "expanding"}
-	left := c.op.cfg.ReadyDelay - age
+	left := c.cfg.ReadyDelay - age
 	if left > 0 {
 		return status, left, nil
 	}
@@ -70,31 +70,30 @@ func issue(ctx context.Context, c *controller, obj *unstructured.Unstructured, a
 	if name == "" {
 		return conditionStatus(obj, condition("Ready", false, "InvalidSpec", "spec.secretName is empty")), 0, nil
 	}
-	have, err := c.secret(ctx, obj.GetNamespace(), name)
+	have, err := c.secrets.get(ctx, obj.GetNamespace(), name)
 	if err != nil {
 		return nil, 0, err
 	}
-	left := c.op.cfg.IssueDelay - age
+	left := c.cfg.IssueDelay - age
 	if have == nil && left > 0 {
 		return conditionStatus(obj,
 			condition("Ready", false, "DoesNotExist", "Issuing certificate as Secret does not exist"),
 			condition("Issuing", true, "DoesNotExist", "Issuing certificate as Secret does not exist"),
 		), left, nil
 	}
-	now := time.Now()
 	if have == nil {
 		names, _, _ := unstructured.NestedStringSlice(obj.Object, "spec", "dnsNames")
 		if len(names) == 0 {
 			names = serviceNames(obj.GetName(), obj.GetNamespace())
 		}
-		p, err := newPair(names, "", now)
+		p, err := newPair(names, "")
 		if err != nil {
 			return nil, 0, err
 		}
 		s := newSecret(obj.GetNamespace(), name, "kubernetes.io/tls",
 			map[string][]byte{"ca.crt": p.ca, "tls.crt": p.cert, "tls.key": p.key})
 		s.SetAnnotations(map[string]string{obj.GroupVersionKind().Group + "/certificate-name": obj.GetName()})
-		if err := c.createSecret(ctx, s); err != nil {
+		if err := c.secrets.create(ctx, s); err != nil {
 			return nil, 0, err
 		}
 	}

@@ -18,39 +18,22 @@ const (
 	injectFromSecret = groupCertManager + "/inject-ca-from-secret" // a Secret, likewise
 )
 
-// caInjector gives every webhook configuration the CA that its annotation names,
-// and keeps it there, as cert-manager's cainjector does (cert-manager:
-// pkg/controller/cainjector). It does not look at CRDs and API services.
-func (o *operator) caInjector(ctx context.Context) error {
-	if err := sleep(ctx, o.cfg.InjectDelay); err != nil {
-		return err
-	}
-	last := ""
-	for {
-		text := fmt.Sprint(o.injectAnnotated(ctx))
-		if text != last {
-			o.log.Info("cainjector", "missing", text)
-			last = text
-		}
-		if err := sleep(ctx, injectInterval); err != nil {
-			return err
-		}
-	}
-}
-
-// injectAnnotated does one round and returns what is missing.
-func (o *operator) injectAnnotated(ctx context.Context) error {
+// annotated does one round with the CAs that webhook configurations name by
+// annotation, as cert-manager's cainjector does (cert-manager:
+// pkg/controller/cainjector), and returns what is missing. It does not look at CRDs and
+// API services.
+func (i injector) annotated(ctx context.Context) error {
 	var errs []error
 	for _, r := range []schema.GroupVersionResource{validatingResource, mutatingResource} {
-		list, err := o.client.Resource(r).List(ctx, metav1.ListOptions{})
+		list, err := i.client.Resource(r).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
 		for _, u := range list.Items {
-			ca, err := o.annotatedCA(ctx, u.GetAnnotations())
+			ca, err := i.annotatedCA(ctx, u.GetAnnotations())
 			if err == nil && len(ca) > 0 {
 				bundle := base64.StdEncoding.EncodeToString(ca)
-				err = o.edit(ctx, r, u.GetName(), func(u *unstructured.Unstructured) error { return setBundles(u, bundle) })
+				err = i.edit(ctx, r, u.GetName(), func(u *unstructured.Unstructured) error { return setBundles(u, bundle) })
 			}
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", u.GetName(), err))
@@ -61,7 +44,7 @@ func (o *operator) injectAnnotated(ctx context.Context) error {
 }
 
 // annotatedCA reads the CA that annotations name; nil when they name none.
-func (o *operator) annotatedCA(ctx context.Context, annotations map[string]string) ([]byte, error) {
+func (i injector) annotatedCA(ctx context.Context, annotations map[string]string) ([]byte, error) {
 	resource := secretsResource
 	from, ok := annotations[injectFromSecret]
 	if !ok {
@@ -71,10 +54,10 @@ func (o *operator) annotatedCA(ctx context.Context, annotations map[string]strin
 		resource = schema.GroupVersionResource{Group: groupCertManager, Version: "v1", Resource: "certificates"}
 	}
 	namespace, name, _ := strings.Cut(from, "/")
-	u, err := o.client.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	u, err := i.client.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err == nil && resource != secretsResource {
 		secret, _, _ := unstructured.NestedString(u.Object, "spec", "secretName")
-		u, err = o.client.Resource(secretsResource).Namespace(namespace).Get(ctx, secret, metav1.GetOptions{})
+		u, err = i.client.Resource(secretsResource).Namespace(namespace).Get(ctx, secret, metav1.GetOptions{})
 	}
 	if err != nil {
 		return nil, err

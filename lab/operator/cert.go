@@ -2,39 +2,38 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kplan-dev/kplan/lab/internal/pki"
 )
 
 // pair is a certificate as Secrets hold it.
 type pair struct{ ca, cert, key []byte }
 
-// keyring holds the certificate that is served. It is filled once or more by
+// certHolder holds the certificate that is served. It is filled once or more by
 // the certificate part and read by every handshake.
-type keyring struct {
+type certHolder struct {
 	served atomic.Pointer[tls.Certificate]
 	ca     atomic.Pointer[[]byte]
 	filled chan struct{} // closed by the first set
 }
 
-func newKeyring() *keyring { return &keyring{filled: make(chan struct{})} }
+func newCertHolder() *certHolder { return &certHolder{filled: make(chan struct{})} }
 
 // set is called by the certificate part only.
-func (k *keyring) set(p pair) error {
+func (k *certHolder) set(p pair) error {
 	c, err := tls.X509KeyPair(p.cert, p.key)
 	if err != nil {
 		return err
@@ -46,7 +45,7 @@ func (k *keyring) set(p pair) error {
 	return nil
 }
 
-func (k *keyring) wait(ctx context.Context) error {
+func (k *certHolder) wait(ctx context.Context) error {
 	select {
 	case <-k.filled:
 		return nil
@@ -57,46 +56,56 @@ func (k *keyring) wait(ctx context.Context) error {
 
 // get is tls.Config's GetCertificate. Without a certificate the handshake ends
 // in "remote error: tls: internal error", as with real operators.
-func (k *keyring) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (k *certHolder) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c := k.served.Load(); c != nil {
 		return c, nil
 	}
 	return nil, errors.New("no certificate yet")
 }
 
-// certificate fills the keyring from where --cert says.
-func (o *operator) certificate(ctx context.Context) error {
-	switch o.cfg.Cert {
-	case certFiles:
-		return o.certificateFromFiles(ctx)
+// certSource fills a certHolder from where --cert says.
+type certSource struct {
+	cfg     config
+	secrets secrets
+	holder  *certHolder
+	log     *slog.Logger
+}
+
+func (s certSource) run(ctx context.Context) error {
+	switch s.cfg.Cert {
+	case certFiles: // as External Secrets' webhook does with its initially empty Secret
+		return s.follow(ctx, "folder", s.cfg.CertDir, func() (pair, error) { return readPair(s.cfg.CertDir) })
 	case certSecret:
-		return o.certificateFromSecret(ctx)
+		return s.follow(ctx, "secret", s.cfg.CertSecret, func() (pair, error) {
+			p, _, err := s.read(ctx)
+			return p, err
+		})
 	case certSelf:
-		if err := sleep(ctx, o.cfg.CertDelay); err != nil {
+		if err := sleep(ctx, s.cfg.CertDelay); err != nil {
 			return err
 		}
-		return o.makeCertificate(ctx)
+		return s.create(ctx)
 	}
 	return nil
 }
 
-// certificateFromFiles waits until both files have content, as External
-// Secrets' webhook does with its initially empty Secret.
-func (o *operator) certificateFromFiles(ctx context.Context) error {
+// follow polls a place that somebody else fills, until it has a certificate or, with
+// --cert-reload, for ever.
+func (s certSource) follow(ctx context.Context, kind, place string, read func() (pair, error)) error {
 	var served, said string
 	for {
-		p, err := readPair(o.cfg.CertDir)
-		if err == nil && string(p.cert) != served {
-			if err = o.certs.set(p); err == nil {
+		p, err := read()
+		if err == nil && len(p.cert) > 0 && string(p.cert) != served {
+			if err = s.holder.set(p); err == nil {
 				served = string(p.cert)
-				o.log.Info("certificate read", "folder", o.cfg.CertDir)
+				s.log.Info("certificate read", kind, place)
 			}
 		}
 		if err != nil && err.Error() != said {
 			said = err.Error()
-			o.log.Info("no certificate yet", "error", err)
+			s.log.Info("no certificate yet", "error", err)
 		}
-		if served != "" && !o.cfg.CertReload {
+		if served != "" && !s.cfg.CertReload {
 			return nil
 		}
 		if err := sleep(ctx, 200*time.Millisecond); err != nil {
@@ -113,6 +122,52 @@ func readPair(dir string) (pair, error) {
 	}
 	ca, _ := os.ReadFile(filepath.Join(dir, "ca.crt"))
 	return pair{ca: ca, cert: cert, key: key}, nil
+}
+
+// create uses the pair in the Secret, or makes one and stores it there. The Secret
+// may exist and be empty, as in External Secrets' chart.
+func (s certSource) create(ctx context.Context) error {
+	service, _, err := s.cfg.service()
+	if err != nil {
+		return err
+	}
+	for {
+		p, old, err := s.read(ctx)
+		if err != nil {
+			return err
+		}
+		if p.cert != nil && p.key != nil && p.ca != nil {
+			s.log.Info("certificate found", "secret", s.cfg.CertSecret)
+			return s.holder.set(p)
+		}
+		if p, err = newPair(serviceNames(service, s.cfg.Namespace), s.cfg.CertFault); err != nil {
+			return err
+		}
+		data := map[string][]byte{"ca.crt": p.ca, "tls.crt": p.cert, "tls.key": p.key}
+		if old == nil {
+			err = s.secrets.create(ctx, newSecret(s.cfg.Namespace, s.cfg.CertSecret, "kubernetes.io/tls", data))
+		} else {
+			old.Object["data"] = encoded(data)
+			err = s.secrets.update(ctx, old)
+		}
+		switch {
+		case err == nil:
+			s.log.Info("certificate made", "secret", s.cfg.CertSecret)
+			return s.holder.set(p)
+		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
+			return fmt.Errorf("store the certificate: %w", err)
+		}
+	}
+}
+
+// read returns the Secret's pair; the object is nil when there is none.
+func (s certSource) read(ctx context.Context) (pair, *unstructured.Unstructured, error) {
+	u, err := s.secrets.get(ctx, s.cfg.Namespace, s.cfg.CertSecret)
+	if u == nil || err != nil {
+		return pair{}, nil, err
+	}
+	data, err := secretData(u)
+	return pair{ca: data["ca.crt"], cert: data["tls.crt"], key: data["tls.key"]}, u, err
 }
 
 // service splits --service into name and port (443 when absent).
@@ -132,46 +187,21 @@ func serviceNames(service, namespace string) []string {
 
 // newPair makes a CA and a certificate for DNS names, good for ten years, or bad
 // in the way that fault says.
-func newPair(names []string, fault string, now time.Time) (pair, error) {
-	from, to := now.Add(-time.Minute), now.AddDate(10, 0, 0)
+func newPair(names []string, fault string) (pair, error) {
+	now := time.Now()
+	subject := pki.Subject{User: names[0], Hosts: names}
 	switch fault {
 	case "expired":
-		from, to = now.Add(-2*time.Hour), now.Add(-time.Hour)
+		subject.From, subject.To = now.Add(-2*time.Hour), now.Add(-time.Hour)
 	case "early":
-		from = now.Add(time.Hour)
+		subject.From, subject.To = now.Add(time.Hour), now.AddDate(10, 0, 0)
 	case "wrong-san":
-		names = []string{"other.ns.svc"}
+		subject = pki.Subject{User: "other.ns.svc", Hosts: []string{"other.ns.svc"}}
 	}
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	authority, err := pki.NewAuthority(names[0] + "-ca")
 	if err != nil {
 		return pair{}, err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return pair{}, err
-	}
-	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: names[0] + "-ca"},
-		NotBefore: now.Add(-3 * time.Hour), NotAfter: now.AddDate(10, 0, 0),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano() + 1), Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
-		NotBefore: from, NotAfter: to,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
-	if err != nil {
-		return pair{}, err
-	}
-	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, ca, key.Public(), caKey)
-	if err != nil {
-		return pair{}, err
-	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return pair{}, fmt.Errorf("encode the key: %w", err)
-	}
-	encode := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
-	return pair{ca: encode("CERTIFICATE", caDER), cert: encode("CERTIFICATE", leafDER), key: encode("EC PRIVATE KEY", keyDER)}, nil
+	made, err := authority.Sign(subject)
+	return pair{ca: authority.Cert, cert: made.Cert, key: made.Key}, err
 }

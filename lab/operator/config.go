@@ -170,30 +170,24 @@ func (c *config) flagSet() *flag.FlagSet {
 func (c *config) check() error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
-	for _, p := range c.Run {
-		if p != partWebhook && p != partCerts && p != partController && p != partCAInjector {
-			bad("--run: no part is called %q", p)
+	oneOf := func(flag, what, value string, known ...string) {
+		if !slices.Contains(known, value) {
+			bad("--%s: no %s is called %q", flag, what, value)
 		}
 	}
-	switch c.Cert {
-	case certFiles, certSecret, certNone:
-		if c.Run.has(partCerts) {
-			bad("--run=certs needs --cert=self")
-		}
-	case certSelf:
-		if c.Service == "" {
-			bad("--cert=self needs --service")
-		}
-	default:
-		bad("--cert: no source is called %q", c.Cert)
+	for _, p := range c.Run {
+		oneOf("run", "part", p, partWebhook, partCerts, partController, partCAInjector)
+	}
+	oneOf("cert", "source", c.Cert, certFiles, certSelf, certSecret, certNone)
+	oneOf("cert-fault", "fault", c.CertFault, "", "expired", "early", "wrong-san")
+	if c.Cert != certSelf && c.Run.has(partCerts) {
+		bad("--run=certs needs --cert=self")
+	}
+	if c.Cert == certSelf && c.Service == "" {
+		bad("--cert=self needs --service")
 	}
 	if c.Cert == certNone && c.Run.has(partWebhook) {
 		bad("--run=webhook needs a certificate")
-	}
-	switch c.CertFault {
-	case "", "expired", "early", "wrong-san":
-	default:
-		bad("--cert-fault: no fault is called %q", c.CertFault)
 	}
 	if c.Job != "" && jobs[c.Job] == nil {
 		bad("--job: no job is called %q", c.Job)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -86,36 +88,42 @@ type generation struct {
 // controller reconciles the managed kinds. Its workers end with the context
 // that run gets; the queue is shut down then.
 type controller struct {
-	op      *operator
+	cfg     config
+	client  dynamic.Interface
+	secrets secrets
+	log     *slog.Logger
 	queue   workqueue.TypedRateLimitingInterface[item]
-	listers map[managed]cache.GenericLister // filled before the workers start
+	stores  map[managed]cache.Store // filled before the workers start
 
 	mu   sync.Mutex
 	seen map[generation]time.Time // when a generation was first reconciled
 }
 
-func (o *operator) control(ctx context.Context) error {
-	kinds, err := parseManaged(o.cfg.Manage)
+func newController(o *operator) *controller {
+	return &controller{
+		cfg: o.cfg, client: o.client, secrets: secrets{o.client}, log: o.log,
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[item](100*time.Millisecond, 5*time.Second)),
+		stores: map[managed]cache.Store{},
+		seen:   map[generation]time.Time{},
+	}
+}
+
+func (c *controller) run(ctx context.Context) error {
+	kinds, err := parseManaged(c.cfg.Manage)
 	if err != nil {
 		return err
 	}
-	c := &controller{
-		op: o,
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[item](100*time.Millisecond, 5*time.Second)),
-		listers: map[managed]cache.GenericLister{},
-		seen:    map[generation]time.Time{},
-	}
-	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(o.client, resync, o.cfg.WatchNamespace, nil)
+	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(c.client, resync, c.cfg.WatchNamespace, nil)
 	for _, kind := range kinds {
-		informer := factory.ForResource(kind.resource)
-		c.listers[kind] = informer.Lister()
+		informer := factory.ForResource(kind.resource).Informer()
+		c.stores[kind] = informer.GetStore()
 		add := func(obj any) {
 			if key, err := cache.MetaNamespaceKeyFunc(obj); err == nil {
 				c.queue.Add(item{kind, key})
 			}
 		}
-		if _, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    add,
 			UpdateFunc: func(_, obj any) { add(obj) },
 		}); err != nil {
@@ -141,7 +149,7 @@ func (c *controller) work(ctx context.Context) {
 		switch {
 		case err != nil:
 			if !apierrors.IsConflict(err) {
-				c.op.log.Warn("reconcile", "resource", it.kind.resource.Resource, "object", it.key, "error", err)
+				c.log.Warn("reconcile", "resource", it.kind.resource.Resource, "object", it.key, "error", err)
 			}
 			c.queue.AddRateLimited(it)
 		default:
@@ -156,13 +164,13 @@ func (c *controller) work(ctx context.Context) {
 
 // reconcile writes the status that the kind's behaviour asks for.
 func (c *controller) reconcile(ctx context.Context, it item) (time.Duration, error) {
-	namespace, name, err := cache.SplitMetaNamespaceKey(it.key)
-	if err != nil {
-		return 0, nil
+	found, exists, err := c.stores[it.kind].GetByKey(it.key)
+	if err != nil || !exists {
+		return 0, err
 	}
-	cached, err := c.get(it.kind, namespace, name)
-	if err != nil || cached.GetDeletionTimestamp() != nil {
-		return 0, ignoreNotFound(err)
+	cached, ok := found.(*unstructured.Unstructured)
+	if !ok || cached.GetDeletionTimestamp() != nil {
+		return 0, nil
 	}
 	obj := cached.DeepCopy()
 	var status map[string]any
@@ -178,25 +186,11 @@ func (c *controller) reconcile(ctx context.Context, it item) (time.Duration, err
 		return again, nil
 	}
 	obj.Object["status"] = status
-	_, err = c.op.client.Resource(it.kind.resource).Namespace(namespace).UpdateStatus(ctx, obj, metav1.UpdateOptions{})
-	return again, ignoreNotFound(err)
-}
-
-func (c *controller) get(kind managed, namespace, name string) (*unstructured.Unstructured, error) {
-	lister := c.listers[kind]
-	get := lister.Get
-	if namespace != "" {
-		get = lister.ByNamespace(namespace).Get
+	_, err = c.client.Resource(it.kind.resource).Namespace(obj.GetNamespace()).UpdateStatus(ctx, obj, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		err = nil
 	}
-	obj, err := get(name)
-	if err != nil {
-		return nil, err
-	}
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("%s %s/%s is a %T", kind.resource.Resource, namespace, name, obj)
-	}
-	return u, nil
+	return again, err
 }
 
 // age is the time since this controller first saw the object's generation. An
@@ -232,11 +226,4 @@ func settled(obj *unstructured.Unstructured) bool {
 		}
 	}
 	return false
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

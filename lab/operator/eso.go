@@ -23,7 +23,7 @@ var errStore = errors.New("could not get secret store")
 // validateStore makes a SecretStore or ClusterSecretStore Ready, with the
 // reason and message of External Secrets (pkg/controllers/secretstore).
 func validateStore(_ context.Context, c *controller, _ *unstructured.Unstructured, age time.Duration) (map[string]any, time.Duration, error) {
-	if left := c.op.cfg.ReadyDelay - age; left > 0 {
+	if left := c.cfg.ReadyDelay - age; left > 0 {
 		return map[string]any{}, left, nil // the real one has no status until it is validated
 	}
 	return map[string]any{
@@ -41,10 +41,10 @@ func syncSecret(ctx context.Context, c *controller, obj *unstructured.Unstructur
 			"conditions": []any{condition("Ready", false, "SecretSyncedError", err.Error())},
 		}, time.Second, nil
 	}
-	if left := c.op.cfg.ReadyDelay - age; left > 0 {
+	if left := c.cfg.ReadyDelay - age; left > 0 {
 		return map[string]any{}, left, nil
 	}
-	if err := c.materialise(ctx, obj, data); err != nil {
+	if err := c.writeTarget(ctx, obj, data); err != nil {
 		return nil, 0, err
 	}
 	status := map[string]any{
@@ -114,7 +114,7 @@ func (c *controller) store(ctx context.Context, obj *unstructured.Unstructured) 
 		resource, namespace = "clustersecretstores", ""
 	}
 	gvr := schema.GroupVersionResource{Group: groupESO, Version: obj.GroupVersionKind().Version, Resource: resource}
-	s, err := c.op.client.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	s, err := c.client.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
@@ -123,7 +123,7 @@ func (c *controller) store(ctx context.Context, obj *unstructured.Unstructured) 
 	}
 	if remote, found, _ := unstructured.NestedString(s.Object, "spec", "provider", "kubernetes", "remoteNamespace"); found {
 		return func(ctx context.Context, key string) (map[string][]byte, error) {
-			secret, err := c.secret(ctx, remote, key)
+			secret, err := c.secrets.get(ctx, remote, key)
 			if err != nil {
 				return nil, err
 			}
@@ -160,8 +160,8 @@ func fakeValue(entries []any, key string) (map[string][]byte, error) {
 	return nil, fmt.Errorf("key %q does not exist in the fake provider", key)
 }
 
-// materialise creates or updates the target Secret.
-func (c *controller) materialise(ctx context.Context, obj *unstructured.Unstructured, data map[string][]byte) error {
+// writeTarget creates or updates the target Secret.
+func (c *controller) writeTarget(ctx context.Context, obj *unstructured.Unstructured, data map[string][]byte) error {
 	delete(data, "")
 	kind, _, _ := unstructured.NestedString(obj.Object, "spec", "target", "template", "type")
 	if kind == "" {
@@ -175,30 +175,15 @@ func (c *controller) materialise(ctx context.Context, obj *unstructured.Unstruct
 			Controller: &yes, BlockOwnerDeletion: &yes,
 		}})
 	}
-	err := c.createSecret(ctx, want)
+	err := c.secrets.create(ctx, want)
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	old, err := c.secret(ctx, want.GetNamespace(), want.GetName())
+	old, err := c.secrets.get(ctx, want.GetNamespace(), want.GetName())
 	if err != nil || old == nil {
 		return err
 	}
 	old.Object["data"] = want.Object["data"]
 	old.SetOwnerReferences(want.GetOwnerReferences())
-	_, err = c.op.client.Resource(secretsResource).Namespace(old.GetNamespace()).Update(ctx, old, metav1.UpdateOptions{})
-	return err
-}
-
-// secret returns nil when there is none.
-func (c *controller) secret(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
-	s, err := c.op.client.Resource(secretsResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return s, err
-}
-
-func (c *controller) createSecret(ctx context.Context, s *unstructured.Unstructured) error {
-	_, err := c.op.client.Resource(secretsResource).Namespace(s.GetNamespace()).Create(ctx, s, metav1.CreateOptions{})
-	return err
+	return c.secrets.update(ctx, old)
 }

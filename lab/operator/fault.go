@@ -75,8 +75,8 @@ func (f *fault) current() answer {
 	return f.answer
 }
 
-// spoil answers r wrongly and reports true, or leaves it alone.
-func (f *fault) spoil(w http.ResponseWriter, r *http.Request, a answer) bool {
+// answerWrongly answers r wrongly and reports true, or leaves it alone.
+func (f *fault) answerWrongly(w http.ResponseWriter, r *http.Request, a answer) bool {
 	switch a.kind {
 	case answerStatus:
 		http.Error(w, "the lab's operator was told to answer "+a.String(), a.status)

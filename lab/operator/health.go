@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // progress is what the parts have reached, for /readyz and /metrics.
@@ -79,4 +83,27 @@ func (o *operator) dialSelf(r *http.Request) error {
 		return nil
 	}
 	return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(r.Context())
+}
+
+// endpointsReady is nil when the webhook's Service has a ready address.
+func (o *operator) endpointsReady(ctx context.Context) error {
+	name, _, err := o.cfg.service()
+	if err != nil {
+		return err
+	}
+	slices, err := o.client.Resource(endpointsResource).Namespace(o.cfg.Namespace).
+		List(ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + name})
+	if err != nil {
+		return err
+	}
+	for _, s := range slices.Items {
+		endpoints, _, _ := unstructured.NestedSlice(s.Object, "endpoints")
+		for _, e := range endpoints {
+			m, _ := e.(map[string]any)
+			if ready, _, _ := unstructured.NestedBool(m, "conditions", "ready"); ready {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("service %q has no ready endpoints", name)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 )
 
 var (
@@ -23,27 +25,24 @@ var (
 // injectInterval is how soon a caBundle that somebody removed comes back.
 const injectInterval = 500 * time.Millisecond
 
-// injectLoop puts the CA where --inject-webhooks and --inject-crds say and
-// keeps it there, as cert-manager's cainjector and External Secrets'
-// cert-controller do.
-func (o *operator) injectLoop(ctx context.Context) error {
-	if err := o.certs.wait(ctx); err != nil {
-		return err
-	}
-	if err := sleep(ctx, o.cfg.InjectDelay); err != nil {
+// injector puts CAs into webhook configurations and CRDs.
+type injector struct {
+	cfg    config
+	client dynamic.Interface
+	log    *slog.Logger
+}
+
+// keep does a round of injection again and again, since somebody may remove what was
+// injected, and tells what is missing when that changes.
+func (i injector) keep(ctx context.Context, round func(context.Context) error) error {
+	if err := sleep(ctx, i.cfg.InjectDelay); err != nil {
 		return err
 	}
 	last := ""
 	for {
-		err := o.inject(ctx)
-		o.state.injected.Store(err == nil)
-		switch text := fmt.Sprint(err); {
-		case text == last:
-		case err != nil:
-			o.log.Info("not injected yet", "error", err)
-			last = text
-		default:
-			o.log.Info("CA injected")
+		err := round(ctx)
+		if text := fmt.Sprint(err); text != last {
+			i.log.Info("CA injected", "everywhere", err == nil, "missing", err)
 			last = text
 		}
 		if err := sleep(ctx, injectInterval); err != nil {
@@ -52,14 +51,16 @@ func (o *operator) injectLoop(ctx context.Context) error {
 	}
 }
 
-// inject does one round and returns what is missing.
-func (o *operator) inject(ctx context.Context) error {
-	bundle := base64.StdEncoding.EncodeToString(*o.certs.ca.Load())
+// own does one round with the operator's own CA, to where --inject-webhooks and
+// --inject-crds say, as External Secrets' cert-controller does. It returns what is
+// missing.
+func (i injector) own(ctx context.Context, ca []byte) error {
+	bundle := base64.StdEncoding.EncodeToString(ca)
 	var errs []error
-	for _, name := range o.cfg.InjectWebhooks {
+	for _, name := range i.cfg.InjectWebhooks {
 		found := false
 		for _, r := range []schema.GroupVersionResource{validatingResource, mutatingResource} {
-			err := o.edit(ctx, r, name, func(u *unstructured.Unstructured) error { return setBundles(u, bundle) })
+			err := i.edit(ctx, r, name, func(u *unstructured.Unstructured) error { return setBundles(u, bundle) })
 			if apierrors.IsNotFound(err) {
 				continue
 			}
@@ -70,15 +71,15 @@ func (o *operator) inject(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("webhook configuration %q is not there", name))
 		}
 	}
-	for _, name := range o.cfg.InjectCRDs {
-		errs = append(errs, o.edit(ctx, crdsResource, name, func(u *unstructured.Unstructured) error { return o.setConversion(u, bundle) }))
+	for _, name := range i.cfg.InjectCRDs {
+		errs = append(errs, i.edit(ctx, crdsResource, name, func(u *unstructured.Unstructured) error { return i.setConversion(u, bundle) }))
 	}
 	return errors.Join(errs...)
 }
 
 // edit updates an object when change changes it.
-func (o *operator) edit(ctx context.Context, r schema.GroupVersionResource, name string, change func(*unstructured.Unstructured) error) error {
-	old, err := o.client.Resource(r).Get(ctx, name, metav1.GetOptions{})
+func (i injector) edit(ctx context.Context, r schema.GroupVersionResource, name string, change func(*unstructured.Unstructured) error) error {
+	old, err := i.client.Resource(r).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (o *operator) edit(ctx context.Context, r schema.GroupVersionResource, name
 	if reflect.DeepEqual(old.Object, changed.Object) {
 		return nil
 	}
-	_, err = o.client.Resource(r).Update(ctx, changed, metav1.UpdateOptions{})
+	_, err = i.client.Resource(r).Update(ctx, changed, metav1.UpdateOptions{})
 	return err
 }
 
@@ -112,8 +113,8 @@ func setBundles(u *unstructured.Unstructured, bundle string) error {
 
 // setConversion replaces whatever conversion the CRD has; External Secrets'
 // chart ships a placeholder that points to the Service "kubernetes".
-func (o *operator) setConversion(u *unstructured.Unstructured, bundle string) error {
-	name, port, err := o.cfg.service()
+func (i injector) setConversion(u *unstructured.Unstructured, bundle string) error {
+	name, port, err := i.cfg.service()
 	if err != nil {
 		return err
 	}
@@ -124,32 +125,9 @@ func (o *operator) setConversion(u *unstructured.Unstructured, bundle string) er
 			"clientConfig": map[string]any{
 				"caBundle": bundle,
 				"service": map[string]any{
-					"name": name, "namespace": o.cfg.Namespace, "path": "/convert", "port": port,
+					"name": name, "namespace": i.cfg.Namespace, "path": "/convert", "port": port,
 				},
 			},
 		},
 	}, "spec", "conversion")
-}
-
-// endpointsReady is nil when the webhook's Service has a ready address.
-func (o *operator) endpointsReady(ctx context.Context) error {
-	name, _, err := o.cfg.service()
-	if err != nil {
-		return err
-	}
-	slices, err := o.client.Resource(endpointsResource).Namespace(o.cfg.Namespace).
-		List(ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + name})
-	if err != nil {
-		return err
-	}
-	for _, s := range slices.Items {
-		endpoints, _, _ := unstructured.NestedSlice(s.Object, "endpoints")
-		for _, e := range endpoints {
-			m, _ := e.(map[string]any)
-			if ready, _, _ := unstructured.NestedBool(m, "conditions", "ready"); ready {
-				return nil
-			}
-		}
-	}
-	return fmt.Errorf("service %q has no ready endpoints", name)
 }

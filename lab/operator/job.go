@@ -27,28 +27,19 @@ const (
 const jobInterval = 200 * time.Millisecond
 
 var jobs = map[string]func(context.Context, *operator) error{
-	jobMakeCert: delayed((*operator).makeCertificate),
-	jobInject:   delayed((*operator).injectFirst),
-	jobCheckAPI: delayed((*operator).checkAPI),
-	jobVerify:   delayed((*operator).verifyChart),
-	jobAwait:    delayed((*operator).awaitFile),
-}
-
-func delayed(job func(*operator, context.Context) error) func(context.Context, *operator) error {
-	return func(ctx context.Context, o *operator) error {
-		if err := sleep(ctx, o.cfg.JobDelay); err != nil {
-			return err
-		}
-		return job(o, ctx)
-	}
+	jobMakeCert: func(ctx context.Context, o *operator) error { return o.certSource().create(ctx) },
+	jobInject:   injectFirst,
+	jobCheckAPI: checkAPI,
+	jobVerify:   verifyChart,
+	jobAwait:    awaitFile,
 }
 
 // injectFirst patches as many webhooks as --inject-to says, by index, and leaves
 // the others without a CA, as the Job of Dynamo's chart does (ai-dynamo/dynamo:
 // components/operator/templates/webhook-ca-inject-job.yaml).
-func (o *operator) injectFirst(ctx context.Context) error {
+func injectFirst(ctx context.Context, o *operator) error {
 	return poll(ctx, 5*time.Minute, func() error {
-		p, _, err := o.readSecret(ctx)
+		p, _, err := o.certSource().read(ctx)
 		if err != nil {
 			return err
 		}
@@ -79,7 +70,7 @@ func (o *operator) injectFirst(ctx context.Context) error {
 
 // checkAPI creates a CertificateRequest by dry run until cert-manager's webhook
 // has written into it who asks (cert-manager: pkg/util/cmapichecker).
-func (o *operator) checkAPI(ctx context.Context) error {
+func checkAPI(ctx context.Context, o *operator) error {
 	requests := o.client.Resource(schema.GroupVersionResource{Group: groupCertManager, Version: "v1", Resource: "certificaterequests"})
 	return poll(ctx, time.Minute, func() error {
 		got, err := requests.Namespace(o.cfg.Namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
@@ -104,7 +95,7 @@ func (o *operator) checkAPI(ctx context.Context) error {
 
 // verifyChart fails for the charts of --missing. It does not pull anything: the
 // lab has no network.
-func (o *operator) verifyChart(context.Context) error {
+func verifyChart(_ context.Context, o *operator) error {
 	if o.cfg.Missing.has(o.cfg.Chart) {
 		return fmt.Errorf("chart %s does not exist or cannot be pulled", o.cfg.Chart)
 	}
@@ -112,7 +103,7 @@ func (o *operator) verifyChart(context.Context) error {
 	return nil
 }
 
-func (o *operator) awaitFile(ctx context.Context) error {
+func awaitFile(ctx context.Context, o *operator) error {
 	return poll(ctx, 24*time.Hour, func() error {
 		text, err := os.ReadFile(o.cfg.AwaitFile)
 		if err == nil && len(text) == 0 {

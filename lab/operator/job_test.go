@@ -69,7 +69,7 @@ func TestCAInjector(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := with(t, []string{"--run=cainjector"}, tlsSecret, noSecret, certificate, configuration(tt.annotation))
-			err := o.injectAnnotated(t.Context())
+			err := o.injector().annotated(t.Context())
 			if tt.missing == "" {
 				require.NoError(t, err)
 			} else {
@@ -118,7 +118,7 @@ func TestValidateTemplate(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := with(t, []string{"--missing", tt.missing}, tt.objects...)
-			status, again, err := validateTemplate(t.Context(), &controller{op: o}, template, o.cfg.ReadyDelay)
+			status, again, err := validateTemplate(t.Context(), newController(o), template, o.cfg.ReadyDelay)
 			require.NoError(t, err)
 			require.NotZero(t, again)
 			require.Equal(t, tt.valid, status["valid"])

@@ -22,15 +22,15 @@ func validateTemplate(ctx context.Context, c *controller, obj *unstructured.Unst
 	}
 	status := map[string]any{"observedGeneration": obj.GetGeneration(), "valid": false}
 	repository := schema.GroupVersionResource{Group: "source.toolkit.fluxcd.io", Version: "v1", Resource: "helmrepositories"}
-	_, err := c.op.client.Resource(repository).Namespace(obj.GetNamespace()).Get(ctx, chart("sourceRef", "name"), metav1.GetOptions{})
+	_, err := c.client.Resource(repository).Namespace(obj.GetNamespace()).Get(ctx, chart("sourceRef", "name"), metav1.GetOptions{})
 	switch name := chart("chart") + ":" + chart("version"); {
 	case apierrors.IsNotFound(err):
 		status["validationError"] = fmt.Sprintf("failed to get source: %v", err)
 	case err != nil:
 		return nil, 0, err
-	case c.op.cfg.Missing.has(name):
+	case c.cfg.Missing.has(name):
 		status["validationError"] = "failed to download chart: " + name + " is not in the repository"
-	case age >= c.op.cfg.ReadyDelay:
+	case age >= c.cfg.ReadyDelay:
 		status["valid"] = true
 		status["chartVersion"] = chart("version")
 	}

@@ -67,6 +67,9 @@ func run(ctx context.Context, cfg config, log *slog.Logger) error {
 	}
 	op := newOperator(cfg, client, log)
 	if cfg.Job != "" {
+		if err := sleep(ctx, cfg.JobDelay); err != nil {
+			return err
+		}
 		return jobs[cfg.Job](ctx, op)
 	}
 
@@ -80,18 +83,16 @@ func run(ctx context.Context, cfg config, log *slog.Logger) error {
 		}()
 	}
 	start("health", op.serveHealth)
-	start("certificate", op.certificate)
-	if cfg.Run.has(partWebhook) {
-		start("webhook", op.serveWebhook)
-	}
-	if cfg.Run.has(partCerts) {
-		start("inject", op.injectLoop)
-	}
-	if cfg.Run.has(partController) {
-		start("controller", op.control)
-	}
-	if cfg.Run.has(partCAInjector) {
-		start("cainjector", op.caInjector)
+	start("certificate", op.certSource().run)
+	for name, part := range map[string]func(context.Context) error{
+		partWebhook:    op.serveWebhook,
+		partCerts:      op.injectOwn,
+		partController: func(ctx context.Context) error { return newController(op).run(ctx) },
+		partCAInjector: func(ctx context.Context) error { return op.injector().keep(ctx, op.injector().annotated) },
+	} {
+		if cfg.Run.has(name) {
+			start(name, part)
+		}
 	}
 	<-ctx.Done()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
@@ -106,7 +107,7 @@ type operator struct {
 	client dynamic.Interface // nil when no part talks to the cluster
 	log    *slog.Logger
 	calls  *counter
-	certs  *keyring
+	certs  *certHolder
 	fault  *fault
 	state  progress
 }
@@ -117,9 +118,31 @@ func newOperator(cfg config, client dynamic.Interface, log *slog.Logger) *operat
 		client: client,
 		log:    log,
 		calls:  newCounter(),
-		certs:  newKeyring(),
+		certs:  newCertHolder(),
 		fault:  &fault{answer: cfg.Answer, lasting: cfg.AnswerFor, now: time.Now},
 	}
+}
+
+func (o *operator) certSource() certSource {
+	return certSource{cfg: o.cfg, secrets: secrets{o.client}, holder: o.certs, log: o.log}
+}
+
+func (o *operator) injector() injector {
+	return injector{cfg: o.cfg, client: o.client, log: o.log}
+}
+
+// injectOwn injects the CA of the certificate that is served once that is there, and
+// keeps it injected.
+func (o *operator) injectOwn(ctx context.Context) error {
+	if err := o.certs.wait(ctx); err != nil {
+		return err
+	}
+	i := o.injector()
+	return i.keep(ctx, func(ctx context.Context) error {
+		err := i.own(ctx, *o.certs.ca.Load())
+		o.state.injected.Store(err == nil)
+		return err
+	})
 }
 
 // serveHealth answers probes and /metrics over plain HTTP.

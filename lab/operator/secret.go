@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"time"
+	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 )
 
 var (
@@ -17,96 +20,37 @@ var (
 	endpointsResource = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 )
 
-// makeCertificate uses the pair in the Secret, or makes one and stores it
-// there. The Secret may exist and be empty, as in External Secrets' chart.
-func (o *operator) makeCertificate(ctx context.Context) error {
-	service, _, err := o.cfg.service()
-	if err != nil {
-		return err
-	}
-	for {
-		p, old, err := o.readSecret(ctx)
-		if err != nil {
-			return err
-		}
-		if p.cert != nil && p.key != nil && p.ca != nil {
-			o.log.Info("certificate found", "secret", o.cfg.CertSecret)
-			return o.certs.set(p)
-		}
-		if p, err = newPair(serviceNames(service, o.cfg.Namespace), o.cfg.CertFault, time.Now()); err != nil {
-			return err
-		}
-		err = o.writeSecret(ctx, old, p)
-		switch {
-		case err == nil:
-			o.log.Info("certificate made", "secret", o.cfg.CertSecret)
-			return o.certs.set(p)
-		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
-			return fmt.Errorf("store the certificate: %w", err)
-		}
-	}
+// secrets reads and writes Secrets.
+type secrets struct{ client dynamic.Interface }
+
+func (s secrets) in(namespace string) dynamic.ResourceInterface {
+	return s.client.Resource(secretsResource).Namespace(namespace)
 }
 
-// certificateFromSecret polls the Secret that another process fills.
-func (o *operator) certificateFromSecret(ctx context.Context) error {
-	var served string
-	for {
-		p, _, err := o.readSecret(ctx)
-		if err != nil {
-			o.log.Info("no certificate yet", "error", err)
-		} else if p.cert != nil && p.key != nil && string(p.cert) != served {
-			if err := o.certs.set(p); err != nil {
-				return err
-			}
-			served = string(p.cert)
-			o.log.Info("certificate read", "secret", o.cfg.CertSecret)
-		}
-		if served != "" && !o.cfg.CertReload {
-			return nil
-		}
-		if err := sleep(ctx, 200*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
-
-// readSecret returns nil for the object when there is none.
-func (o *operator) readSecret(ctx context.Context) (pair, *unstructured.Unstructured, error) {
-	s, err := o.client.Resource(secretsResource).Namespace(o.cfg.Namespace).Get(ctx, o.cfg.CertSecret, metav1.GetOptions{})
+// get returns nil when there is none.
+func (s secrets) get(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
+	u, err := s.in(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return pair{}, nil, nil
+		return nil, nil
 	}
-	if err != nil {
-		return pair{}, nil, err
-	}
-	data, err := secretData(s)
-	if err != nil {
-		return pair{}, nil, err
-	}
-	return pair{ca: data["ca.crt"], cert: data["tls.crt"], key: data["tls.key"]}, s, nil
+	return u, err
 }
 
-func (o *operator) writeSecret(ctx context.Context, old *unstructured.Unstructured, p pair) error {
-	secrets := o.client.Resource(secretsResource).Namespace(o.cfg.Namespace)
-	data := map[string][]byte{"ca.crt": p.ca, "tls.crt": p.cert, "tls.key": p.key}
-	if old == nil {
-		_, err := secrets.Create(ctx, newSecret(o.cfg.Namespace, o.cfg.CertSecret, "kubernetes.io/tls", data), metav1.CreateOptions{})
-		return err
-	}
-	old = old.DeepCopy()
-	old.Object["data"] = encoded(data)
-	_, err := secrets.Update(ctx, old, metav1.UpdateOptions{})
+func (s secrets) create(ctx context.Context, u *unstructured.Unstructured) error {
+	_, err := s.in(u.GetNamespace()).Create(ctx, u, metav1.CreateOptions{})
+	return err
+}
+
+func (s secrets) update(ctx context.Context, u *unstructured.Unstructured) error {
+	_, err := s.in(u.GetNamespace()).Update(ctx, u, metav1.UpdateOptions{})
 	return err
 }
 
 func newSecret(namespace, name, kind string, data map[string][]byte) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1",
-		"kind":       "Secret",
-		"metadata":   map[string]any{"name": name, "namespace": namespace},
-		"type":       kind,
-		"data":       encoded(data),
-	}}
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "type": kind, "data": encoded(data)}}
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	return u
 }
 
 func encoded(data map[string][]byte) map[string]any {
@@ -118,20 +62,11 @@ func encoded(data map[string][]byte) map[string]any {
 }
 
 // secretData decodes a Secret's data and leaves empty values out.
-func secretData(s *unstructured.Unstructured) (map[string][]byte, error) {
-	text, _, err := unstructured.NestedStringMap(s.Object, "data")
-	if err != nil {
-		return nil, err
+func secretData(u *unstructured.Unstructured) (map[string][]byte, error) {
+	var s corev1.Secret
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s); err != nil {
+		return nil, fmt.Errorf("secret %s/%s: %w", u.GetNamespace(), u.GetName(), err)
 	}
-	data := map[string][]byte{}
-	for k, v := range text {
-		b, err := base64.StdEncoding.DecodeString(v)
-		if err != nil {
-			return nil, fmt.Errorf("secret %s/%s: %s: %w", s.GetNamespace(), s.GetName(), k, err)
-		}
-		if len(b) > 0 {
-			data[k] = b
-		}
-	}
-	return data, nil
+	maps.DeleteFunc(s.Data, func(_ string, v []byte) bool { return len(v) == 0 })
+	return s.Data, nil
 }

@@ -28,24 +28,12 @@ func checkPlainSecrets(p *pass) {
 		}
 		p.plainSecrets(r, nil)
 	}
-	seen := map[*yamlv3.Node]bool{}
-	p.each(func(s *plan.Step) {
-		for _, o := range p.Objects[s.Name] {
-			if o.Text == nil {
-				continue
-			}
-			n := o.Text.Node(o.At...)
-			if n == nil || seen[n] {
-				continue // for_each sends one object many times
-			}
-			seen[n] = true
-			t := s.Origin.Text
-			switch {
-			case isSecret(n):
-				p.checkSecretObject(s, o, n)
-			case o.Text != t: // those of the plan itself are among the values
-				p.plainSecrets(root{text: o.Text, node: n, at: o.At, object: true}, s)
-			}
+	p.eachManifest(func(s *plan.Step, o Object, n *yamlv3.Node) {
+		switch {
+		case isSecret(n):
+			p.checkSecretObject(s, o, n)
+		case o.Text != s.Origin.Text: // those of the plan itself are among the values
+			p.plainSecrets(root{text: o.Text, node: n, at: o.At, object: true}, s)
 		}
 	})
 }

@@ -41,20 +41,29 @@ func (l *linter) values() []root {
 	return l.roots
 }
 
-// manifests are the objects in files of apply steps, each once.
-func (l *linter) manifests() []root {
-	var roots []root
+// eachManifest calls f for each object that is written in a file or in the plan,
+// once: for_each sends one many times.
+func (l *linter) eachManifest(f func(s *plan.Step, o Object, n *yamlv3.Node)) {
 	seen := map[*yamlv3.Node]bool{}
 	l.each(func(s *plan.Step) {
-		t := s.Origin.Text
 		for _, o := range l.Objects[s.Name] {
-			if o.Text == nil || o.Text == t {
+			if o.Text == nil {
 				continue
 			}
 			if n := o.Text.Node(o.At...); n != nil && !seen[n] {
 				seen[n] = true
-				roots = append(roots, root{text: o.Text, node: n, at: o.At, object: true})
+				f(s, o, n)
 			}
+		}
+	})
+}
+
+// manifests are the objects in files of apply steps.
+func (l *linter) manifests() []root {
+	var roots []root
+	l.eachManifest(func(s *plan.Step, o Object, n *yamlv3.Node) {
+		if o.Text != s.Origin.Text {
+			roots = append(roots, root{text: o.Text, node: n, at: o.At, object: true})
 		}
 	})
 	return roots

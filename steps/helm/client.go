@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -22,38 +21,24 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
-	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
-	"github.com/kplan-dev/kplan/webhook/match"
 )
 
 // client is Helm's client with waits of our own: by watch, and ended by the
 // attempt's context, which Helm's interface has no place for.
 type client struct {
 	*helmkube.Client
+	sender
 	ctx      context.Context
-	session  *cluster.Session
 	reporter runner.Reporter
-	// ignoreHooks says that hooks are created and not waited for.
-	ignoreHooks bool
 	// before gives the objects of failed installs that this one goes on with; it
 	// is nil for all else.
 	before func() (helmkube.ResourceList, error)
 	// waited are the objects that Helm waited for last: in the end, the release's.
 	waited helmkube.ResourceList
-
 	// missed are those that were held when Helm waited for them.
 	missed []watch.Target
-
-	// order is in which objects are sent, and matcher tells which of them webhooks
-	// judge, by the labels of namespaces.
-	order   *sequence.Sequence
-	matcher match.Matcher
-	// rest is the session's HTTP client, for the clients of single objects.
-	rest *http.Client
-	// revision is what is being sent.
-	revision revision
 
 	mu sync.Mutex
 	// failure is the last error: Helm keeps only the text of a hook's

@@ -7,7 +7,7 @@
 // transport does, under Helm, which sees slow requests instead of errors.
 //
 // Helm 3 gets security fixes until February 2027; what depends on it is in
-// this package alone.
+// this package and steps/internal/charts alone.
 package helm
 
 import (
@@ -188,10 +188,9 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, e
 	if err != nil {
 		return nil, fmt.Errorf("setting Helm up: %w", err)
 	}
-	c := &client{
-		Client: base, ctx: ctx, session: a.session, reporter: r, ignoreHooks: a.Spec.Wait == plan.WaitNone,
-		order: sequence.New(ctx), rest: rest,
-	}
+	c := &client{Client: base, ctx: ctx, reporter: r, sender: sender{
+		session: a.session, rest: rest, order: sequence.New(ctx), ignoreHooks: a.Spec.Wait == plan.WaitNone,
+	}}
 	c.matcher.Cluster.Labels = a.session.Cluster.Labels(ctx)
 	config.KubeClient = c
 	records := &recorder{Driver: config.Releases.Driver, client: c}

@@ -2,22 +2,16 @@ package helm
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	helmkube "helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/releaseutil"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/webhook"
-	"github.com/kplan-dev/kplan/webhook/match"
 )
 
 // revision knows what is still to be sent of the revision that is being made.
@@ -89,29 +83,6 @@ func (r *revision) did(hooks helmkube.ResourceList) {
 	}
 }
 
-// free reports whether what comes after an object may be sent while the object is
-// held. Hooks keep the order that their weights say, and kinds that others refer to
-// Helm's, unless the webhook may wait for what comes after.
-func (c *client) free(info *resource.Info, f webhook.Fault) bool {
-	gk := info.Mapping.GroupVersionKind.GroupKind()
-	switch hook := isHook(info); {
-	case gk.Group == "" && gk.Kind == "Namespace", gk.Group == "apiextensions.k8s.io":
-		return false // nothing in it, or of it, can be sent without it
-	case hook && runsToItsEnd(gk) && !c.ignoreHooks:
-		return false // Helm waits for its end next
-	case hook, basic(gk.Kind):
-		return c.revision.mayBring(f, c.revision.identity(gk, info.Namespace, info.Name))
-	}
-	return true
-}
-
-// basic reports whether objects of a kind are what workloads run on: accounts,
-// rights, configuration, storage.
-func basic(kind string) bool {
-	i := slices.Index(releaseutil.InstallOrder, kind)
-	return i >= 0 && i < slices.Index(releaseutil.InstallOrder, "Service")
-}
-
 // mayBring reports whether something that is still to be sent, but for one object,
 // may be what the webhook of a fault waits for: its configuration, or anything in
 // the namespace of its Service.
@@ -131,33 +102,4 @@ func (r *revision) mayBring(f webhook.Fault, but identity) bool {
 func configures(o *unstructured.Unstructured, f webhook.Fault) bool {
 	entries, err := webhook.EntriesOf(o)
 	return err == nil && slices.ContainsFunc(entries, func(e webhook.Entry) bool { return e.Matches(f) })
-}
-
-func isHook(info *resource.Info) bool {
-	u, ok := info.Object.(*unstructured.Unstructured)
-	return ok && u.GetAnnotations()[release.HookAnnotation] != ""
-}
-
-// judged reports whether a webhook that is called where that of a fault is
-// certainly judges an object.
-func (c *client) judged(ctx context.Context, info *resource.Info, f webhook.Fault) bool {
-	if f.Kind == webhook.Server || f.Kind == webhook.Conversion {
-		return false
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(info.Object)
-	if err != nil {
-		return false
-	}
-	request := match.Request{
-		Resource: info.Mapping.Resource, Kind: info.Mapping.GroupVersionKind, Namespace: info.Namespace, Name: info.Name,
-		Object: &unstructured.Unstructured{Object: content}, Planned: true,
-	}
-	for _, e := range c.session.Cluster.Webhooks(ctx, f) {
-		for _, request.Operation = range []admissionv1.OperationType{admissionv1.Create, admissionv1.Update} {
-			if c.matcher.Match(ctx, e, request).Outcome == match.Calls {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -1,10 +1,7 @@
 package helm
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,7 +9,6 @@ import (
 	helmkube "helm.sh/helm/v3/pkg/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/client-go/rest"
 
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
@@ -151,26 +147,6 @@ func (c *client) DeleteWithPropagationPolicy(resources helmkube.ResourceList, po
 	return &helmkube.Result{Deleted: resources}, nil
 }
 
-// send sends a batch of items; see package sequence.
-func (c *client) send(batch ...*sequence.Item) {
-	for _, it := range batch {
-		c.revision.sends(it)
-	}
-	c.order.Send(batch...)
-}
-
-// gather waits for objects that were sent, but for those that are held for what
-// the release may still bring; hooks wait for themselves alone.
-func (c *client) gather(resources helmkube.ResourceList) error {
-	hooks := slices.ContainsFunc(resources, isHook)
-	return c.order.Gather(func(it *sequence.Item, f webhook.Fault) bool {
-		if hooks && !among(it, resources) {
-			return true
-		}
-		return it.Free(f) && c.revision.mayBring(f, c.revision.of(it))
-	})
-}
-
 // gathered waits for all that was left behind, and then for what Helm's own wait
 // passed over because it was not there yet.
 func (c *client) gathered() error {
@@ -178,84 +154,4 @@ func (c *client) gathered() error {
 		return err
 	}
 	return c.until(c.missed, watch.Wait{Judge: isReady})
-}
-
-// byKind parts items where the kind changes.
-func byKind(items []*sequence.Item) [][]*sequence.Item {
-	var out [][]*sequence.Item
-	for i, it := range items {
-		if i == 0 || it.Kind.Kind != items[i-1].Kind.Kind {
-			out = append(out, nil)
-		}
-		out[len(out)-1] = append(out[len(out)-1], it)
-	}
-	return out
-}
-
-// items are what is to be sent of objects, each with a copy of its object whose
-// client tells the sequence when it is held.
-func (c *client) items(resources helmkube.ResourceList, send func(info, own *resource.Info) error) []*sequence.Item {
-	var items []*sequence.Item
-	for _, info := range resources {
-		it := &sequence.Item{
-			Kind: info.Mapping.GroupVersionKind, Namespace: info.Namespace, Name: info.Name,
-			Free:   func(f webhook.Fault) bool { return c.free(info, f) },
-			Judged: func(ctx context.Context, f webhook.Fault) bool { return c.judged(ctx, info, f) },
-			Send: func(ctx context.Context) error {
-				own, err := c.over(ctx, info)
-				if err != nil {
-					return err
-				}
-				return send(info, own)
-			},
-		}
-		items = append(items, it)
-	}
-	return items
-}
-
-// over copies an object with a client whose requests have a context: Helm's
-// own have none.
-func (c *client) over(ctx context.Context, info *resource.Info) (*resource.Info, error) {
-	config := rest.CopyConfig(c.session.Config)
-	config.ContentConfig = resource.UnstructuredPlusDefaultContentConfig()
-	version := info.Mapping.GroupVersionKind.GroupVersion()
-	config.GroupVersion, config.APIPath = &version, "/apis"
-	if version.Group == "" {
-		config.APIPath = "/api"
-	}
-	client, err := rest.RESTClientForConfigAndClient(config, &http.Client{Transport: &within{ctx, c.rest.Transport}})
-	if err != nil {
-		return nil, fmt.Errorf("making the client of %s: %w", objectOf(info), err)
-	}
-	own := *info
-	own.Client = client
-	return &own, nil
-}
-
-// within sends requests that have no context of their own with one.
-type within struct {
-	ctx  context.Context
-	next http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper.
-func (w *within) RoundTrip(req *http.Request) (*http.Response, error) {
-	return w.next.RoundTrip(req.WithContext(w.ctx))
-}
-
-// single takes the one error out of those that Helm counts.
-func single(err error) error {
-	var many interface{ WrappedErrors() []error }
-	if errors.As(err, &many) && len(many.WrappedErrors()) == 1 {
-		return many.WrappedErrors()[0]
-	}
-	return err
-}
-
-// among reports whether an item is one of resources.
-func among(it *sequence.Item, resources helmkube.ResourceList) bool {
-	return slices.ContainsFunc(resources, func(info *resource.Info) bool {
-		return info.Mapping.GroupVersionKind == it.Kind && info.Namespace == it.Namespace && info.Name == it.Name
-	})
 }

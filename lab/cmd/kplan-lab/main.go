@@ -36,19 +36,30 @@ func main() {
 	os.Exit(report(err, interrupted))
 }
 
-// enter becomes the program in args, inside the room.
+// enter becomes the program in args, inside the namespaces.
 func enter(text string, args []string) error {
-	var room netns.Room
-	if err := json.Unmarshal([]byte(text), &room); err != nil {
+	var spaces netns.Namespaces
+	if err := json.Unmarshal([]byte(text), &spaces); err != nil {
 		return err
 	}
-	return netns.Exec(room, args)
+	return netns.Exec(spaces, args)
 }
 
 // options are the flags of all commands.
 type options struct {
 	name       string
 	understood bool // flags and arguments were right, the command has begun
+}
+
+// onLab makes a command of what is done with a lab that exists.
+func (o *options) onLab(do func(*cobra.Command, *cluster.Lab, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		lab, err := cluster.OpenExisting(o.name)
+		if err != nil {
+			return err
+		}
+		return do(cmd, lab, args)
+	}
 }
 
 func rootCommand(o *options) *cobra.Command {
@@ -68,7 +79,9 @@ containerd, cluster DNS. It needs Linux, root, Go and apt-get; nothing else.`,
 	root.AddCommand(
 		upCommand(o), downCommand(o), statusCommand(o), listCommand(), kubeconfigCommand(o), loadCommand(o), imageCommand(),
 		execCommand(o), kubectlCommand(o), logsCommand(o), buildCommand(),
-		restartCommand(o), stopCommand(o), startCommand(o),
+		componentCommand(o, "restart", "stop a component and start it anew", true, true),
+		componentCommand(o, "stop", "stop a component", true, false),
+		componentCommand(o, "start", "start a component that was stopped", false, true),
 		serveCommand(),
 	)
 	return root

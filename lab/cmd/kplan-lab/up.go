@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -83,21 +84,20 @@ func downCommand(o *options) *cobra.Command {
 
 // buildCommand fills the cache, for images of machines and for make.
 func buildCommand() *cobra.Command {
-	return &cobra.Command{
+	var dry bool
+	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "build and install all that a lab needs, and start nothing",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			source, err := build.Source()
+			builder, err := build.New(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			cache, err := build.CacheDir()
-			if err != nil {
-				return err
+			if dry {
+				return tellMissing(cmd.OutOrStdout(), builder)
 			}
-			builder := &build.Builder{Source: source, Cache: cache, Progress: cmd.ErrOrStderr()}
-			for _, program := range []build.Program{build.Kube, build.Pause, build.CoreDNS} {
+			for _, program := range build.Programs {
 				path, err := builder.Path(cmd.Context(), program)
 				if err != nil {
 					return err
@@ -110,6 +110,25 @@ func buildCommand() *cobra.Command {
 			return debian.Install(cmd.Context(), cmd.ErrOrStderr())
 		},
 	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would be built and installed")
+	return cmd
+}
+
+// tellMissing says what a lab needs and is not there yet.
+func tellMissing(w io.Writer, builder *build.Builder) error {
+	for _, program := range build.Programs {
+		built, err := builder.Built(program)
+		if err != nil {
+			return err
+		}
+		if !built {
+			fmt.Fprintf(w, "to be built: %s\n", program.Name)
+		}
+	}
+	if missing := debian.Missing(); len(missing) > 0 {
+		fmt.Fprintf(w, "to be installed: %s\n", strings.Join(missing, " "))
+	}
+	return nil
 }
 
 func serveCommand() *cobra.Command {

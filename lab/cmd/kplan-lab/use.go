@@ -106,21 +106,17 @@ func kubeconfigCommand(o *options) *cobra.Command {
 		Use:   "kubeconfig",
 		Short: "print the administrator's kubeconfig",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			lab, err := cluster.Must(o.name)
-			if err != nil {
-				return err
-			}
+		RunE: o.onLab(func(cmd *cobra.Command, lab *cluster.Lab, _ []string) error {
 			if path {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), lab.Kubeconfig())
-				return err
+				fmt.Fprintln(cmd.OutOrStdout(), lab.Kubeconfig())
+				return nil
 			}
 			data, err := os.ReadFile(lab.Kubeconfig())
 			if err == nil {
 				_, err = cmd.OutOrStdout().Write(data)
 			}
 			return err
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&path, "path", false, "print the file's name instead")
 	return cmd
@@ -137,16 +133,12 @@ func loadCommand(o *options) *cobra.Command {
 			}
 			return cobra.ExactArgs(2)(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			lab, err := cluster.Must(o.name)
-			if err != nil {
-				return err
-			}
+		RunE: o.onLab(func(cmd *cobra.Command, lab *cluster.Lab, args []string) error {
 			if i.Tar == "" {
 				i.Name, i.Binary = args[0], args[1]
 			}
 			return lab.Load(cmd.Context(), i)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&i.Tar, "tar", "", "a tar file of images instead, as docker save writes it")
 	cmd.Flags().StringVar(&i.User, "user", "65532:65532", "user and group of the image's process")
@@ -184,13 +176,7 @@ func execCommand(o *options) *cobra.Command {
 		Use:   "exec -- COMMAND [ARGS]",
 		Short: "run a command with KUBECONFIG set and kubectl on its PATH",
 		Args:  cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			lab, err := cluster.Must(o.name)
-			if err != nil {
-				return err
-			}
-			return run(lab, args)
-		},
+		RunE:  o.onLab(func(_ *cobra.Command, lab *cluster.Lab, args []string) error { return run(lab, args) }),
 	}
 }
 
@@ -200,13 +186,9 @@ func kubectlCommand(o *options) *cobra.Command {
 		Short: "run kubectl on the lab (give --name before: kplan-lab --name X kubectl …)",
 		// kubectl's flags are kubectl's.
 		DisableFlagParsing: true,
-		RunE: func(_ *cobra.Command, args []string) error {
-			lab, err := cluster.Must(o.name)
-			if err != nil {
-				return err
-			}
+		RunE: o.onLab(func(_ *cobra.Command, lab *cluster.Lab, args []string) error {
 			return run(lab, append([]string{filepath.Join(lab.Bin(), "kubectl")}, args...))
-		},
+		}),
 	}
 }
 
@@ -241,11 +223,7 @@ func logsCommand(o *options) *cobra.Command {
 		Use:   "logs COMPONENT",
 		Short: "print what a component has logged",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			lab, err := cluster.Must(o.name)
-			if err != nil {
-				return err
-			}
+		RunE: o.onLab(func(cmd *cobra.Command, lab *cluster.Lab, args []string) error {
 			name, err := lab.Component(args[0])
 			if err != nil {
 				return err
@@ -265,7 +243,7 @@ func logsCommand(o *options) *cobra.Command {
 				case <-time.After(200 * time.Millisecond):
 				}
 			}
-		},
+		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
 	return cmd

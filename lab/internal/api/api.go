@@ -15,6 +15,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -46,17 +48,6 @@ func New(server string, ca, cert, key []byte) (*Client, error) {
 // Close drops the connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// StatusError is an answer other than 2xx.
-type StatusError struct {
-	Path string
-	Code int
-	Body string
-}
-
-func (e *StatusError) Error() string {
-	return fmt.Sprintf("%s: status %d: %.300s", e.Path, e.Code, e.Body)
-}
-
 // Get reads path into out (JSON); out nil only asks for success.
 func (c *Client) Get(ctx context.Context, path string, out any) error {
 	return c.do(ctx, http.MethodGet, path, nil, out)
@@ -86,7 +77,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, out a
 		return err
 	}
 	if response.StatusCode/100 != 2 {
-		return &StatusError{Path: path, Code: response.StatusCode, Body: string(data)}
+		return fmt.Errorf("%s: status %d: %.300s", path, response.StatusCode, data)
 	}
 	if out == nil {
 		return nil
@@ -94,15 +85,17 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, out a
 	return json.Unmarshal(data, out)
 }
 
-// conditions is the part of a node, pod or similar object that Ready reads.
-type conditions struct {
+// object is the part of a node, pod or similar that Ready reads, or of a list of such.
+type object struct {
+	Kind   string
+	Items  []object
 	Status struct {
 		Conditions []struct{ Type, Status string }
 	}
 }
 
-func (c conditions) ready() bool {
-	for _, condition := range c.Status.Conditions {
+func (o object) ready() bool {
+	for _, condition := range o.Status.Conditions {
 		if condition.Type == "Ready" {
 			return condition.Status == "True"
 		}
@@ -110,27 +103,21 @@ func (c conditions) ready() bool {
 	return false
 }
 
-// Ready tells whether the object at path exists with a true Ready condition;
-// for a list, whether it has items and all are ready.
+// Ready reports by an error unless the object at path exists with a true Ready
+// condition; a list is ready when it has items and all are.
 func (c *Client) Ready(ctx context.Context, path string) error {
-	var object struct {
-		conditions
-		Kind  string
-		Items []conditions
-	}
-	if err := c.Get(ctx, path, &object); err != nil {
+	var found object
+	if err := c.Get(ctx, path, &found); err != nil {
 		return err
 	}
-	if object.Items == nil {
-		object.Items = []conditions{object.conditions}
-	}
-	if len(object.Items) == 0 {
+	switch {
+	case strings.HasSuffix(found.Kind, "List") && len(found.Items) == 0:
 		return fmt.Errorf("%s: none yet", path)
+	case found.Items == nil:
+		found.Items = []object{found}
 	}
-	for _, item := range object.Items {
-		if !item.ready() {
-			return fmt.Errorf("%s: not ready yet", path)
-		}
+	if slices.ContainsFunc(found.Items, func(o object) bool { return !o.ready() }) {
+		return fmt.Errorf("%s: not ready yet", path)
 	}
 	return nil
 }

@@ -28,9 +28,8 @@ const Version = "v1.36.3"
 // Program is one thing to build.
 type Program struct {
 	Name    string   // file name of the result
-	Module  string   // folder of its module, relative to the lab's
 	Package string   // e.g. ./cmd/kube
-	Sources []string // folders and files that decide the result, relative to the module
+	Sources []string // folders and files that decide the result, relative to the lab's
 	Flags   string   // -ldflags
 	Tags    string   // -tags
 	// Work is the CPU time that it takes the first time.
@@ -39,22 +38,25 @@ type Program struct {
 
 // Kube is the multi-call binary of all Kubernetes components.
 var Kube = Program{
-	Name: "kube", Module: ".", Package: "./cmd/kube",
+	Name: "kube", Package: "./cmd/kube",
 	Sources: []string{"go.mod", "go.sum", "cmd/kube"},
 	Flags:   versionFlags(), Tags: "kube", Work: 10 * time.Minute,
 }
 
 // CoreDNS is the cluster's DNS server.
 var CoreDNS = Program{
-	Name: "coredns", Module: "coredns", Package: ".",
-	Sources: []string{"."}, Flags: "-s -w", Work: 2 * time.Minute,
+	Name: "coredns", Package: "./cmd/coredns",
+	Sources: []string{"go.mod", "go.sum", "cmd/coredns"}, Flags: "-s -w", Work: time.Minute,
 }
 
 // Pause is the process of a pod's sandbox.
 var Pause = Program{
-	Name: "pause", Module: ".", Package: "./cmd/pause",
+	Name: "pause", Package: "./cmd/pause",
 	Sources: []string{"cmd/pause"}, Flags: "-s -w",
 }
+
+// Programs are all that a lab with a node is made of.
+var Programs = []Program{Kube, Pause, CoreDNS}
 
 // versionFlags stamp the version: charts' kubeVersion checks read it.
 func versionFlags() string {
@@ -75,13 +77,23 @@ type Error = compile.Error
 
 // Builder builds programs of one source tree into one cache.
 type Builder struct {
-	Source   string    // the lab's folder, with its go.mod
-	Cache    string    // see CacheDir
+	Source   string // the lab's folder, with its go.mod
+	Cache    string
 	Progress io.Writer // takes lines for people
 }
 
-// CacheDir is where built programs stay: $KPLAN_LAB_CACHE or the user's cache.
-func CacheDir() (string, error) {
+// New returns a builder of the lab's source tree into the user's cache, or into
+// $KPLAN_LAB_CACHE. Its progress takes lines for people.
+func New(progress io.Writer) (*Builder, error) {
+	source, err := Source()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := cacheDir()
+	return &Builder{Source: source, Cache: cache, Progress: progress}, err
+}
+
+func cacheDir() (string, error) {
 	if dir := os.Getenv("KPLAN_LAB_CACHE"); dir != "" {
 		return filepath.Abs(dir)
 	}
@@ -94,13 +106,9 @@ func CacheDir() (string, error) {
 
 // Path returns the program's file in the cache, building it if it is not there.
 func (b *Builder) Path(ctx context.Context, p Program) (string, error) {
-	key, err := b.key(p)
-	if err != nil {
-		return "", &Error{Program: p.Name, Err: err}
-	}
-	path := filepath.Join(b.Cache, p.Name+"-"+key, p.Name)
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
+	path, built, err := b.find(p)
+	if built || err != nil {
+		return path, err
 	}
 	unlock, err := flock.Lock(ctx, filepath.Join(b.Cache, p.Name+".lock"), func() {
 		fmt.Fprintf(b.Progress, "another kplan-lab builds %s; waiting for it…\n", p.Name)
@@ -109,8 +117,8 @@ func (b *Builder) Path(ctx context.Context, p Program) (string, error) {
 		return "", &Error{Program: p.Name, Err: err}
 	}
 	defer unlock()
-	if _, err := os.Stat(path); err == nil {
-		return path, nil // somebody else built it meanwhile
+	if path, built, err = b.find(p); built || err != nil {
+		return path, err // somebody else built it meanwhile
 	}
 	if err := b.compile(ctx, p, path); err != nil {
 		return "", err
@@ -119,13 +127,29 @@ func (b *Builder) Path(ctx context.Context, p Program) (string, error) {
 	return path, nil
 }
 
+// Built reports whether the program is in the cache.
+func (b *Builder) Built(p Program) (bool, error) {
+	_, built, err := b.find(p)
+	return built, err
+}
+
+// find returns the program's place in the cache, and whether it is there.
+func (b *Builder) find(p Program) (path string, built bool, err error) {
+	key, err := b.key(p)
+	if err != nil {
+		return "", false, &Error{Program: p.Name, Err: err}
+	}
+	path = filepath.Join(b.Cache, p.Name+"-"+key, p.Name)
+	_, err = os.Stat(path)
+	return path, err == nil, nil
+}
+
 // key names all that decides the result.
 func (b *Builder) key(p Program) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.GOOS, runtime.GOARCH, p.Package, p.Flags, p.Tags)
-	root := filepath.Join(b.Source, p.Module)
 	for _, source := range p.Sources {
-		err := filepath.WalkDir(filepath.Join(root, source), func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(b.Source, source), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
@@ -133,7 +157,7 @@ func (b *Builder) key(p Program) (string, error) {
 			if err != nil {
 				return err
 			}
-			name, err := filepath.Rel(root, path)
+			name, err := filepath.Rel(b.Source, path)
 			fmt.Fprintf(sum, "%s %d\n%s\n", filepath.ToSlash(name), len(data), data)
 			return err
 		})
@@ -144,15 +168,17 @@ func (b *Builder) key(p Program) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:16], nil
 }
 
-// compile runs go build, with a line of progress now and then.
+// compile runs go build, with a line of progress now and then. It compiles as
+// everything else in this module does (no -trimpath, no cgo), so that Go's cache
+// serves the linter, the tests and these programs alike.
 func (b *Builder) compile(ctx context.Context, p Program, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return &Error{Program: p.Name, Err: err}
 	}
 	made := path + ".new"
 	err := compile.Program{
-		Name: p.Name, Dir: filepath.Join(b.Source, p.Module), Package: p.Package, Output: made, Work: p.Work,
-		Flags: []string{"-trimpath", "-buildvcs=false", "-ldflags", p.Flags, "-tags", p.Tags},
+		Name: p.Name, Dir: b.Source, Package: p.Package, Output: made, Work: p.Work,
+		Flags: []string{"-buildvcs=false", "-ldflags", p.Flags, "-tags", p.Tags},
 		Env:   []string{"CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="},
 	}.Run(ctx, func(line string) { fmt.Fprintln(b.Progress, line) })
 	if err != nil {

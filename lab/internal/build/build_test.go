@@ -16,7 +16,7 @@ func tree(t *testing.T) (*Builder, Program, *bytes.Buffer) {
 	write(t, dir, "go.mod", "module example.com/hello\n\ngo 1.26\n")
 	write(t, dir, "main.go", "package main\n\nvar version string\n\nfunc main() { println(version) }\n")
 	progress := &bytes.Buffer{}
-	program := Program{Name: "hello", Module: ".", Package: ".", Sources: []string{"."}, Flags: "-X main.version=one"}
+	program := Program{Name: "hello", Package: ".", Sources: []string{"."}, Flags: "-X main.version=one"}
 	return &Builder{Source: dir, Cache: t.TempDir(), Progress: progress}, program, progress
 }
 

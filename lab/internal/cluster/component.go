@@ -35,12 +35,8 @@ func (l *Lab) Start(ctx context.Context, component string) error {
 	if r.Alive() {
 		return nil
 	}
-	spec, err := l.spec(component)
-	if err != nil {
-		return err
-	}
 	launch, ctx := newLauncher(ctx, l)
-	defer launch.forget()
+	defer launch.stopWatching()
 	if err := launch.start(component); err != nil {
 		return err
 	}
@@ -52,7 +48,7 @@ func (l *Lab) Start(ctx context.Context, component string) error {
 		return err
 	}
 	defer client.Close()
-	if err := await(ctx, spec.Name, func(ctx context.Context) error { return client.Get(ctx, "/readyz", nil) }); err != nil {
+	if err := await(ctx, component, func(ctx context.Context) error { return client.Get(ctx, "/readyz", nil) }); err != nil {
 		return launch.cause(err)
 	}
 	return nil

@@ -1,10 +1,10 @@
 package cluster
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/kplan-dev/kplan/lab/internal/debian"
@@ -27,7 +27,7 @@ const (
 
 // Hidden subcommands of kplan-lab, which start it anew as something else.
 const (
-	ExecCommand  = "internal-exec"  // ExecCommand ROOM PROGRAM ARGS...
+	ExecCommand  = "internal-exec"  // ExecCommand NAMESPACES PROGRAM ARGS...
 	ServeCommand = "internal-serve" // ServeCommand DIR
 )
 
@@ -57,37 +57,36 @@ func (l *Lab) spec(name string) (process.Spec, error) {
 		return process.Spec{}, err
 	}
 	var args []string
-	room := netns.Room{Net: netns.Path(l.node().Namespace())}
+	spaces := netns.Namespaces{Net: netns.Path(l.node().Namespace())}
 	switch name {
 	case serve:
-		args, room = []string{self, ServeCommand, l.Dir}, netns.Room{}
-	case etcd:
-		args = l.etcdArgs()
-	case apiserver:
-		args = l.apiserverArgs()
-	case controllerManager:
-		args = l.controllerManagerArgs()
-	case scheduler:
-		args = []string{l.Kube, scheduler, "--leader-elect=false", "--kubeconfig=" + l.kubeconfigOf("scheduler")}
+		args = []string{self, ServeCommand, l.Dir}
 	case containerd:
-		args, room = []string{debian.Find("containerd"), "--config", l.node().Containerd()}, l.node().Room()
-	case kubelet:
+		args, spaces = []string{debian.Find("containerd"), "--config", l.node().Containerd()}, l.node().Namespaces()
+	default:
+		args = append([]string{l.Kube, name}, arguments[name](l)...)
+	}
+	if name == kubelet {
 		host, err := process.Find(l.records(), containerd)
 		if err != nil {
 			return process.Spec{}, err
 		}
-		args, room.Join = l.kubeletArgs(), host.PID
-	case proxy:
-		args = l.proxyArgs()
+		spaces.Join = host.PID
 	}
 	if l.Nodes > 0 && name != serve {
-		text, err := json.Marshal(room)
+		text, err := json.Marshal(spaces)
 		if err != nil {
 			return process.Spec{}, err
 		}
 		args = append([]string{self, ExecCommand, string(text)}, args...)
 	}
 	return process.Spec{Name: name, Args: args, Env: environment(), Log: l.Log(name)}, nil
+}
+
+// arguments gives those of each part of Kubernetes.
+var arguments = map[string]func(*Lab) []string{
+	etcd: etcdArgs, apiserver: apiserverArgs, controllerManager: controllerManagerArgs,
+	scheduler: schedulerArgs, kubelet: kubeletArgs, proxy: proxyArgs,
 }
 
 // environment finds the node's programs even when a plain user's PATH is set,
@@ -101,9 +100,8 @@ func environment() []string {
 
 // Sockets instead of ports: nobody else can reach etcd, and labs cannot
 // collide. --unsafe-no-fsync: a lab does not outlive the machine.
-func (l *Lab) etcdArgs() []string {
+func etcdArgs(l *Lab) []string {
 	return []string{
-		l.Kube, etcd,
 		"--name=lab", "--data-dir=" + l.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		// Only members of a cluster use what is advertised, and it has one.
 		"--listen-client-urls=" + l.etcdURL(), "--advertise-client-urls=http://localhost:2379",
@@ -111,33 +109,29 @@ func (l *Lab) etcdArgs() []string {
 	}
 }
 
-func (l *Lab) etcdURL() string { return "unix://" + l.path("etcd.sock") }
-
-func (l *Lab) apiserverArgs() []string {
-	file := func(name string) string { return filepath.Join(l.credentials(), name) }
+func apiserverArgs(l *Lab) []string {
 	args := []string{
-		l.Kube, apiserver,
 		"--etcd-servers=" + l.etcdURL(),
 		"--allow-privileged=true",
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
-		"--client-ca-file=" + file("ca.crt"),
-		"--tls-cert-file=" + file("apiserver.crt"), "--tls-private-key-file=" + file("apiserver.key"),
-		"--kubelet-certificate-authority=" + file("ca.crt"),
-		"--kubelet-client-certificate=" + file("kubelet-client.crt"), "--kubelet-client-key=" + file("kubelet-client.key"),
+		"--client-ca-file=" + l.credential("ca.crt"),
+		"--tls-cert-file=" + l.credential("apiserver.crt"), "--tls-private-key-file=" + l.credential("apiserver.key"),
+		"--kubelet-certificate-authority=" + l.credential("ca.crt"),
+		"--kubelet-client-certificate=" + l.credential("kubelet-client.crt"), "--kubelet-client-key=" + l.credential("kubelet-client.key"),
 		"--kubelet-preferred-address-types=InternalIP",
 		// One authority signs clients and the front proxy, hence the name.
-		"--requestheader-client-ca-file=" + file("ca.crt"), "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-client-ca-file=" + l.credential("ca.crt"), "--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--proxy-client-cert-file=" + file("front-proxy.crt"), "--proxy-client-key-file=" + file("front-proxy.key"),
+		"--proxy-client-cert-file=" + l.credential("front-proxy.crt"), "--proxy-client-key-file=" + l.credential("front-proxy.key"),
 		"--service-account-issuer=https://kubernetes.default.svc." + node.Domain,
-		"--service-account-key-file=" + file("tokens.crt"), "--service-account-signing-key-file=" + file("tokens.key"),
+		"--service-account-key-file=" + l.credential("tokens.crt"), "--service-account-signing-key-file=" + l.credential("tokens.key"),
 		"--service-cluster-ip-range=" + node.Services,
 	}
 	if l.Audit {
 		args = append(args,
-			"--audit-policy-file="+l.path("audit-policy.yaml"), "--audit-log-path="+l.AuditLog(),
+			"--audit-policy-file="+l.auditPolicy(), "--audit-log-path="+l.AuditLog(),
 			"--audit-log-maxsize=1024")
 	}
 	if l.Nodes == 0 {
@@ -148,18 +142,16 @@ func (l *Lab) apiserverArgs() []string {
 	return append(args, "--secure-port=6443", "--advertise-address="+node.Address)
 }
 
-func (l *Lab) controllerManagerArgs() []string {
-	file := func(name string) string { return filepath.Join(l.credentials(), name) }
+func controllerManagerArgs(l *Lab) []string {
 	config := l.kubeconfigOf("controller-manager")
 	args := []string{
-		l.Kube, controllerManager,
 		"--kubeconfig=" + config, "--authentication-kubeconfig=" + config, "--authorization-kubeconfig=" + config,
 		"--leader-elect=false", "--use-service-account-credentials=true",
 		// It makes an account for each of its controllers when it starts; at
 		// the default of 20 requests per second that alone takes four seconds.
 		"--kube-api-qps=300", "--kube-api-burst=600",
-		"--root-ca-file=" + file("ca.crt"), "--service-account-private-key-file=" + file("tokens.key"),
-		"--cluster-signing-cert-file=" + file("ca.crt"), "--cluster-signing-key-file=" + file("ca.key"),
+		"--root-ca-file=" + l.credential("ca.crt"), "--service-account-private-key-file=" + l.credential("tokens.key"),
+		"--cluster-signing-cert-file=" + l.credential("ca.crt"), "--cluster-signing-key-file=" + l.credential("ca.key"),
 		"--service-cluster-ip-range=" + node.Services,
 	}
 	if l.Nodes == 0 {
@@ -168,29 +160,23 @@ func (l *Lab) controllerManagerArgs() []string {
 	return append(args, "--allocate-node-cidrs=true", "--cluster-cidr="+node.Pods)
 }
 
-func (l *Lab) kubeletArgs() []string {
+func schedulerArgs(l *Lab) []string {
+	return []string{"--leader-elect=false", "--kubeconfig=" + l.kubeconfigOf("scheduler")}
+}
+
+func kubeletArgs(l *Lab) []string {
 	return []string{
-		l.Kube, kubelet,
 		"--config=" + l.node().Kubelet(), "--kubeconfig=" + l.kubeconfigOf("kubelet"),
 		"--hostname-override=" + node.Name, "--node-ip=" + node.Address,
 	}
 }
 
-func (l *Lab) proxyArgs() []string {
+func proxyArgs(l *Lab) []string {
 	return []string{
-		l.Kube, proxy,
 		"--kubeconfig=" + l.kubeconfigOf("proxy"), "--hostname-override=" + node.Name,
 		"--proxy-mode=nftables", "--cluster-cidr=" + node.Pods, "--conntrack-max-per-core=0",
 	}
 }
 
-// auditPolicy leaves out what the cluster does by itself: a line costs the API
-// server time that those who measure it would count as its own.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- level: None
-  userGroups: ["system:serviceaccounts", "system:nodes"]
-- level: Metadata
-`
+//go:embed audit-policy.yaml
+var auditPolicy []byte

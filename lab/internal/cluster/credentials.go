@@ -29,8 +29,8 @@ var subjects = map[string]pki.Subject{
 }
 
 // writeCredentials makes the lab's certificates and kubeconfig files.
-func (l *Lab) writeCredentials() error {
-	dir := l.credentials()
+func writeCredentials(l *Lab) error {
+	dir := l.credential("")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -58,9 +58,9 @@ func (l *Lab) writeCredentials() error {
 		}
 		switch name {
 		case "controller-manager", "scheduler", "proxy", "kubelet":
-			err = l.writeKubeconfig(l.kubeconfigOf(name), l.inside(), name, authority.Cert, pair)
+			err = writeKubeconfig(l.Name, l.kubeconfigOf(name), l.inside(), name, authority.Cert, pair)
 		case "admin":
-			err = l.writeKubeconfig(l.Kubeconfig(), l.Server(), name, authority.Cert, pair)
+			err = writeKubeconfig(l.Name, l.Kubeconfig(), l.Server(), name, authority.Cert, pair)
 		}
 		if err != nil {
 			return err
@@ -69,23 +69,11 @@ func (l *Lab) writeCredentials() error {
 	return nil
 }
 
-func (l *Lab) kubeconfigOf(component string) string {
-	return l.path("pki", component+".kubeconfig")
-}
-
-// inside is the API server's address for the lab's own processes.
-func (l *Lab) inside() string {
-	if l.Nodes == 0 {
-		return l.Server()
-	}
-	return "https://" + node.Address + ":6443"
-}
-
 // writeKubeconfig writes a file that stands alone. Names are long enough not
 // to be YAML's booleans (n, y, on, off).
-func (l *Lab) writeKubeconfig(path, server, user string, ca []byte, pair pki.Pair) error {
+func writeKubeconfig(lab, path, server, user string, ca []byte, pair pki.Pair) error {
 	encode := base64.StdEncoding.EncodeToString
-	name := "kplan-lab-" + l.Name
+	name := "kplan-lab-" + lab
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Config
 current-context: %[1]s

@@ -14,10 +14,9 @@ import (
 // Programs read a kubeconfig while a lab is made anew: they find the old one or
 // the new one, never a part.
 func TestKubeconfigIsWrittenWhole(t *testing.T) {
-	l := &Lab{Dir: t.TempDir()}
-	path := filepath.Join(l.Dir, "kubeconfig")
+	path := filepath.Join(t.TempDir(), "kubeconfig")
 	write := func() error {
-		return l.writeKubeconfig(path, "https://127.0.0.1:1", "admin", make([]byte, 4096), pki.Pair{})
+		return writeKubeconfig("lab", path, "https://127.0.0.1:1", "admin", make([]byte, 4096), pki.Pair{})
 	}
 	require.NoError(t, write())
 	want, err := os.ReadFile(path)

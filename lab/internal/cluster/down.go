@@ -89,7 +89,7 @@ func (l *Lab) sweep(ctx context.Context) error {
 	if others, err := filepath.Glob(netns.Path(node.Prefix + "*")); err != nil || len(others) > 0 {
 		return err
 	}
-	for _, mount := range l.node().Room().Mounts {
+	for _, mount := range l.node().Namespaces().Mounts {
 		_ = os.Remove(mount.To) // only if it is empty: nobody else uses it
 	}
 	return node.Sweep()

@@ -42,8 +42,33 @@ type Config struct {
 // Lab is one lab, whether it exists or not.
 type Lab struct {
 	Config
-	Dir string // its state folder
+	Folder
 }
+
+// Folder is a lab's state folder; its methods name what is in it.
+type Folder struct{ Dir string }
+
+// Kubeconfig is the administrator's kubeconfig file, for use on this machine.
+func (f Folder) Kubeconfig() string { return f.path("kubeconfig") }
+
+// Log is the file with the output of a component.
+func (f Folder) Log(component string) string { return f.path("logs", component+".log") }
+
+// AuditLog is the API server's audit log; it exists with Config.Audit only.
+func (f Folder) AuditLog() string { return f.path("logs", "audit.jsonl") }
+
+// Bin is a folder with kubectl in it.
+func (f Folder) Bin() string { return f.path("bin") }
+
+func (f Folder) path(parts ...string) string {
+	return filepath.Join(append([]string{f.Dir}, parts...)...)
+}
+
+func (f Folder) auditPolicy() string                  { return f.path("audit-policy.yaml") }
+func (f Folder) records() string                      { return f.path("processes") }
+func (f Folder) credential(name string) string        { return f.path("pki", name) }
+func (f Folder) kubeconfigOf(component string) string { return f.path("pki", component+".kubeconfig") }
+func (f Folder) etcdURL() string                      { return "unix://" + f.path("etcd.sock") }
 
 // Home is where state folders are: $KPLAN_LAB_HOME, /var/lib/kplan-lab for
 // root, else the user's state folder (XDG).
@@ -77,7 +102,7 @@ func Open(name string) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	lab := &Lab{Dir: filepath.Join(home, name), Config: Config{Name: name}}
+	lab := &Lab{Folder: Folder{filepath.Join(home, name)}, Config: Config{Name: name}}
 	data, err := os.ReadFile(lab.path("lab.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return lab, nil
@@ -91,8 +116,8 @@ func Open(name string) (*Lab, error) {
 	return lab, nil
 }
 
-// Must opens a lab that exists, else returns ErrAbsent.
-func Must(name string) (*Lab, error) {
+// OpenExisting opens a lab that exists, else returns ErrAbsent.
+func OpenExisting(name string) (*Lab, error) {
 	lab, err := Open(name)
 	if err == nil && !lab.Exists() {
 		err = fmt.Errorf("%s: %w", name, ErrAbsent)
@@ -105,7 +130,7 @@ type UsageError struct{ Message string }
 
 func (e *UsageError) Error() string { return e.Message }
 
-// Exists tells whether the lab has a state folder.
+// Exists reports whether the lab has a state folder.
 func (l *Lab) Exists() bool {
 	_, err := os.Stat(l.Dir)
 	return err == nil
@@ -130,28 +155,18 @@ func Names() ([]string, error) {
 	return names, err
 }
 
-// Kubeconfig is the administrator's kubeconfig file, for use on this machine.
-func (l *Lab) Kubeconfig() string { return l.path("kubeconfig") }
-
 // Server is the API server's address on this machine.
 func (l *Lab) Server() string { return fmt.Sprintf("https://127.0.0.1:%d", l.API) }
 
-// Log is the file with the output of a component.
-func (l *Lab) Log(component string) string { return l.path("logs", component+".log") }
-
-// AuditLog is the API server's audit log; it exists with Config.Audit only.
-func (l *Lab) AuditLog() string { return l.path("logs", "audit.jsonl") }
-
-// Bin is a folder with kubectl in it.
-func (l *Lab) Bin() string { return l.path("bin") }
-
-func (l *Lab) path(parts ...string) string {
-	return filepath.Join(append([]string{l.Dir}, parts...)...)
+// inside is the API server's address for the lab's own processes.
+func (l *Lab) inside() string {
+	if l.Nodes == 0 {
+		return l.Server()
+	}
+	return "https://" + node.Address + ":6443"
 }
 
-func (l *Lab) records() string     { return l.path("processes") }
-func (l *Lab) credentials() string { return l.path("pki") }
-func (l *Lab) node() node.Node     { return node.Node{Lab: l.Name, Dir: l.Dir} }
+func (l *Lab) node() node.Node { return node.Node{Lab: l.Name, Dir: l.Dir} }
 
 func (l *Lab) save() error {
 	data, err := json.MarshalIndent(l.Config, "", "  ")
@@ -172,7 +187,7 @@ func (l *Lab) lock(ctx context.Context, say Progress) (func(), error) {
 func (l *Lab) client() (*api.Client, error) {
 	var parts [3][]byte
 	for i, name := range []string{"ca.crt", "admin.crt", "admin.key"} {
-		data, err := os.ReadFile(filepath.Join(l.credentials(), name))
+		data, err := os.ReadFile(l.credential(name))
 		if err != nil {
 			return nil, err
 		}

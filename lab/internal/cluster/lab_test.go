@@ -34,11 +34,11 @@ func TestOpenName(t *testing.T) {
 // What is saved is found again; what is not there is said so.
 func TestOpenSaved(t *testing.T) {
 	l := lab(t, 1)
-	_, err := Must("one")
+	_, err := OpenExisting("one")
 	require.ErrorIs(t, err, ErrAbsent)
 	require.NoError(t, os.MkdirAll(l.Dir, 0o700))
 	require.NoError(t, l.save())
-	again, err := Must("one")
+	again, err := OpenExisting("one")
 	require.NoError(t, err)
 	require.Equal(t, l, again)
 	names, err := Names()
@@ -53,7 +53,7 @@ func TestOpenSaved(t *testing.T) {
 // A kubeconfig stands alone, and no name in it is one of YAML's booleans.
 func TestWriteCredentials(t *testing.T) {
 	l := lab(t, 1)
-	require.NoError(t, l.writeCredentials())
+	require.NoError(t, writeCredentials(l))
 	for path, server := range map[string]string{
 		l.Kubeconfig():            "https://127.0.0.1:6443",
 		l.kubeconfigOf("kubelet"): "https://10.123.0.1:6443",
@@ -85,7 +85,7 @@ func TestWriteCredentials(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	}
-	require.FileExists(t, filepath.Join(l.credentials(), "tokens.key"))
+	require.FileExists(t, l.credential("tokens.key"))
 }
 
 // dropHeader removes what the types of the test leave out.

@@ -10,9 +10,9 @@ import (
 	"github.com/kplan-dev/kplan/lab/internal/process"
 )
 
-// patience is how long one part may take to become ready. Two cores that
+// readyTimeout is how long one part may take to become ready. Two cores that
 // compile something at the same time make it ten times slower than usual.
-const patience = 3 * time.Minute
+const readyTimeout = 3 * time.Minute
 
 // DiedError says that a component ended while the lab was being started.
 type DiedError struct {
@@ -32,18 +32,17 @@ type launcher struct {
 	lab    *Lab
 	ctx    context.Context // done when a component died
 	cancel context.CancelCauseFunc
-	api    chan struct{} // closed by startControl when the API server answers
 }
 
 // newLauncher returns a context that ends, with a DiedError as its cause,
 // when a component dies.
 func newLauncher(ctx context.Context, l *Lab) (*launcher, context.Context) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	return &launcher{lab: l, ctx: ctx, cancel: cancel, api: make(chan struct{})}, ctx
+	return &launcher{lab: l, ctx: ctx, cancel: cancel}, ctx
 }
 
-// forget stops watching; the components live on.
-func (s *launcher) forget() { s.cancel(errors.New("the lab is up")) }
+// stopWatching lets the components live on, and die unnoticed.
+func (s *launcher) stopWatching() { s.cancel(errors.New("the lab is up")) }
 
 // cause prefers the death of a component over what came of it.
 func (s *launcher) cause(err error) error {
@@ -80,8 +79,8 @@ func (s *launcher) start(names ...string) error {
 // await polls until look succeeds.
 func await(ctx context.Context, what string, look func(context.Context) error) error {
 	var last error
-	late := fmt.Errorf("%s is not ready after %s", what, patience)
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, late)
+	late := fmt.Errorf("%s is not ready after %s", what, readyTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, late)
 	defer cancel()
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()

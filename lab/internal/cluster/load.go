@@ -33,7 +33,7 @@ func (l *Lab) Load(ctx context.Context, i Image) error {
 			return err
 		}
 		defer file.Close()
-		return l.importTar(ctx, file)
+		return importTar(ctx, l.node().Socket(), file)
 	}
 	reader, writer := io.Pipe()
 	written := make(chan error, 1)
@@ -42,7 +42,7 @@ func (l *Lab) Load(ctx context.Context, i Image) error {
 		_ = writer.CloseWithError(err)
 		written <- err
 	}()
-	err := l.importTar(ctx, reader)
+	err := importTar(ctx, l.node().Socket(), reader)
 	_ = reader.Close()
 	if fault := <-written; fault != nil && !errors.Is(fault, io.ErrClosedPipe) {
 		return fmt.Errorf("load %s: %w", i.Name, fault)
@@ -50,9 +50,9 @@ func (l *Lab) Load(ctx context.Context, i Image) error {
 	return err
 }
 
-func (l *Lab) importTar(ctx context.Context, r io.Reader) error {
+func importTar(ctx context.Context, socket string, r io.Reader) error {
 	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, debian.Find("ctr"), "--address", l.node().Socket(), "--namespace", "k8s.io", "images", "import", "-")
+	cmd := exec.CommandContext(ctx, debian.Find("ctr"), "--address", socket, "--namespace", "k8s.io", "images", "import", "-")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = r, &output, &output
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {

@@ -20,7 +20,7 @@ import (
 // connections to the API server in the lab's network namespace and serves
 // the chart registry. It ends with ctx.
 func Serve(ctx context.Context, dir string) error {
-	lab, err := Must(filepath.Base(dir))
+	lab, err := OpenExisting(filepath.Base(dir))
 	if err != nil {
 		return err
 	}
@@ -29,55 +29,46 @@ func Serve(ctx context.Context, dir string) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	if lab.Nodes > 0 {
-		rules := append([]string{fmt.Sprintf("127.0.0.1:%d=%s:6443", lab.API, node.Address)}, lab.Forward...)
-		for _, text := range rules {
-			if err := lab.carry(ctx, group, text, false); err != nil {
+		namespace := netns.Path(lab.node().Namespace())
+		for _, text := range append([]string{fmt.Sprintf("127.0.0.1:%d=%s:6443", lab.API, node.Address)}, lab.Forward...) {
+			if err := serveRule(ctx, group, text, "", namespace); err != nil {
 				return err
 			}
 		}
 		for _, text := range lab.Expose {
-			if err := lab.carry(ctx, group, text, true); err != nil {
+			if err := serveRule(ctx, group, text, namespace, ""); err != nil {
 				return err
 			}
 		}
 	}
-	if err := lab.serveRegistry(ctx, group); err != nil {
+	if err := serveRegistry(ctx, group, lab); err != nil {
 		return err
 	}
 	return group.Wait()
 }
 
-// carry listens on this machine and dials inside the lab, or the other way
-// round if outward.
-func (l *Lab) carry(ctx context.Context, group *errgroup.Group, text string, outward bool) error {
+// serveRule listens in one network namespace and dials in another; "" is this
+// machine's.
+func serveRule(ctx context.Context, group *errgroup.Group, text, listenIn, dialIn string) error {
 	rule, err := forward.ParseRule(text)
 	if err != nil {
 		return err
 	}
-	namespace := netns.Path(l.node().Namespace())
-	var listener net.Listener
-	var dial forward.Dial
-	if outward {
-		listener, err = netns.Listen(namespace, rule.From)
-		dial = func(ctx context.Context) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "tcp", rule.To)
-		}
-	} else {
-		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", rule.From)
-		if err == nil {
-			dial, err = netns.Dialer(namespace, rule.To)
-		}
-	}
+	listener, err := netns.Listen(listenIn, rule.From)
 	if err != nil {
 		return fmt.Errorf("forward %s: %w", rule, err)
 	}
-	group.Go(func() error { return forward.Serve(ctx, listener, dial) })
+	group.Go(func() error {
+		return forward.Serve(ctx, listener, func(ctx context.Context) (net.Conn, error) {
+			return netns.Dial(ctx, dialIn, rule.To)
+		})
+	})
 	return nil
 }
 
 // serveRegistry serves the lab's charts as oci://127.0.0.1:PORT/charts/NAME,
 // in plain HTTP.
-func (l *Lab) serveRegistry(ctx context.Context, group *errgroup.Group) error {
+func serveRegistry(ctx context.Context, group *errgroup.Group, l *Lab) error {
 	handler, err := registry.Handler(l.Charts...)
 	if err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kplan-dev/kplan/lab/internal/api"
 	"github.com/kplan-dev/kplan/lab/internal/build"
 	"github.com/kplan-dev/kplan/lab/internal/debian"
 	"github.com/kplan-dev/kplan/lab/internal/netns"
@@ -53,7 +52,7 @@ func (l *Lab) Up(ctx context.Context, o Options, say Progress) error {
 	}
 	l.Config = current.Config
 	if l.Exists() {
-		up, err := l.adopt(ctx, o, say)
+		up, err := l.reuse(ctx, o, say)
 		if up || err != nil {
 			return err
 		}
@@ -80,17 +79,12 @@ func (l *Lab) Up(ctx context.Context, o Options, say Progress) error {
 // prepare installs and builds what is missing.
 func prepare(ctx context.Context, o Options, say Progress) (programs, error) {
 	var built programs
-	source, err := build.Source()
-	if err != nil {
-		return built, err
-	}
-	cache, err := build.CacheDir()
-	if err != nil {
-		return built, err
-	}
-	built.charts = filepath.Join(source, "charts")
 	lines := lineWriter(say)
-	builder := &build.Builder{Source: source, Cache: cache, Progress: lines}
+	builder, err := build.New(lines)
+	if err != nil {
+		return built, err
+	}
+	built.charts = filepath.Join(builder.Source, "charts")
 	if built.kube, err = builder.Path(ctx, build.Kube); err != nil || o.Nodes == 0 {
 		return built, err
 	}
@@ -104,8 +98,8 @@ func prepare(ctx context.Context, o Options, say Progress) (programs, error) {
 	return built, err
 }
 
-// adopt tells whether the lab that is there will do. If not it removes it.
-func (l *Lab) adopt(ctx context.Context, o Options, say Progress) (up bool, err error) {
+// reuse reports whether the lab that is there will do. If not it removes it.
+func (l *Lab) reuse(ctx context.Context, o Options, say Progress) (up bool, err error) {
 	status, err := l.Status(ctx)
 	if err != nil {
 		return false, err
@@ -131,23 +125,24 @@ func (l *Lab) create(ctx context.Context, o Options, built programs, say Progres
 	if l.Charts, err = charts(o.Charts, built.charts, say); err != nil {
 		return err
 	}
-	if err := l.lay(ctx, say); err != nil {
+	if err := l.setUp(ctx, say); err != nil {
 		return err
 	}
-	launch, ctx := newLauncher(ctx, l)
-	defer launch.forget()
 	client, err := l.client()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	launch, ctx := newLauncher(ctx, l)
+	defer launch.stopWatching()
 	if err := launch.start(serve, etcd, apiserver); err != nil {
 		return err
 	}
+	s := starter{launcher: launch, client: client, programs: built, say: say, answers: make(chan struct{})}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return l.startControl(ctx, launch, client, say) })
+	group.Go(func() error { return s.controlPlane(ctx) })
 	if l.Nodes > 0 {
-		group.Go(func() error { return l.startNode(ctx, launch, client, built, say) })
+		group.Go(func() error { return s.node(ctx) })
 	}
 	if err := group.Wait(); err != nil {
 		return launch.cause(err)
@@ -156,9 +151,9 @@ func (l *Lab) create(ctx context.Context, o Options, built programs, say Progres
 	return l.save()
 }
 
-// lay makes everything that is not a process: folder, ports, certificates,
+// setUp makes everything that is not a process: folder, ports, certificates,
 // configuration, network.
-func (l *Lab) lay(ctx context.Context, say Progress) error {
+func (l *Lab) setUp(ctx context.Context, say Progress) error {
 	if err := os.MkdirAll(filepath.Dir(l.Dir), 0o755); err != nil {
 		return err
 	}
@@ -172,10 +167,10 @@ func (l *Lab) lay(ctx context.Context, say Progress) error {
 	if err := l.save(); err != nil {
 		return err
 	}
-	if err := l.writeCredentials(); err != nil {
+	if err := writeCredentials(l); err != nil {
 		return err
 	}
-	if err := os.WriteFile(l.path("audit-policy.yaml"), []byte(auditPolicy), 0o600); err != nil {
+	if err := os.WriteFile(l.auditPolicy(), auditPolicy, 0o600); err != nil {
 		return err
 	}
 	if err := os.Symlink(l.Kube, filepath.Join(l.Bin(), "kubectl")); err != nil {
@@ -184,7 +179,7 @@ func (l *Lab) lay(ctx context.Context, say Progress) error {
 	if l.Nodes == 0 {
 		return nil
 	}
-	if err := l.node().Write(l.credentials()); err != nil {
+	if err := l.node().Write(l.credential("")); err != nil {
 		return err
 	}
 	unlock, err := lockMachine(ctx)
@@ -212,94 +207,4 @@ func freePorts() (first, second int, err error) {
 		ports[i] = listener.Addr().(*net.TCPAddr).Port
 	}
 	return ports[0], ports[1], nil
-}
-
-// startControl starts the control plane's clients when the API server
-// answers, and waits for what they make.
-func (l *Lab) startControl(ctx context.Context, launch *launcher, client *api.Client, say Progress) error {
-	if err := await(ctx, "API server", func(ctx context.Context) error {
-		return client.Get(ctx, "/readyz", nil)
-	}); err != nil {
-		return err
-	}
-	say("API server answers at %s", l.Server())
-	clients := []string{controllerManager}
-	if l.Nodes > 0 {
-		clients = append(clients, scheduler, proxy)
-	}
-	if err := launch.start(clients...); err != nil {
-		return err
-	}
-	close(launch.api)
-	if l.Nodes > 0 {
-		if err := applyDNS(ctx, client); err != nil {
-			return err
-		}
-	}
-	if err := await(ctx, "default service account", func(ctx context.Context) error {
-		return client.Get(ctx, "/api/v1/namespaces/default/serviceaccounts/default", nil)
-	}); err != nil {
-		return err
-	}
-	say("controllers work")
-	return nil
-}
-
-// startNode starts containerd beside the API server, loads the node's own
-// images, and starts kubelet when both are there.
-func (l *Lab) startNode(ctx context.Context, launch *launcher, client *api.Client, built programs, say Progress) error {
-	if err := launch.start(containerd); err != nil {
-		return err
-	}
-	if err := await(ctx, "containerd", func(ctx context.Context) error {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", l.node().Socket())
-		if err == nil {
-			err = conn.Close()
-		}
-		return err
-	}); err != nil {
-		return err
-	}
-	if err := l.Load(ctx, Image{Name: node.PauseImage, Binary: built.pause}); err != nil {
-		return err
-	}
-	if err := l.Load(ctx, Image{Name: dnsImage, Binary: built.coredns}); err != nil {
-		return err
-	}
-	say("containerd runs, images are loaded")
-	select {
-	case <-launch.api:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if err := launch.start(kubelet); err != nil {
-		return err
-	}
-	if err := await(ctx, "node", func(ctx context.Context) error {
-		return client.Ready(ctx, "/api/v1/nodes/"+node.Name)
-	}); err != nil {
-		return err
-	}
-	say("node is ready")
-	if err := await(ctx, "cluster DNS", func(ctx context.Context) error {
-		return client.Ready(ctx, "/api/v1/namespaces/kube-system/pods?labelSelector=k8s-app%3Dkube-dns")
-	}); err != nil {
-		return err
-	}
-	// kube-proxy brings a ready pod to its Service within a second.
-	dial, err := netns.Dialer(netns.Path(l.node().Namespace()), net.JoinHostPort(node.ServiceDNS, "53"))
-	if err != nil {
-		return err
-	}
-	if err := await(ctx, "the Service of cluster DNS", func(ctx context.Context) error {
-		conn, err := dial(ctx)
-		if err != nil {
-			return err
-		}
-		return conn.Close()
-	}); err != nil {
-		return err
-	}
-	say("cluster DNS is ready")
-	return nil
 }

@@ -93,10 +93,11 @@ func Install(ctx context.Context, progress io.Writer) error {
 		return nil
 	}
 	fmt.Fprintln(progress, "fetching the package index with apt-get update…")
-	if output, err := apt(ctx, "update"); err != nil {
-		return &Error{Packages: missing, Output: output, Err: err}
+	output, err := apt(ctx, "update")
+	if err == nil {
+		output, err = apt(ctx, install...)
 	}
-	if output, err := apt(ctx, install...); err != nil {
+	if err != nil {
 		return &Error{Packages: missing, Output: output, Err: err}
 	}
 	return nil

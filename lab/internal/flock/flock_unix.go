@@ -48,7 +48,7 @@ func Lock(ctx context.Context, path string, busy Busy) (unlock func(), err error
 	}
 }
 
-// same tells whether path still names the open file.
+// same reports whether path still names the open file.
 func same(file *os.File, path string) bool {
 	opened, err := file.Stat()
 	if err != nil {

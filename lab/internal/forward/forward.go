@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 )
 
@@ -81,19 +82,16 @@ type Rule struct{ From, To string }
 
 // ParseRule reads FROM=TO.
 func ParseRule(text string) (Rule, error) {
-	for i := range len(text) {
-		if text[i] != '=' {
-			continue
-		}
-		rule := Rule{From: text[:i], To: text[i+1:]}
-		for _, address := range []string{rule.From, rule.To} {
-			if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-				return Rule{}, fmt.Errorf("forward %q: %q is not host:port", text, address)
-			}
-		}
-		return rule, nil
+	from, to, found := strings.Cut(text, "=")
+	if !found {
+		return Rule{}, fmt.Errorf("forward %q: want FROM=TO, each host:port", text)
 	}
-	return Rule{}, fmt.Errorf("forward %q: want FROM=TO, each host:port", text)
+	for _, address := range []string{from, to} {
+		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+			return Rule{}, fmt.Errorf("forward %q: %q is not host:port", text, address)
+		}
+	}
+	return Rule{From: from, To: to}, nil
 }
 
 func (r Rule) String() string { return r.From + "=" + r.To }

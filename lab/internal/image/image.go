@@ -79,16 +79,11 @@ func layerOf(entry string, data []byte) (v1.Layer, error) {
 	epoch := time.Unix(0, 0)
 	tmp := &tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o1777, ModTime: epoch}
 	binary := &tar.Header{Name: entry[1:], Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(data)), ModTime: epoch}
-	if err := archive.WriteHeader(tmp); err != nil {
-		return nil, err
+	err := errors.Join(archive.WriteHeader(tmp), archive.WriteHeader(binary))
+	if err == nil {
+		_, err = archive.Write(data)
 	}
-	if err := archive.WriteHeader(binary); err != nil {
-		return nil, err
-	}
-	if _, err := archive.Write(data); err != nil {
-		return nil, err
-	}
-	if err := archive.Close(); err != nil {
+	if err := errors.Join(err, archive.Close()); err != nil {
 		return nil, err
 	}
 	// Not compressed in effect: the tar goes to a socket on this machine.

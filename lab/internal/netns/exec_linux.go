@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Room says in which namespaces a program runs.
-type Room struct {
+// Namespaces says in which namespaces a program runs.
+type Namespaces struct {
 	Net    string  `json:"net,omitempty"`    // file of the network namespace; empty: the caller's
 	Mounts []Mount `json:"mounts,omitempty"` // not empty: a new mount namespace with these in it
 	Join   int     `json:"join,omitempty"`   // not zero: the mount namespace of this process
@@ -23,30 +23,30 @@ type Mount struct {
 	To   string `json:"to"`
 }
 
-// Exec replaces this program by args, run inside the room. It returns only if
+// Exec replaces this program by args, run inside the namespaces. It returns only if
 // that failed. The process id stays what it was.
-func Exec(room Room, args []string) error {
+func Exec(spaces Namespaces, args []string) error {
 	// Namespaces belong to threads; the thread that calls execve decides.
 	runtime.LockOSThread()
-	if room.Join != 0 || len(room.Mounts) > 0 {
+	if spaces.Join != 0 || len(spaces.Mounts) > 0 {
 		// Threads share their file system view, and setns refuses that.
 		if err := unix.Unshare(unix.CLONE_FS); err != nil {
 			return fmt.Errorf("unshare: %w", err)
 		}
 	}
 	// Files are opened before mounts hide them.
-	if room.Net != "" {
-		if err := enter(room.Net, unix.CLONE_NEWNET); err != nil {
+	if spaces.Net != "" {
+		if err := enter(spaces.Net, unix.CLONE_NEWNET); err != nil {
 			return err
 		}
 	}
-	if room.Join != 0 {
-		if err := enter("/proc/"+strconv.Itoa(room.Join)+"/ns/mnt", unix.CLONE_NEWNS); err != nil {
+	if spaces.Join != 0 {
+		if err := enter("/proc/"+strconv.Itoa(spaces.Join)+"/ns/mnt", unix.CLONE_NEWNS); err != nil {
 			return err
 		}
 	}
-	if len(room.Mounts) > 0 {
-		if err := newMounts(room.Mounts); err != nil {
+	if len(spaces.Mounts) > 0 {
+		if err := newMounts(spaces.Mounts); err != nil {
 			return err
 		}
 	}
@@ -63,7 +63,7 @@ func newMounts(mounts []Mount) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("new mount namespace: %w", err)
 	}
-	// Cut off from the host first, then shared among what runs in the room:
+	// Cut off from the host first, then shared among what runs inside:
 	// kubelet and containerd pass mounts on to each other and to pods.
 	for _, flags := range []uintptr{unix.MS_PRIVATE, unix.MS_SHARED} {
 		if err := unix.Mount("", "/", "", unix.MS_REC|flags, ""); err != nil {

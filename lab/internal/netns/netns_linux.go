@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -32,12 +33,6 @@ type Network struct {
 // Path returns the file that stands for the namespace called name.
 func Path(name string) string { return filepath.Join(folder, name) }
 
-// Exists tells whether there is a namespace called name.
-func Exists(name string) bool {
-	_, err := os.Stat(Path(name))
-	return err == nil
-}
-
 // Create makes the namespace name, which `ip netns exec` then finds. Unlike
 // `ip netns add` it leaves no mount on the folder of names.
 func Create(ctx context.Context, name string, n Network) error {
@@ -60,10 +55,11 @@ func Create(ctx context.Context, name string, n Network) error {
 	}); err != nil {
 		return errors.Join(err, os.Remove(Path(name)))
 	}
-	return furnish(ctx, name, n)
+	return configure(ctx, name, n)
 }
 
-func furnish(ctx context.Context, name string, n Network) error {
+// configure gives the namespace its links, address and routes.
+func configure(ctx context.Context, name string, n Network) error {
 	node, _, err := net.ParseCIDR(n.Node)
 	if err != nil {
 		return err
@@ -87,7 +83,7 @@ func furnish(ctx context.Context, name string, n Network) error {
 
 // Delete removes the namespace name; it is no error if there is none.
 func Delete(name string) error {
-	if !Exists(name) {
+	if _, err := os.Stat(Path(name)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	// EINVAL: the file is there, but nothing is mounted on it.
@@ -116,8 +112,12 @@ func ip(ctx context.Context, args ...string) error {
 }
 
 // Do calls f on a thread inside the namespace of path (a file of ip-netns(8)
-// or of /proc). Sockets made by f stay in it; goroutines started by f do not.
+// or of /proc); "" is the caller's own. Sockets made by f stay in it; goroutines
+// started by f do not.
 func Do(path string, f func() error) error {
+	if path == "" {
+		return f()
+	}
 	return onThread(func() error {
 		if err := enter(path, unix.CLONE_NEWNET); err != nil {
 			return err
@@ -145,34 +145,13 @@ func Listen(path, address string) (listener net.Listener, err error) {
 	return listener, err
 }
 
-// Dialer opens TCP connections inside the namespace of path to an IP address
-// and port. Its one thread lives as long as the program.
-func Dialer(path, address string) (func(context.Context) (net.Conn, error), error) {
-	requests := make(chan func())
-	ready := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		err := enter(path, unix.CLONE_NEWNET)
-		ready <- err
-		if err != nil {
-			return
-		}
-		for request := range requests {
-			request()
-		}
-	}()
-	if err := <-ready; err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) (conn net.Conn, err error) {
-		done := make(chan struct{})
-		requests <- func() {
-			defer close(done)
-			conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
-		}
-		<-done
-		return conn, err
-	}, nil
+// Dial opens a TCP connection inside the namespace of path to an IP address and port.
+func Dial(ctx context.Context, path, address string) (conn net.Conn, err error) {
+	err = Do(path, func() error {
+		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		return err
+	})
+	return conn, err
 }
 
 // enter moves the calling thread into a namespace.

@@ -16,8 +16,8 @@ var ErrUnsupported = errors.New("network namespaces exist on Linux only")
 // Network is what a new namespace gets.
 type Network struct{ Node, Services string }
 
-// Room says in which namespaces a program runs.
-type Room struct {
+// Namespaces says in which namespaces a program runs.
+type Namespaces struct {
 	Net    string  `json:"net,omitempty"`
 	Mounts []Mount `json:"mounts,omitempty"`
 	Join   int     `json:"join,omitempty"`
@@ -32,9 +32,6 @@ type Mount struct {
 // Path returns an empty path.
 func Path(string) string { return "" }
 
-// Exists is always false.
-func Exists(string) bool { return false }
-
 // Create returns ErrUnsupported.
 func Create(context.Context, string, Network) error { return ErrUnsupported }
 
@@ -44,10 +41,8 @@ func Delete(string) error { return nil }
 // Listen returns ErrUnsupported.
 func Listen(string, string) (net.Listener, error) { return nil, ErrUnsupported }
 
-// Dialer returns ErrUnsupported.
-func Dialer(string, string) (func(context.Context) (net.Conn, error), error) {
-	return nil, ErrUnsupported
-}
+// Dial returns ErrUnsupported.
+func Dial(context.Context, string, string) (net.Conn, error) { return nil, ErrUnsupported }
 
 // Exec returns ErrUnsupported.
-func Exec(Room, []string) error { return ErrUnsupported }
+func Exec(Namespaces, []string) error { return ErrUnsupported }

@@ -7,18 +7,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/kplan-dev/kplan/lab/internal/process"
 )
 
-const (
-	procs   = "/proc"
-	cgroups = "/sys/fs/cgroup"
-)
+const cgroups = "/sys/fs/cgroup"
 
 // Clean ends all pods of the lab: their shims, the processes below those, and
 // their control groups. Kubelet and containerd must have ended before, or
@@ -60,21 +58,20 @@ func (n Node) containers() map[string]bool {
 // processes finds the lab's shims by the socket in their command line, what
 // descends from them, and what is in a container's control group.
 func (n Node) processes(ids map[string]bool) ([]process.Record, error) {
-	entries, err := os.ReadDir(procs)
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return nil, err
 	}
 	children := map[int][]int{}
 	var queue []int
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
+	for _, p := range all {
+		stat, err := p.Stat()
 		if err != nil {
-			continue
+			continue // it has ended meanwhile
 		}
-		parent := parentOf(pid)
-		children[parent] = append(children[parent], pid)
-		if n.isShim(pid) || inGroup(pid, ids) {
-			queue = append(queue, pid)
+		children[stat.PPID] = append(children[stat.PPID], p.PID)
+		if n.isShim(p) || inGroup(p, ids) {
+			queue = append(queue, p.PID)
 		}
 	}
 	seen := map[int]bool{}
@@ -93,49 +90,19 @@ func (n Node) processes(ids map[string]bool) ([]process.Record, error) {
 	return found, nil
 }
 
-func (n Node) isShim(pid int) bool {
-	line, err := os.ReadFile(filepath.Join(procs, strconv.Itoa(pid), "cmdline"))
-	if err != nil {
+func (n Node) isShim(p procfs.Proc) bool {
+	args, err := p.CmdLine()
+	if err != nil || len(args) == 0 || !strings.HasPrefix(filepath.Base(args[0]), "containerd-shim") {
 		return false
 	}
-	args := strings.Split(string(line), "\x00")
-	if !strings.HasPrefix(filepath.Base(args[0]), "containerd-shim") {
-		return false
-	}
-	for i, arg := range args[:len(args)-1] {
-		if arg == "-address" && args[i+1] == n.Socket() {
-			return true
-		}
-	}
-	return false
+	i := slices.Index(args, "-address")
+	return i >= 0 && i+1 < len(args) && args[i+1] == n.Socket()
 }
 
-// inGroup tells whether the process is in the control group of a container.
-func inGroup(pid int, ids map[string]bool) bool {
-	text, err := os.ReadFile(filepath.Join(procs, strconv.Itoa(pid), "cgroup"))
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(text)) {
-		if ids[filepath.Base(strings.TrimSpace(line))] {
-			return true
-		}
-	}
-	return false
-}
-
-func parentOf(pid int) int {
-	status, err := os.ReadFile(filepath.Join(procs, strconv.Itoa(pid), "status"))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "PPid:"); ok {
-			parent, _ := strconv.Atoi(strings.TrimSpace(value))
-			return parent
-		}
-	}
-	return 0
+// inGroup reports whether the process is in the control group of a container.
+func inGroup(p procfs.Proc, ids map[string]bool) bool {
+	groups, err := p.Cgroups()
+	return err == nil && slices.ContainsFunc(groups, func(g procfs.Cgroup) bool { return ids[filepath.Base(g.Path)] })
 }
 
 // removeGroups removes the control groups of containers, in all hierarchies.

@@ -8,6 +8,7 @@ package node
 import (
 	"bytes"
 	"crypto/sha256"
+	"embed"
 	"encoding/hex"
 	"os"
 	"path/filepath"
@@ -64,11 +65,11 @@ func (n Node) Namespace() string {
 	return Prefix + n.Lab + "-" + hex.EncodeToString(sum[:4])
 }
 
-// Room is where containerd starts: the lab's network, and a view of the file
+// Namespaces is where containerd starts: the lab's network, and a view of the file
 // system in which the folders that Kubernetes and containerd insist on are
 // the lab's own. All mounts made there vanish with its last process.
-func (n Node) Room() netns.Room {
-	return netns.Room{Net: netns.Path(n.Namespace()), Mounts: []netns.Mount{
+func (n Node) Namespaces() netns.Namespaces {
+	return netns.Namespaces{Net: netns.Path(n.Namespace()), Mounts: []netns.Mount{
 		{To: "/run/netns"},      // pods' network namespaces
 		{To: "/run/containerd"}, // shims' sockets, runc's state
 		{To: "/var/lib/cni"},
@@ -77,6 +78,11 @@ func (n Node) Room() netns.Room {
 		{To: "/var/log/containers"},
 	}}
 }
+
+//go:embed containerd.toml kubelet.yaml cni.json
+var files embed.FS
+
+var templates = template.Must(template.ParseFS(files, "*"))
 
 // Write makes the folders and configuration files. credentials is the folder
 // of the lab's certificates.
@@ -92,13 +98,13 @@ func (n Node) Write(credentials string) error {
 		"Pause": PauseImage, "PodRange": podsOfNode, "Root": n.file("containerd"),
 		"Run": n.file("run"), "Socket": n.Socket(),
 	}
-	for path, text := range map[string]string{
-		n.Containerd():                containerdConfig,
-		n.Kubelet():                   kubeletConfig,
-		n.file("cni/10-lab.conflist"): cniConfig,
+	for path, name := range map[string]string{
+		n.Containerd():                "containerd.toml",
+		n.Kubelet():                   "kubelet.yaml",
+		n.file("cni/10-lab.conflist"): "cni.json",
 	} {
 		var buffer bytes.Buffer
-		if err := template.Must(template.New(path).Parse(text)).Execute(&buffer, values); err != nil {
+		if err := templates.ExecuteTemplate(&buffer, name, values); err != nil {
 			return err
 		}
 		if err := os.WriteFile(path, buffer.Bytes(), 0o600); err != nil {
@@ -107,81 +113,3 @@ func (n Node) Write(credentials string) error {
 	}
 	return nil
 }
-
-// restrict_oom_score_adj: else runc fails with "can't get final child's PID
-// from pipe: EOF" where the score must not be lowered.
-const containerdConfig = `version = 2
-root = "{{.Root}}"
-state = "{{.Run}}"
-
-[grpc]
-  address = "{{.Socket}}"
-
-[plugins."io.containerd.internal.v1.opt"]
-  path = "{{.Opt}}"
-
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{{.Pause}}"
-  restrict_oom_score_adj = true
-
-  [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "overlayfs"
-
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-      runtime_type = "io.containerd.runc.v2"
-
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
-    conf_dir = "{{.CNI}}"
-`
-
-// cgroupsPerQOS and enforceNodeAllocatable: the lab shares the machine's
-// control groups and must not claim the root. failCgroupV1: works on both.
-const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-address: {{.Address}}
-authentication:
-  anonymous: {enabled: false}
-  webhook: {enabled: true}
-  x509: {clientCAFile: "{{.Credentials}}/ca.crt"}
-authorization: {mode: Webhook}
-tlsCertFile: "{{.Credentials}}/kubelet-server.crt"
-tlsPrivateKeyFile: "{{.Credentials}}/kubelet-server.key"
-clusterDNS: [{{.DNS}}]
-clusterDomain: {{.Domain}}
-containerRuntimeEndpoint: "unix://{{.Socket}}"
-cgroupDriver: cgroupfs
-cgroupRoot: /
-cgroupsPerQOS: false
-enforceNodeAllocatable: []
-failCgroupV1: false
-failSwapOn: false
-imageGCHighThresholdPercent: 100
-evictionHard: {memory.available: "1%", nodefs.available: "1%", nodefs.inodesFree: "1%", imagefs.available: "1%"}
-nodeStatusUpdateFrequency: 10s
-registerNode: true
-resolvConf: ""
-serializeImagePulls: false
-staticPodPath: ""
-`
-
-const cniConfig = `{
-  "cniVersion": "0.4.0",
-  "name": "{{.Network}}",
-  "plugins": [
-    {
-      "type": "bridge",
-      "bridge": "pods0",
-      "isGateway": true,
-      "hairpinMode": true,
-      "ipam": {
-        "type": "host-local",
-        "dataDir": "/run/containerd/ipam",
-        "ranges": [[{"subnet": "{{.PodRange}}"}]],
-        "routes": [{"dst": "0.0.0.0/0"}]
-      }
-    },
-    {"type": "portmap", "capabilities": {"portMappings": true}}
-  ]
-}
-`

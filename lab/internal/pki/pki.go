@@ -38,6 +38,8 @@ type Subject struct {
 	User   string
 	Groups []string
 	Hosts  []string // DNS names and IP addresses
+	// From and To bound its validity; zero: from now on, as long as the authority's.
+	From, To time.Time
 }
 
 // NewAuthority makes a self-signed authority.
@@ -73,6 +75,9 @@ func (a *Authority) Sign(s Subject) (Pair, error) {
 	template, err := newTemplate(pkix.Name{CommonName: s.User, Organization: s.Groups})
 	if err != nil {
 		return Pair{}, err
+	}
+	if !s.To.IsZero() {
+		template.NotBefore, template.NotAfter = s.From, s.To
 	}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	if len(s.Hosts) > 0 {

@@ -43,9 +43,6 @@ type Record struct {
 	Started time.Time `json:"started"`
 }
 
-// Spec returns what started the process, to start it again.
-func (r Record) Spec() Spec { return Spec{Name: r.Name, Args: r.Args, Env: r.Env, Log: r.Log} }
-
 // Save writes the record to dir/NAME.json, whole or not at all.
 func (r Record) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

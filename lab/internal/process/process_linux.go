@@ -7,11 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -58,8 +58,7 @@ func Start(spec Spec, dir string) (*Child, error) {
 		Args: spec.Args, Env: spec.Env, Log: spec.Log, Started: time.Now(),
 	}
 	// The child cannot be reaped, so its id not reused, before Wait below.
-	child.Start, _, err = stat(child.PID)
-	if err == nil {
+	if child.Start, _, err = stat(child.PID); err == nil {
 		err = child.Save(dir)
 	}
 	if err != nil {
@@ -74,13 +73,13 @@ func Start(spec Spec, dir string) (*Child, error) {
 	return child, nil
 }
 
-// Alive tells whether the very process of the record still runs.
+// Alive reports whether the very process of the record still runs.
 func (r Record) Alive() bool {
 	if r.PID <= 0 || r.Boot != boot() {
 		return false
 	}
 	start, state, err := stat(r.PID)
-	return err == nil && start == r.Start && state != 'Z' && state != 'X'
+	return err == nil && start == r.Start && state != "Z" && state != "X"
 }
 
 // Signal sends s to the very process of the record; nothing if it is gone.
@@ -120,7 +119,7 @@ func (r Record) Stop(ctx context.Context, grace time.Duration) error {
 	return nil
 }
 
-// await tells whether the process ended within d.
+// await reports whether the process ended within d.
 func (r Record) await(ctx context.Context, d time.Duration) bool {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, errors.New("still running"))
 	defer cancel()
@@ -142,24 +141,14 @@ func Of(pid int, name string) (Record, error) {
 	return Record{Name: name, PID: pid, Start: start, Boot: boot()}, err
 }
 
-// stat reads start time and state from /proc/PID/stat. The second field, the
-// command in brackets, may hold blanks and brackets itself: see proc(5).
-func stat(pid int) (start uint64, state byte, err error) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+// stat reads a process's start time, in clock ticks since boot, and its state.
+func stat(pid int) (start uint64, state string, err error) {
+	p, err := procfs.NewProc(pid)
 	if err != nil {
-		return 0, 0, err
+		return 0, "", err
 	}
-	return parseStat(string(data))
-}
-
-func parseStat(line string) (start uint64, state byte, err error) {
-	end := strings.LastIndexByte(line, ')')
-	fields := strings.Fields(line[end+1:])
-	if end < 0 || len(fields) < 20 {
-		return 0, 0, fmt.Errorf("process status %q has too few fields", line)
-	}
-	start, err = strconv.ParseUint(fields[19], 10, 64)
-	return start, fields[0][0], err
+	status, err := p.Stat()
+	return status.Starttime, status.State, err
 }
 
 func boot() string {

@@ -80,26 +80,3 @@ func TestList(t *testing.T) {
 	_, err = Find(dir, "absent")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
-
-// The command's name may hold blanks and brackets.
-func TestParseStat(t *testing.T) {
-	const rest = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20"
-	for name, line := range map[string]string{
-		"plain":              "42 (etcd)" + rest,
-		"blank":              "42 (tmux: server)" + rest,
-		"brackets":           "42 (a) Z 1 (b))" + rest,
-		"too short":          "42 (etcd) S 1",
-		"empty":              "",
-		"no closing bracket": "42 (etcd" + rest,
-	} {
-		start, state, err := parseStat(line)
-		switch name {
-		case "plain", "blank", "brackets":
-			require.NoError(t, err, name)
-			require.Equal(t, uint64(4711), start, name)
-			require.Equal(t, byte('S'), state, name)
-		default:
-			require.Error(t, err, name)
-		}
-	}
-}

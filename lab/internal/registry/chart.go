@@ -45,7 +45,7 @@ func pack(dir string) (chart, error) {
 	}
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)
-	tape := tar.NewWriter(zip)
+	archive := tar.NewWriter(zip)
 	root := os.DirFS(dir)
 	err = fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -55,15 +55,15 @@ func pack(dir string) (chart, error) {
 		if err != nil {
 			return err
 		}
-		if err := tape.WriteHeader(&tar.Header{
+		if err := archive.WriteHeader(&tar.Header{
 			Typeflag: tar.TypeReg, Name: path.Join(c.name, file), Mode: 0o644, Size: int64(len(body)), ModTime: time.Unix(0, 0),
 		}); err != nil {
 			return err
 		}
-		_, err = tape.Write(body)
+		_, err = archive.Write(body)
 		return err
 	})
-	if err := errors.Join(err, tape.Close(), zip.Close()); err != nil {
+	if err := errors.Join(err, archive.Close(), zip.Close()); err != nil {
 		return chart{}, err
 	}
 	c.archive = out.Bytes()

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -14,7 +12,7 @@ import (
 	"strings"
 )
 
-// comments are the words that package plan has for its types.
+// comments are the words that packages have for their types.
 type comments struct {
 	// types and fields are by name: Step, and Step.Needs.
 	types, fields map[string]string
@@ -24,53 +22,43 @@ type comments struct {
 
 type value struct{ text, about string }
 
-// readComments reads the Go files of a folder.
+// readComments reads the Go files of a folder, but for tests.
 func readComments(dir string) (*comments, error) {
 	c := &comments{map[string]string{}, map[string]string{}, map[string][]value{}}
-	names, err := fs.Glob(os.DirFS(dir), "*.go")
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
+	set := token.NewFileSet()
+	var files []*ast.File
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, parser.ParseComments)
+		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range file.Decls {
-			if err := c.read(d); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
+		files = append(files, file)
+	}
+	p, err := doc.NewFromFiles(set, files, dir, doc.AllDecls|doc.PreserveAST)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range p.Types {
+		c.types[t.Name] = words(t.Doc)
+		for _, spec := range t.Decl.Specs {
+			if s, ok := spec.(*ast.TypeSpec).Type.(*ast.StructType); ok {
+				c.readFields(t.Name, s)
+			}
+		}
+		for _, block := range t.Consts {
+			for _, spec := range block.Decl.Specs {
+				c.readValue(t.Name, spec.(*ast.ValueSpec))
 			}
 		}
 	}
 	return c, nil
-}
-
-func (c *comments) read(d ast.Decl) error {
-	decl, ok := d.(*ast.GenDecl)
-	if !ok {
-		return nil
-	}
-	for _, s := range decl.Specs {
-		switch s := s.(type) {
-		case *ast.TypeSpec:
-			doc := s.Doc
-			if doc == nil {
-				doc = decl.Doc
-			}
-			c.types[s.Name.Name] = words(doc)
-			if t, ok := s.Type.(*ast.StructType); ok {
-				c.readFields(s.Name.Name, t)
-			}
-		case *ast.ValueSpec:
-			if err := c.readValue(decl.Tok, s); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // readFields takes the comment of each field. One without is described together
@@ -79,42 +67,30 @@ func (c *comments) readFields(owner string, t *ast.StructType) {
 	before := ""
 	for _, f := range t.Fields.List {
 		for _, name := range f.Names {
-			doc := words(f.Doc)
-			if doc == "" && word(name.Name).MatchString(before) {
-				doc = before
+			about := words(f.Doc.Text())
+			if about == "" && word(name.Name).MatchString(before) {
+				about = before
 			}
-			c.fields[owner+"."+name.Name] = doc
-			before = doc
+			c.fields[owner+"."+name.Name] = about
+			before = about
 		}
 	}
 }
 
-// readValue takes constants such as NeedAlways NeedOn = "always".
-func (c *comments) readValue(tok token.Token, s *ast.ValueSpec) error {
-	t, ok := s.Type.(*ast.Ident)
-	if tok != token.CONST || !ok || len(s.Values) != 1 {
-		return nil
+// readValue takes a constant such as NeedAlways NeedOn = "always".
+func (c *comments) readValue(of string, s *ast.ValueSpec) {
+	if t, ok := s.Type.(*ast.Ident); !ok || t.Name != of || len(s.Values) != 1 {
+		return
 	}
-	lit, ok := s.Values[0].(*ast.BasicLit)
-	if !ok || lit.Kind != token.STRING {
-		return nil
+	if lit, ok := s.Values[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
+		text, _ := strconv.Unquote(lit.Value) // the compiler has taken it
+		about := strings.TrimPrefix(words(s.Doc.Text()), s.Names[0].Name)
+		c.values[of] = append(c.values[of], value{text, strings.TrimLeft(about, ": ")})
 	}
-	text, err := strconv.Unquote(lit.Value)
-	if err != nil {
-		return err
-	}
-	about := strings.TrimPrefix(words(s.Doc), s.Names[0].Name)
-	c.values[t.Name] = append(c.values[t.Name], value{text, strings.TrimLeft(about, ": ")})
-	return nil
 }
 
 // words are those of a comment, on one line.
-func words(doc *ast.CommentGroup) string {
-	if doc == nil {
-		return ""
-	}
-	return strings.Join(strings.Fields(doc.Text()), " ")
-}
+func words(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func word(name string) *regexp.Regexp { return regexp.MustCompile(`\b` + name + `\b`) }
 

@@ -28,7 +28,7 @@ func generateEvents(runnerDir, planDir string) ([]byte, error) {
 	}
 	g := generator{
 		comments: c, plain: func(reflect.Type) bool { return true }, open: true,
-		ofTypes: map[string]func(*node){"Event": byType}, ofFields: eventFields,
+		ofTypes: map[string]func(*node){"Event": byType}, ofFields: eventFields, used: map[string]bool{},
 	}
 	root, err := g.object(reflect.TypeFor[runner.Event]())
 	if err != nil {

@@ -20,7 +20,7 @@ func generate(dir string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := generator{comments: c, plain: literal, ofTypes: ofTypes, ofFields: ofFields}
+	g := generator{comments: c, plain: literal, ofTypes: ofTypes, ofFields: ofFields, used: map[string]bool{}}
 	root, err := g.object(reflect.TypeFor[plan.Plan]())
 	if err != nil {
 		return nil, err
@@ -38,16 +38,12 @@ func (g *generator) finish(root *node) ([]byte, error) {
 	if err := g.unused(); err != nil {
 		return nil, err
 	}
-	b, err := marshal(root)
-	if err != nil {
-		return nil, err
-	}
 	var out bytes.Buffer
-	if err := json.Indent(&out, b, "", "  "); err != nil {
-		return nil, err
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(root)
+	return out.Bytes(), err
 }
 
 // generator makes schemas of types.
@@ -61,7 +57,7 @@ type generator struct {
 	ofTypes, ofFields map[string]func(*node)
 	definitions       properties
 	// used are the rules that were met.
-	used []string
+	used map[string]bool
 }
 
 // expression is what a value of another type than text may be instead: a text
@@ -70,24 +66,16 @@ const expression = `^\$\{\{[\s\S]*\}\}$`
 
 // orExpression lets a value be an expression.
 func orExpression(n *node) *node {
-	n.Type = []string{n.Type.(string), "string"}
+	kind := n.Type.(string)
+	n.Type = []string{kind, "string"}
 	n.Pattern = expression
-	n.PatternError = "write " + article(n.Type.([]string)[0]) + ", or an expression: ${{ … }}"
+	n.PatternError = "write " + articles[kind] + ", or an expression: ${{ … }}"
 	return n
 }
 
-func article(kind string) string {
-	switch kind {
-	case "boolean":
-		return "true or false"
-	case "integer":
-		return "a whole number"
-	case "object":
-		return "a mapping"
-	case "array":
-		return "a list"
-	}
-	return "a " + kind
+// articles name values of a type to people.
+var articles = map[string]string{
+	"boolean": "true or false", "integer": "a whole number", "number": "a number", "object": "a mapping", "array": "a list",
 }
 
 // object is the schema of a struct.
@@ -110,10 +98,7 @@ func (g *generator) object(t reflect.Type) (*node, error) {
 			n.Required = append(n.Required, name)
 		}
 	}
-	if rule, ok := g.ofTypes[t.Name()]; ok {
-		g.used = append(g.used, t.Name())
-		rule(n)
-	}
+	g.apply(g.ofTypes, t.Name(), n)
 	if !g.plain(t) {
 		orExpression(n)
 	}
@@ -141,11 +126,7 @@ func (g *generator) field(owner reflect.Type, f reflect.StructField) (*node, err
 	}
 	n.Description = about
 	n.Default = defaultIn(about, n)
-	id := owner.Name() + "." + jsonName(f)
-	if rule, ok := g.ofFields[id]; ok {
-		g.used = append(g.used, id)
-		rule(n)
-	}
+	g.apply(g.ofFields, owner.Name()+"."+jsonName(f), n)
 	return n, nil
 }
 
@@ -171,33 +152,33 @@ func (g *generator) value(t reflect.Type, plain bool) (*node, error) {
 		return g.value(t.Elem(), plain)
 	case reflect.Interface:
 		return &node{}, nil
+	case reflect.Struct:
+		return g.refer(t)
 	case reflect.String:
 		if values := g.values[t.Name()]; t.Name() != "string" && len(values) > 0 {
 			return oneOf(values, plain), nil
 		}
 		return &node{Type: "string"}, nil
-	case reflect.Bool:
-		return maybe(&node{Type: "boolean"}), nil
-	case reflect.Int:
-		return maybe(&node{Type: "integer"}), nil
-	case reflect.Float64:
-		return maybe(&node{Type: "number"}), nil
 	case reflect.Slice:
 		items, err := g.value(t.Elem(), plain)
 		return maybe(&node{Type: "array", Items: items}), err
 	case reflect.Map:
+		n := &node{Type: "object"}
 		values, err := g.value(t.Elem(), plain)
-		n := &node{Type: "object", AdditionalProperties: values}
-		if t.Elem().Kind() == reflect.Interface {
-			n.AdditionalProperties = nil
+		if t.Elem().Kind() != reflect.Interface {
+			n.AdditionalProperties = values
 		}
 		return maybe(n), err
-	case reflect.Struct:
-		return g.refer(t)
 	default:
+		if kind, ok := kinds[t.Kind()]; ok {
+			return maybe(&node{Type: kind}), nil
+		}
 		return nil, fmt.Errorf("the type %s is not known here", t)
 	}
 }
+
+// kinds are the types of plain values.
+var kinds = map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int: "integer", reflect.Float64: "number"}
 
 // refer puts a struct among the definitions, once, and refers to it.
 func (g *generator) refer(t reflect.Type) (*node, error) {
@@ -262,16 +243,21 @@ func defaultIn(about string, n *node) any {
 	return nil
 }
 
+// apply applies the rule of a name, if there is one.
+func (g *generator) apply(rules map[string]func(*node), name string, n *node) {
+	if rule, ok := rules[name]; ok {
+		g.used[name] = true
+		rule(n)
+	}
+}
+
 // unused refuses rules for what is not there any more.
 func (g *generator) unused() error {
-	for name := range g.ofTypes {
-		if !slices.Contains(g.used, name) {
-			return fmt.Errorf("there is a rule for %s, which there is not", name)
-		}
-	}
-	for name := range g.ofFields {
-		if !slices.Contains(g.used, name) {
-			return fmt.Errorf("there is a rule for %s, which there is not", name)
+	for _, rules := range []map[string]func(*node){g.ofTypes, g.ofFields} {
+		for name := range rules {
+			if !g.used[name] {
+				return fmt.Errorf("there is a rule for %s, which there is not", name)
+			}
 		}
 	}
 	return nil

@@ -52,32 +52,20 @@ type property struct {
 // MarshalJSON writes an object whose keys are in the order of the properties.
 func (p properties) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
-	b.WriteByte('{')
-	for i, one := range p {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		name, err := json.Marshal(one.name)
-		if err != nil {
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	separator := "{"
+	for _, one := range p {
+		b.WriteString(separator)
+		if err := e.Encode(one.name); err != nil {
 			return nil, err
 		}
-		value, err := marshal(one.node)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(name)
 		b.WriteByte(':')
-		b.Write(value)
+		if err := e.Encode(one.node); err != nil {
+			return nil, err
+		}
+		separator = ","
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
-}
-
-// marshal is json.Marshal that leaves < and > as they are.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSpace(b.Bytes()), err
 }

@@ -61,18 +61,3 @@ func (c *Cluster) Serves(ctx context.Context) (lists []*metav1.APIResourceList, 
 	}
 	return lists, v.GitVersion, nil
 }
-
-// Prospect says whether a kind that the API server does not serve may come yet.
-// The zero value says that it will not.
-type Prospect struct {
-	Comes bool
-	// Step is the step of the plan that brings the kind, or may; Beside says that
-	// it does not come before the step that asks.
-	Step   string
-	Beside bool
-	// Definition is the name of the kind's CustomResourceDefinition; empty when
-	// nobody knows it beforehand.
-	Definition string
-	// Why says for people what brings the kind, or what keeps it from coming.
-	Why string
-}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 )
 
 // Session is the clients of one step. All its requests but those of discovery
@@ -27,7 +29,7 @@ type Session struct {
 	Clientset kubernetes.Interface
 	// Expect tells of a kind that is not served whether it may come yet; nil where
 	// nobody knows.
-	Expect func(context.Context, schema.GroupVersionKind) Prospect
+	Expect func(context.Context, schema.GroupVersionKind) kinds.Prospect
 }
 
 // Options say how a session differs from its cluster.
@@ -41,7 +43,7 @@ type Options struct {
 	Warn func(message string)
 	// Expect tells of a kind that is not served whether it may come yet; without
 	// it no kind is awaited that the cluster has no definition of.
-	Expect func(context.Context, schema.GroupVersionKind) Prospect
+	Expect func(context.Context, schema.GroupVersionKind) kinds.Prospect
 	// Fresh makes a connection for every request. A kept one leads to the same
 	// API server of several for ever.
 	Fresh bool

@@ -12,9 +12,22 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/kplan-dev/kplan/steps/internal/cluster"
 )
+
+// Prospect says whether a kind that the API server does not serve may come yet.
+// The zero value says that it will not.
+type Prospect struct {
+	Comes bool
+	// Step is the step of the plan that brings the kind, or may; Beside says that
+	// it does not come before the step that asks.
+	Step   string
+	Beside bool
+	// Definition is the name of the kind's CustomResourceDefinition; empty when
+	// nobody knows it beforehand.
+	Definition string
+	// Why says for people what brings the kind, or what keeps it from coming.
+	Why string
+}
 
 // Step is what the objects of one step mean for kinds.
 type Step struct {
@@ -66,13 +79,13 @@ type Neighbours struct {
 }
 
 // Find tells whether a kind that the cluster does not serve may come yet.
-func (n Neighbours) Find(gvk schema.GroupVersionKind) cluster.Prospect {
+func (n Neighbours) Find(gvk schema.GroupVersionKind) Prospect {
 	gk, other := gvk.GroupKind(), ""
 	for i, s := range slices.Concat(n.Before, n.Beside) {
 		d := s.definitions[gk]
 		switch {
 		case slices.Contains(d.Versions, gvk.Version):
-			return cluster.Prospect{
+			return Prospect{
 				Comes: true, Step: s.name, Beside: i >= len(n.Before), Definition: d.Name, Why: fmt.Sprintf("step %q brings it", s.name),
 			}
 		case d.Name != "":
@@ -81,23 +94,23 @@ func (n Neighbours) Find(gvk schema.GroupVersionKind) cluster.Prospect {
 	}
 	switch {
 	case other != "":
-		return cluster.Prospect{Why: other}
+		return Prospect{Why: other}
 	case !Custom(gvk.Group):
-		return cluster.Prospect{}
+		return Prospect{}
 	case n.Own != nil && n.Own.Defines(gk):
-		return cluster.Prospect{Why: "the step's own chart defines it, and Helm has to know the kinds of all templates before it sends any"}
+		return Prospect{Why: "the step's own chart defines it, and Helm has to know the kinds of all templates before it sends any"}
 	}
 	return n.Run()
 }
 
 // Run tells whether a step before may define any kind when it runs.
-func (n Neighbours) Run() cluster.Prospect {
+func (n Neighbours) Run() Prospect {
 	for _, s := range n.Before {
 		if s.programs {
-			return cluster.Prospect{
+			return Prospect{
 				Comes: true, Step: s.name, Why: fmt.Sprintf("no manifest of the plan brings it, step %q may when it runs", s.name),
 			}
 		}
 	}
-	return cluster.Prospect{}
+	return Prospect{}
 }

@@ -36,7 +36,7 @@ const (
 	longTrouble = 300
 )
 
-// Source is the cluster that tails read from. It is safe for concurrent use.
+// Source is the cluster that reporters read from. It is safe for concurrent use.
 type Source struct {
 	client kubernetes.Interface
 
@@ -45,7 +45,7 @@ type Source struct {
 	refused map[string]bool
 }
 
-// NewSource makes the source of tails; the requests of client must not be held for
+// NewSource makes the source of reporters; the requests of client must not be held for
 // webhooks.
 func NewSource(client kubernetes.Interface) *Source {
 	return &Source{client: client, refused: map[string]bool{}}
@@ -79,16 +79,16 @@ type Reporter struct {
 	cancel context.CancelCauseFunc
 	all    sync.WaitGroup
 
-	mu       sync.Mutex // also of its spaces and concerns
+	mu       sync.Mutex // also of its watchers and targets
 	closed   bool
 	targets  map[ref]*target
-	current  ref               // of the latest progress
-	spaces   map[string]*space // the namespaces that are watched
-	said     map[string]bool   // what is told once
-	streams  map[string]bool   // the logs that were read, see stream.key
-	follows  map[string]func() // ends those that are followed, by namespace/name of the pod
-	pods     map[string]int    // how many logs of a pod were read, by namespace/name
-	warnings int               // how many were told
+	current  ref                 // of the latest progress
+	watchers map[string]*watcher // the namespaces that are watched
+	said     map[string]bool     // what is told once
+	streams  map[string]bool     // the logs that were read, see stream.key
+	follows  map[string]func()   // ends those that are followed, by namespace/name of the pod
+	pods     map[string]int      // how many logs of a pod were read, by namespace/name
+	warnings int                 // how many were told
 	// open counts what is about to end by itself and worth waiting for: first
 	// looks, and logs of what has ended. quiet is closed when there is nothing, if
 	// somebody waits for that.
@@ -100,11 +100,11 @@ var _ runner.Reporter = (*Reporter)(nil)
 
 var errOver = errors.New("the attempt is over")
 
-// New makes the tail of an attempt. The caller closes it: ctx gives values only.
+// New makes the reporter of an attempt. The caller closes it: ctx gives values only.
 func New(ctx context.Context, s *Source, r runner.Reporter) *Reporter {
 	t := &Reporter{
 		Source: s, reporter: r, began: time.Now(),
-		targets: map[ref]*target{}, spaces: map[string]*space{}, said: map[string]bool{},
+		targets: map[ref]*target{}, watchers: map[string]*watcher{}, said: map[string]bool{},
 		streams: map[string]bool{}, follows: map[string]func(){}, pods: map[string]int{},
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -141,7 +141,7 @@ func lacks(w *runner.Webhook) bool {
 	return w.State == string(webhook.Waiting) || w.State == string(webhook.Failed)
 }
 
-// Close ends the tail, once the attempt has ended with err. The pods of what was
+// Close ends the reporter, once the attempt has ended with err. The pods of what was
 // waited for get a moment for their last words, and what is wrong with them is
 // added to the hint of err. An attempt that was told to stop (ctx) is not put off.
 // To close it again does nothing.
@@ -198,7 +198,7 @@ func (t *Reporter) settle() {
 	}
 }
 
-// begin starts a goroutine, which t.ctx must end, unless the tail is closed. The
+// begin starts a goroutine, which t.ctx must end, unless the reporter is closed. The
 // caller holds mu.
 func (t *Reporter) begin(f func()) {
 	if !t.closed {
@@ -258,7 +258,7 @@ func names(text, name string) bool {
 	return regexp.MustCompile(`(^|[^-.\w])` + regexp.QuoteMeta(name) + `($|[^-.\w]|\.(\s|$))`).MatchString(text)
 }
 
-// forbidden says that something may not be read, once for all tails.
+// forbidden says that something may not be read, once for all reporters.
 func (t *Reporter) forbidden(what, namespace string, err error) {
 	if t.refuse(what, namespace) {
 		t.log("", "", fmt.Sprintf("%s in namespace %s are not shown: %s", what, namespace, line(err.Error())))

@@ -60,9 +60,9 @@ func podOf(kind, owner, hash string) *corev1.Pod {
 
 func TestOwns(t *testing.T) {
 	for _, tt := range []struct {
-		concern target
-		pod     *corev1.Pod
-		want    bool
+		target target
+		pod    *corev1.Pod
+		want   bool
 	}{
 		{target{ref: ref{deployment, "ns", "web"}}, podOf("ReplicaSet", "web-6d7", "6d7"), true},
 		{target{ref: ref{deployment, "ns", "web"}}, podOf("ReplicaSet", "web-db-6d7", "6d7"), false},
@@ -72,19 +72,19 @@ func TestOwns(t *testing.T) {
 		{target{ref: ref{pod, "ns", "p"}}, podOf("Job", "import", ""), true},
 		{target{ref: ref{service, "ns", "web"}}, podOf("Job", "import", ""), false},
 	} {
-		require.Equal(t, tt.want, tt.concern.owns(tt.pod), "%v", tt.concern.ref)
+		require.Equal(t, tt.want, tt.target.owns(tt.pod), "%v", tt.target.ref)
 	}
 }
 
 // Of several that are in trouble always the same one is told.
 func TestExplainTellsOne(t *testing.T) {
-	tail := &Reporter{targets: map[ref]*target{}}
+	pods := &Reporter{targets: map[ref]*target{}}
 	for _, name := range []string{"d", "b", "a", "c"} {
 		to := ref{deployment, "ns", name}
-		tail.targets[to] = &target{ref: to, worst: "pod " + name + "-1 is in ImagePullBackOff"}
+		pods.targets[to] = &target{ref: to, worst: "pod " + name + "-1 is in ImagePullBackOff"}
 	}
 	for range 20 {
-		err := tail.explain(errors.New("b, c and d are not ready\nwhat the API server said"))
+		err := pods.explain(errors.New("b, c and d are not ready\nwhat the API server said"))
 		require.EqualError(t, err, "b, c and d are not ready; pod b-1 is in ImagePullBackOff\nwhat the API server said")
 		require.Contains(t, runner.HintOf(err), "cannot fetch the container's image")
 	}
@@ -108,12 +108,12 @@ func TestConcerns(t *testing.T) {
 func TestNoWayBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &reports{}
-		tail := New(t.Context(), NewSource(fake.NewClientset()), out)
-		defer func() { require.NoError(t, tail.Close(t.Context(), nil)) }()
+		pods := New(t.Context(), NewSource(fake.NewClientset()), out)
+		defer func() { require.NoError(t, pods.Close(t.Context(), nil)) }()
 		report := func(name string, done int) {
-			tail.Report(runner.Report{Type: runner.TypeProgress, Object: "Deployment/ns/" + name, Done: done, Total: 19})
+			pods.Report(runner.Report{Type: runner.TypeProgress, Object: "Deployment/ns/" + name, Done: done, Total: 19})
 		}
-		s := &space{tail: tail, namespace: "ns", pods: map[string]*corev1.Pod{}, warnings: map[string]*corev1.Event{}}
+		s := &watcher{reporter: pods, namespace: "ns", pods: map[string]*corev1.Pod{}, warnings: map[string]*corev1.Event{}}
 		trouble := func(name string) {
 			s.pods[name+"-6d7f-x2x4z"] = &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
@@ -124,7 +124,7 @@ func TestNoWayBack(t *testing.T) {
 					Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 				}}},
 			}
-			s.look(tail.targets[ref{deployment, "ns", name}])
+			s.look(pods.targets[ref{deployment, "ns", name}])
 		}
 		report("web", 4)
 		trouble("web")
@@ -133,7 +133,7 @@ func TestNoWayBack(t *testing.T) {
 
 		report("db", 12)
 		s.pods = map[string]*corev1.Pod{}
-		s.look(tail.targets[ref{deployment, "ns", "web"}])
+		s.look(pods.targets[ref{deployment, "ns", "web"}])
 		require.Len(t, out.list, 3)
 		require.Equal(t, 12, out.list[2].Done)
 	})
@@ -144,15 +144,15 @@ func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		out := &reports{}
-		tail := New(t.Context(), NewSource(client), out)
+		pods := New(t.Context(), NewSource(client), out)
 		for i := range 10 {
-			tail.Report(runner.Report{Type: runner.TypeProgress, Object: "Deployment/ns/web", Message: fmt.Sprintf("%d of 10", i)})
+			pods.Report(runner.Report{Type: runner.TypeProgress, Object: "Deployment/ns/web", Message: fmt.Sprintf("%d of 10", i)})
 			time.Sleep(patience - time.Second)
 		}
-		tail.Report(runner.Report{Type: runner.TypeHeld, Webhook: &runner.Webhook{Name: "w", Service: "ns/s"}})
+		pods.Report(runner.Report{Type: runner.TypeHeld, Webhook: &runner.Webhook{Name: "w", Service: "ns/s"}})
 		time.Sleep(time.Second / 2)
-		tail.Report(runner.Report{Type: runner.TypeReleased, Webhook: &runner.Webhook{Name: "w", Service: "ns/s"}})
-		require.NoError(t, tail.Close(t.Context(), nil))
+		pods.Report(runner.Report{Type: runner.TypeReleased, Webhook: &runner.Webhook{Name: "w", Service: "ns/s"}})
+		require.NoError(t, pods.Close(t.Context(), nil))
 		require.Empty(t, client.Actions())
 		require.Len(t, out.list, 12, "all is handed on")
 	})
@@ -162,29 +162,29 @@ func TestPatience(t *testing.T) {
 func TestStopped(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	client := fake.NewClientset()
-	tail := New(ctx, NewSource(client), &reports{})
-	tail.Report(runner.Report{Type: runner.TypeProgress, Object: "Deployment/ns/web", Message: "0 of 10"})
+	pods := New(ctx, NewSource(client), &reports{})
+	pods.Report(runner.Report{Type: runner.TypeProgress, Object: "Deployment/ns/web", Message: "0 of 10"})
 	stop := errors.New("stopped")
 	cancel(stop)
-	require.Equal(t, stop, tail.Close(ctx, stop))
-	require.Equal(t, stop, tail.Close(ctx, stop), "once more does nothing")
+	require.Equal(t, stop, pods.Close(ctx, stop))
+	require.Equal(t, stop, pods.Close(ctx, stop), "once more does nothing")
 	require.Empty(t, client.Actions())
 }
 
 // What a log says is bounded, and nothing in it is obeyed.
 func TestLines(t *testing.T) {
 	out := &reports{}
-	tail := New(t.Context(), NewSource(fake.NewClientset()), out)
+	pods := New(t.Context(), NewSource(fake.NewClientset()), out)
 	s := stream{pod: podOf("Job", "import", ""), container: "c"}
 
-	tail.lines(s, strings.NewReader("one\r\n\x1b[31mred\x1b[0m\n\ntabs\tand "+strings.Repeat("x", 2*mostChars)+"\nno end"))
+	pods.lines(s, strings.NewReader("one\r\n\x1b[31mred\x1b[0m\n\ntabs\tand "+strings.Repeat("x", 2*mostChars)+"\nno end"))
 	require.Len(t, out.list, 2, "what comes at once is told at once, but for a line without an end")
 	require.Equal(t, "Pod/ns/p container c", out.list[0].Object)
 	require.Equal(t, []string{"one", "red", "", "tabs and " + strings.Repeat("x", mostChars-9) + " …"}, strings.Split(out.list[0].Message, "\n"))
 	require.Equal(t, "no end", out.list[1].Message)
 
 	out.list = nil
-	tail.lines(s, io.MultiReader(strings.NewReader(strings.Repeat("a\n", 3)), strings.NewReader(strings.Repeat("b\n", 2*mostLines))))
+	pods.lines(s, io.MultiReader(strings.NewReader(strings.Repeat("a\n", 3)), strings.NewReader(strings.Repeat("b\n", 2*mostLines))))
 	told := 0
 	for _, r := range out.list[:len(out.list)-1] {
 		told += len(strings.Split(r.Message, "\n"))

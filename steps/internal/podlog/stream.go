@@ -34,7 +34,7 @@ const (
 
 // stream is the log of one run of a container.
 type stream struct {
-	of        string // what is waited for, see concern.called
+	of        string // what is waited for, see target.called
 	pod       *corev1.Pod
 	container string
 	id        string // of this run of the container

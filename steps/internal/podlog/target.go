@@ -64,7 +64,7 @@ func (to ref) String() string { return string(to.kind) + "/" + to.namespace + "/
 // compare orders targets by what people call them.
 func (to ref) compare(other ref) int { return strings.Compare(to.String(), other.String()) }
 
-// target is what is known of a target. Tail.mu guards it.
+// target is what is known of a target. Reporter.mu guards it.
 type target struct {
 	ref
 	// last is the last report of progress; its Type is empty for none.
@@ -166,7 +166,7 @@ func (t *Reporter) activate(c *target) {
 	}
 	c.active = true
 	t.open++
-	s := t.space(c.namespace)
+	s := t.watcher(c.namespace)
 	t.begin(func() {
 		defer t.settle()
 		if c.kind == service {

@@ -26,7 +26,7 @@ import (
 // Awaited is a kind that is not served and may come yet.
 type Awaited struct {
 	schema.GroupVersionKind
-	cluster.Prospect
+	kinds.Prospect
 }
 
 // recheck is how often discovery is asked for a kind that no
@@ -64,8 +64,8 @@ func Missing(ctx context.Context, s *cluster.Session, wanted ...schema.GroupVers
 
 // prospect asks the plan, and the cluster whether it has a definition that is
 // just not served yet.
-func prospect(ctx context.Context, s *cluster.Session, kind schema.GroupVersionKind) (cluster.Prospect, error) {
-	var p cluster.Prospect
+func prospect(ctx context.Context, s *cluster.Session, kind schema.GroupVersionKind) (kinds.Prospect, error) {
+	var p kinds.Prospect
 	if s.Expect != nil {
 		p = s.Expect(ctx, kind)
 	}
@@ -78,7 +78,7 @@ func prospect(ctx context.Context, s *cluster.Session, kind schema.GroupVersionK
 	plural, _ := meta.UnsafeGuessKindToResource(kind)
 	name := plural.GroupResource().String()
 	if crd, err := s.Dynamic.Resource(definitionsResource).Get(ctx, name, metav1.GetOptions{}); err == nil && serves(crd, kind) {
-		return cluster.Prospect{Comes: true, Definition: name, Why: "its CustomResourceDefinition exists"}, nil
+		return kinds.Prospect{Comes: true, Definition: name, Why: "its CustomResourceDefinition exists"}, nil
 	}
 	return p, nil
 }

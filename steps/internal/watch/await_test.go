@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 )
 
 // Whoever may not read definitions waits for kinds all the same, by discovery.
@@ -27,8 +27,8 @@ func TestAwaitWithFewRights(t *testing.T) {
 				definition += group
 			}
 			gvk := schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Gizmo"}
-			b.Expect = func(context.Context, schema.GroupVersionKind) cluster.Prospect {
-				return cluster.Prospect{Comes: true, Definition: definition, Why: "somebody brings it"}
+			b.Expect = func(context.Context, schema.GroupVersionKind) kinds.Prospect {
+				return kinds.Prospect{Comes: true, Definition: definition, Why: "somebody brings it"}
 			}
 			missing, err := Missing(t.Context(), b.Session, gvk, configMap)
 			require.NoError(t, err)
@@ -68,8 +68,8 @@ func TestMissing(t *testing.T) {
 		require.NoError(t, Await(bounded(t), b.Session, told(func(string) {}), m))
 	}
 
-	b.Expect = func(context.Context, schema.GroupVersionKind) cluster.Prospect {
-		return cluster.Prospect{Why: "it is of another version"}
+	b.Expect = func(context.Context, schema.GroupVersionKind) kinds.Prospect {
+		return kinds.Prospect{Why: "it is of another version"}
 	}
 	_, err = Missing(t.Context(), b.Session, gvk.GroupKind().WithVersion("v2"))
 	require.ErrorContains(t, err, "it is of another version")
@@ -85,7 +85,7 @@ func TestAwaitIsBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), after, &runner.TimeoutError{After: after})
 	defer cancel()
 
-	err := Await(ctx, b.Session, told(func(string) {}), Awaited{schema.GroupVersionKind{Group: "g.kplan.dev", Version: "v1", Kind: "Gizmo"}, cluster.Prospect{}})
+	err := Await(ctx, b.Session, told(func(string) {}), Awaited{schema.GroupVersionKind{Group: "g.kplan.dev", Version: "v1", Kind: "Gizmo"}, kinds.Prospect{}})
 
 	timeout := (*runner.TimeoutError)(nil)
 	require.ErrorAs(t, err, &timeout)

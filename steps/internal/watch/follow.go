@@ -33,21 +33,21 @@ const (
 // update is what a follower learned: the objects of a look, one object of a
 // watch, or why it cannot read them. A fatal one ends the wait.
 type update struct {
-	flock   flock
+	listing listing
 	list    []*unstructured.Unstructured
-	names   []string // the look was at these only; nil: at all of the flock
+	names   []string // the look was at these only; nil: at all of the listing
 	object  *unstructured.Unstructured
 	deleted bool
 	trouble string
 	fatal   error
 }
 
-// follower reads the objects of one flock, or some of them, until its context ends.
+// follower reads the objects of one listing, or some of them, until its context ends.
 type follower struct {
 	session  *cluster.Session
-	flock    flock
+	listing  listing
 	names    []string // nil for a selector
-	part     bool     // names are not all of the flock
+	part     bool     // names are not all of the listing
 	out      chan<- update
 	notice   func(string)
 	deletion bool
@@ -60,7 +60,7 @@ type follower struct {
 
 // send hands u over, unless ctx ends first.
 func (f *follower) send(ctx context.Context, u update) {
-	u.flock = f.flock
+	u.listing = f.listing
 	if f.part {
 		u.names = f.names
 	}
@@ -105,7 +105,7 @@ func (f *follower) run(ctx context.Context) {
 			f.sayPolled()
 			continue
 		default:
-			f.send(ctx, update{fatal: kubeerr.Explain(fmt.Errorf("reading %s: %w", f.what(), err), kubeerr.Op{Namespace: f.flock.namespace})})
+			f.send(ctx, update{fatal: kubeerr.Explain(fmt.Errorf("reading %s: %w", f.what(), err), kubeerr.Op{Namespace: f.listing.namespace})})
 		}
 		return
 	}
@@ -132,10 +132,10 @@ func (f *follower) retry(ctx context.Context, err error) bool {
 // look reads the objects once.
 func (f *follower) look(ctx context.Context) (update, error) {
 	f.get = f.names != nil && len(f.names) <= 10 // in the time that is left
-	u := update{flock: f.flock, names: f.names}
+	u := update{listing: f.listing, names: f.names}
 	client, err := f.client(ctx)
 	if meta.IsNoMatchError(err) && f.deletion {
-		return update{flock: f.flock}, nil
+		return update{listing: f.listing}, nil
 	}
 	if err != nil {
 		return update{}, err
@@ -154,11 +154,11 @@ func (f *follower) look(ctx context.Context) (update, error) {
 
 // client returns what reads the objects.
 func (f *follower) client(ctx context.Context) (dynamic.ResourceInterface, error) {
-	m, err := f.flock.mapping(ctx, f.session)
+	m, err := f.listing.mapping(ctx, f.session)
 	if err != nil {
 		return nil, err
 	}
-	client := f.session.Resource(m, f.flock.namespace)
+	client := f.session.Resource(m, f.listing.namespace)
 	if f.get {
 		return getter{client, f.names}, nil
 	}
@@ -193,7 +193,7 @@ func (g getter) Watch(context.Context, metav1.ListOptions) (watch.Interface, err
 }
 
 func (f *follower) options() metav1.ListOptions {
-	o := metav1.ListOptions{LabelSelector: f.flock.selector}
+	o := metav1.ListOptions{LabelSelector: f.listing.selector}
 	if len(f.names) == 1 {
 		// Roles that name their resources allow this list, and no other.
 		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", f.names[0]).String()
@@ -209,7 +209,7 @@ func (f *follower) wants(o *unstructured.Unstructured) bool {
 // apart tells whether objects are followed one by one from the start: a list of
 // all CustomResourceDefinitions is tens of megabytes where there are hundreds.
 func (f *follower) apart() bool {
-	return f.flock.kind.Group == kinds.Definitions.Group && 1 < len(f.names) && len(f.names) <= 100
+	return f.listing.kind.Group == kinds.Definitions.Group && 1 < len(f.names) && len(f.names) <= 100
 }
 
 // runEach follows every name on its own until ctx ends.
@@ -232,10 +232,10 @@ func (f *follower) sayPolled() {
 }
 
 func (f *follower) what() string {
-	if f.flock.arg != "" {
-		return f.flock.arg
+	if f.listing.arg != "" {
+		return f.listing.arg
 	}
-	return f.flock.kind.GroupKind().String()
+	return f.listing.kind.GroupKind().String()
 }
 
 func (f *follower) say(s string) {

@@ -66,16 +66,16 @@ func (t Target) describe() string {
 	return s
 }
 
-// flock is what targets have in common that one list and watch can serve.
-type flock struct {
+// listing is what targets have in common that one list and watch can serve.
+type listing struct {
 	kind      schema.GroupVersionKind
 	arg       string
 	namespace string
 	selector  string
 }
 
-func (t Target) flock(s *cluster.Session) flock {
-	f := flock{kind: t.Kind, namespace: cmp.Or(t.Namespace, s.Cluster.Namespace())}
+func (t Target) listing(s *cluster.Session) listing {
+	f := listing{kind: t.Kind, namespace: cmp.Or(t.Namespace, s.Cluster.Namespace())}
 	if t.Kind.Kind == "" {
 		f.arg = t.Type
 	}
@@ -85,7 +85,7 @@ func (t Target) flock(s *cluster.Session) flock {
 	return f
 }
 
-func (f flock) mapping(ctx context.Context, s *cluster.Session) (*meta.RESTMapping, error) {
+func (f listing) mapping(ctx context.Context, s *cluster.Session) (*meta.RESTMapping, error) {
 	if f.arg != "" {
 		return s.Cluster.MappingFor(ctx, f.arg)
 	}

@@ -29,7 +29,7 @@ const (
 type tracker struct {
 	wait    Wait
 	entries []*entry
-	groups  map[flock]*group
+	groups  map[listing]*group
 	next    *time.Timer // fires when all is to be judged again; nil without need
 	nextAt  time.Time   // is when next fires
 	again   *time.Timer // fires when what is still waited for has to be told; nil without need
@@ -45,7 +45,7 @@ type entry struct {
 	since     time.Time // since then a state has been reached that must last
 }
 
-// group is the objects of one flock.
+// group is the objects of one listing.
 type group struct {
 	objects map[string]*unstructured.Unstructured // by name
 	meant   map[types.UID]bool                    // the objects of the first look, for deletions
@@ -55,9 +55,9 @@ type group struct {
 }
 
 func newTracker(s *cluster.Session, w Wait) *tracker {
-	b := &tracker{wait: w, groups: map[flock]*group{}}
+	b := &tracker{wait: w, groups: map[listing]*group{}}
 	for _, t := range w.Targets {
-		f := t.flock(s)
+		f := t.listing(s)
 		g := b.groups[f]
 		if g == nil {
 			g = &group{objects: map[string]*unstructured.Unstructured{}, meant: map[types.UID]bool{}, looked: map[string]bool{}}
@@ -70,18 +70,18 @@ func newTracker(s *cluster.Session, w Wait) *tracker {
 	return b
 }
 
-// flocks are the names to look for, by flock; none for a selector.
-func (b *tracker) flocks() map[flock][]string {
-	out := map[flock][]string{}
+// listings are the names to look for, by listing; none for a selector.
+func (b *tracker) listings() map[listing][]string {
+	out := map[listing][]string{}
 	for f, g := range b.groups {
 		out[f] = namesOf(f, g.entries)
 	}
 	return out
 }
 
-// pendingFlocks are those of flocks with a target that is not ready, and only these names.
-func (b *tracker) pendingFlocks() map[flock][]string {
-	out := map[flock][]string{}
+// pendingListings are those of listings with a target that is not ready, and only these names.
+func (b *tracker) pendingListings() map[listing][]string {
+	out := map[listing][]string{}
 	for f, g := range b.groups {
 		var open []*entry
 		for _, e := range g.entries {
@@ -96,7 +96,7 @@ func (b *tracker) pendingFlocks() map[flock][]string {
 	return out
 }
 
-func namesOf(f flock, entries []*entry) []string {
+func namesOf(f listing, entries []*entry) []string {
 	if f.selector != "" {
 		return nil
 	}
@@ -111,7 +111,7 @@ func namesOf(f flock, entries []*entry) []string {
 
 // take learns an update and judges what it touches.
 func (b *tracker) take(u update) {
-	g := b.groups[u.flock]
+	g := b.groups[u.listing]
 	if u.trouble != "" {
 		g.trouble = u.trouble
 		for _, e := range g.entries {

@@ -33,12 +33,12 @@ func byLabel(_ Target, u *unstructured.Unstructured) Reading {
 	return Reading{State: ReadingState(u.GetLabels()["state"]), Reason: u.GetLabels()["state"], Recoverable: u.GetLabels()["recoverable"] != ""}
 }
 
-func boardOf(w Wait) (*tracker, flock) {
+func boardOf(w Wait) (*tracker, listing) {
 	s := &cluster.Session{Cluster: cluster.Unconnected("default")}
 	if w.Judge == nil {
 		w.Judge = byLabel
 	}
-	return newTracker(s, w), w.Targets[0].flock(s)
+	return newTracker(s, w), w.Targets[0].listing(s)
 }
 
 func named(names ...string) []Target {
@@ -51,15 +51,15 @@ func named(names ...string) []Target {
 
 func TestBoardIsDoneWhenAllAreReady(t *testing.T) {
 	b, f := boardOf(Wait{Targets: named("a", "b")})
-	require.Equal(t, map[flock][]string{f: {"a", "b"}}, b.flocks(), "one list serves both")
+	require.Equal(t, map[listing][]string{f: {"a", "b"}}, b.listings(), "one list serves both")
 
-	b.take(update{flock: f, list: []*unstructured.Unstructured{widget("a", Reached), widget("stranger", Waiting)}})
+	b.take(update{listing: f, list: []*unstructured.Unstructured{widget("a", Reached), widget("stranger", Waiting)}})
 	done, err := b.verdict()
 	require.False(t, done)
 	require.NoError(t, err)
 	require.Equal(t, "widget/b: not found", b.pendingText())
 
-	b.take(update{flock: f, object: widget("b", Reached)})
+	b.take(update{listing: f, object: widget("b", Reached)})
 	done, err = b.verdict()
 	require.True(t, done)
 	require.NoError(t, err)
@@ -67,18 +67,18 @@ func TestBoardIsDoneWhenAllAreReady(t *testing.T) {
 
 func TestBoardKeepsReadyWhatIsGone(t *testing.T) {
 	b, f := boardOf(Wait{Targets: named("job", "other")})
-	b.take(update{flock: f, list: []*unstructured.Unstructured{widget("job", Reached)}})
-	b.take(update{flock: f, object: widget("job", Reached), deleted: true})
+	b.take(update{listing: f, list: []*unstructured.Unstructured{widget("job", Reached)}})
+	b.take(update{listing: f, object: widget("job", Reached), deleted: true})
 	require.Equal(t, "widget/other: not found", b.pendingText())
 
-	b.take(update{flock: f, object: widget("other", Reached)})
-	b.take(update{flock: f, object: widget("other", Waiting)})
+	b.take(update{listing: f, object: widget("other", Reached)})
+	b.take(update{listing: f, object: widget("other", Waiting)})
 	require.Equal(t, "widget/other: waiting", b.pendingText(), "but what is there and not ready any more counts")
 }
 
 func TestBoardFailsAtOnce(t *testing.T) {
 	b, f := boardOf(Wait{Targets: named("a", "b")})
-	b.take(update{flock: f, list: []*unstructured.Unstructured{widget("b", Failed)}})
+	b.take(update{listing: f, list: []*unstructured.Unstructured{widget("b", Failed)}})
 	done, err := b.verdict()
 	require.True(t, done)
 	failure := (*FailedError)(nil)
@@ -91,7 +91,7 @@ func TestBoardEnduresAFailureThatWasThereBefore(t *testing.T) {
 		broken := widget("a", Failed)
 		broken.SetLabels(map[string]string{"state": string(Failed), "recoverable": "yes"})
 		b, f := boardOf(Wait{Targets: named("a")})
-		b.take(update{flock: f, list: []*unstructured.Unstructured{broken}})
+		b.take(update{listing: f, list: []*unstructured.Unstructured{broken}})
 		done, _ := b.verdict()
 		require.False(t, done, "it may be of an earlier run")
 
@@ -107,8 +107,8 @@ func TestBoardEnduresAFailureThatWasThereBefore(t *testing.T) {
 		broken := widget("a", Failed)
 		broken.SetLabels(map[string]string{"state": string(Failed), "recoverable": "yes"})
 		b, f := boardOf(Wait{Targets: named("a")})
-		b.take(update{flock: f, list: []*unstructured.Unstructured{widget("a", Waiting)}})
-		b.take(update{flock: f, object: broken})
+		b.take(update{listing: f, list: []*unstructured.Unstructured{widget("a", Waiting)}})
+		b.take(update{listing: f, object: broken})
 		done, err := b.verdict()
 		require.True(t, done)
 		require.EqualError(t, err, "widget/a: failed")
@@ -126,12 +126,12 @@ func TestBoardTakesOnlyWhatLasts(t *testing.T) {
 			}
 			return r
 		}, Changed: func(c Change) { told = append(told, c.Target.String()+": "+c.Reading.Reason) }})
-		b.take(update{flock: f, list: []*unstructured.Unstructured{widget("web", Waiting), widget("db", Reached)}})
-		b.take(update{flock: f, object: widget("web", Reached)})
+		b.take(update{listing: f, list: []*unstructured.Unstructured{widget("web", Waiting), widget("db", Reached)}})
+		b.take(update{listing: f, object: widget("web", Reached)})
 		require.Equal(t, "widget/web: waiting", b.pendingText())
 		time.Sleep(time.Second)
-		b.take(update{flock: f, object: widget("web", Waiting)})
-		b.take(update{flock: f, object: widget("web", Reached)})
+		b.take(update{listing: f, object: widget("web", Waiting)})
+		b.take(update{listing: f, object: widget("web", Reached)})
 		<-b.due()
 		b.judgeAll()
 		require.Equal(t, "widget/web: waiting", b.pendingText(), "the first time did not last")
@@ -151,10 +151,10 @@ func TestBoardTellsOfTrouble(t *testing.T) {
 	b, f := boardOf(Wait{Targets: named("a", "b"), Changed: func(c Change) {
 		told = append(told, c.Target.String()+": "+c.Reading.Reason)
 	}})
-	b.take(update{flock: f, list: []*unstructured.Unstructured{widget("a", Reached)}})
-	b.take(update{flock: f, trouble: "cannot be read:\nconversion webhook"})
+	b.take(update{listing: f, list: []*unstructured.Unstructured{widget("a", Reached)}})
+	b.take(update{listing: f, trouble: "cannot be read:\nconversion webhook"})
 	require.Equal(t, "widget/b: cannot be read: conversion webhook", b.pendingText())
-	b.take(update{flock: f, list: []*unstructured.Unstructured{widget("a", Reached), widget("b", Waiting)}})
+	b.take(update{listing: f, list: []*unstructured.Unstructured{widget("a", Reached), widget("b", Waiting)}})
 	require.Equal(t, []string{
 		"widget/a: ready", "widget/b: not found", "widget/b: cannot be read: conversion webhook", "widget/b: waiting",
 	}, told)
@@ -169,7 +169,7 @@ func TestBoardTellsWhatIsStillWaitedFor(t *testing.T) {
 		}})
 		next := func(states ...ReadingState) []string {
 			told = nil
-			b.take(update{flock: f, list: []*unstructured.Unstructured{
+			b.take(update{listing: f, list: []*unstructured.Unstructured{
 				widget("settings", states[0]), widget("web", states[1]), widget("db", states[2]),
 			}})
 			synctest.Wait()
@@ -191,13 +191,13 @@ func TestBoardTellsWhatIsStillWaitedFor(t *testing.T) {
 
 func TestBoardSelector(t *testing.T) {
 	b, f := boardOf(Wait{Targets: []Target{{Kind: widgetKind, Selector: "app=x"}}})
-	require.Equal(t, map[flock][]string{f: nil}, b.flocks())
-	b.take(update{flock: f})
+	require.Equal(t, map[listing][]string{f: nil}, b.listings())
+	b.take(update{listing: f})
 	require.Equal(t, "widget/app=x: not found", b.pendingText(), "there must be one")
-	b.take(update{flock: f, object: widget("b", Waiting)})
-	b.take(update{flock: f, object: widget("a", Reached)})
+	b.take(update{listing: f, object: widget("b", Waiting)})
+	b.take(update{listing: f, object: widget("a", Reached)})
 	require.Equal(t, "widget/app=x: 1 of 2; b: waiting", b.pendingText())
-	b.take(update{flock: f, object: widget("b", Waiting), deleted: true})
+	b.take(update{listing: f, object: widget("b", Waiting), deleted: true})
 	done, err := b.verdict()
 	require.True(t, done)
 	require.NoError(t, err)
@@ -215,28 +215,28 @@ func TestBoardDeletion(t *testing.T) {
 
 	t.Run("an object of the same name that comes later is not meant", func(t *testing.T) {
 		b, f := boardOf(Wait{Targets: named("a"), Judge: absent, Deletion: true})
-		b.take(update{flock: f, list: []*unstructured.Unstructured{widget("a", Waiting)}})
+		b.take(update{listing: f, list: []*unstructured.Unstructured{widget("a", Waiting)}})
 		require.Equal(t, "widget/a: there", b.pendingText())
-		b.take(update{flock: f, list: []*unstructured.Unstructured{anew}})
+		b.take(update{listing: f, list: []*unstructured.Unstructured{anew}})
 		done, err := b.verdict()
 		require.True(t, done)
 		require.NoError(t, err)
 	})
 	t.Run("nor are others with the same labels", func(t *testing.T) {
 		b, f := boardOf(Wait{Targets: []Target{{Kind: widgetKind, Selector: "app=x"}}, Judge: absent, Deletion: true})
-		b.take(update{flock: f, list: []*unstructured.Unstructured{widget("a", Waiting)}})
-		b.take(update{flock: f, object: widget("b", Waiting)})
-		b.take(update{flock: f, object: widget("a", Waiting), deleted: true})
+		b.take(update{listing: f, list: []*unstructured.Unstructured{widget("a", Waiting)}})
+		b.take(update{listing: f, object: widget("b", Waiting)})
+		b.take(update{listing: f, object: widget("a", Waiting), deleted: true})
 		done, _ := b.verdict()
 		require.True(t, done)
 	})
 	t.Run("names that are looked at one by one each have a first look", func(t *testing.T) {
 		b, f := boardOf(Wait{Targets: named("a", "b"), Judge: absent, Deletion: true})
-		b.take(update{flock: f, names: []string{"a"}, list: []*unstructured.Unstructured{widget("a", Waiting)}})
+		b.take(update{listing: f, names: []string{"a"}, list: []*unstructured.Unstructured{widget("a", Waiting)}})
 		require.Equal(t, "widget/a: there; widget/b: not looked at yet", b.pendingText())
-		b.take(update{flock: f, names: []string{"b"}, list: []*unstructured.Unstructured{widget("b", Waiting)}})
+		b.take(update{listing: f, names: []string{"b"}, list: []*unstructured.Unstructured{widget("b", Waiting)}})
 		require.Equal(t, "widget/a: there; widget/b: there", b.pendingText())
-		b.take(update{flock: f, names: []string{"b"}})
+		b.take(update{listing: f, names: []string{"b"}})
 		require.Equal(t, "widget/a: there", b.pendingText())
 	})
 }

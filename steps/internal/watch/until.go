@@ -90,8 +90,8 @@ func Until(ctx context.Context, s *cluster.Session, w Wait) error {
 	var followers sync.WaitGroup
 	defer followers.Wait()
 	defer stop(nil)
-	for f, names := range b.flocks() {
-		follow := follower{session: s, flock: f, names: names, out: updates, notice: w.Notice, deletion: w.Deletion, bound: w.bound}
+	for f, names := range b.listings() {
+		follow := follower{session: s, listing: f, names: names, out: updates, notice: w.Notice, deletion: w.Deletion, bound: w.bound}
 		followers.Go(func() { follow.run(following) })
 	}
 	for {
@@ -130,11 +130,11 @@ func lastCheck(ctx context.Context, s *cluster.Session, b *tracker, began time.T
 		seen []update
 		slot = make(chan struct{}, 16) // bounds the requests in flight
 	)
-	for f, names := range b.pendingFlocks() {
+	for f, names := range b.pendingListings() {
 		wg.Go(func() {
 			slot <- struct{}{}
 			defer func() { <-slot }()
-			follow := follower{session: s, flock: f, names: names, deletion: b.wait.Deletion}
+			follow := follower{session: s, listing: f, names: names, deletion: b.wait.Deletion}
 			if u, err := follow.look(look); err == nil {
 				mu.Lock()
 				defer mu.Unlock()

@@ -40,6 +40,9 @@ type answer struct {
 // Chromium the test is skipped, but in CI.
 func browse(t testing.TB) *browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs Chromium; left out by -short")
+	}
 	path, err := "", error(nil)
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err = exec.LookPath(name); err == nil {

@@ -1,11 +1,13 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
+	"github.com/kplan-dev/kplan/plan"
 )
 
 // Sizes of the drawn graph, in pixels of the page.
@@ -62,42 +64,25 @@ func (w *pageWriter) graph() *htmlGraph {
 	return w.arrows(levels)
 }
 
-// levels says how far from the left each step stands. Needs that lead in a circle
-// are passed over: no plan that runs has them, but a file may.
+// levels says how far from the left each step stands. One that needs itself, by
+// others too, stands leftmost: no plan that runs has such steps, but a file may.
 func (w *pageWriter) levels() []int {
-	index := map[string]int{}
-	for i, s := range w.Steps() {
-		index[s.Name] = i
-	}
-	levels := make([]int, len(w.Steps()))
-	deepest := -1
+	levels := make([]int, len(w.steps))
+	first := 0
 	for _, last := range []bool{false, true} {
-		first := deepest + 1
-		state := make([]int, len(levels)) // 0 new, 1 being visited, 2 done
-		var visit func(int) int
-		visit = func(i int) int {
-			if state[i] != 0 {
-				return levels[i]
-			}
-			state[i] = 1
-			level := 0
-			if last {
-				level = first
-			}
-			for _, name := range w.Steps()[i].Needs {
-				if n, ok := index[name]; ok && state[n] != 1 && (w.Steps()[n].Finally == last) {
-					level = max(level, visit(n)+1)
-				}
-			}
-			state[i], levels[i] = 2, level
-			deepest = max(deepest, level)
-			return level
-		}
-		for i, s := range w.Steps() {
+		var part plan.Plan
+		for _, s := range w.Steps() {
 			if s.Finally == last {
-				visit(i)
+				part.Steps = append(part.Steps, plan.Step{Name: s.Name, Needs: plan.Needs(s.Needs...)})
 			}
 		}
+		found := part.Graph().Levels()
+		for n, names := range found {
+			for _, name := range names {
+				levels[w.links[name].Index] = first + n
+			}
+		}
+		first += len(found)
 	}
 	return levels
 }
@@ -172,19 +157,15 @@ func (w *pageWriter) arrows(levels []int) *htmlGraph {
 		})
 		g.Height = max(g.Height, y+nodeHeight+4)
 	}
-	for _, a := range all {
-		a.edge.Path = curve(a.way)
-		g.Edges = append(g.Edges, a.edge)
+	for _, onTop := range []bool{false, true} { // what is drawn last is on top
+		for _, a := range all {
+			if a.edge.Critical == onTop {
+				a.edge.Path = curve(a.way)
+				g.Edges = append(g.Edges, a.edge)
+			}
+		}
 	}
-	slices.SortStableFunc(g.Edges, func(a, b graphEdge) int { return boolToInt(a.Critical) - boolToInt(b.Critical) }) // drawn last: on top
 	return g
-}
-
-func boolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // onPath tells whether two steps follow each other on the critical path.
@@ -249,15 +230,7 @@ func settle(c []*vertex, neighbours func(*vertex) []*vertex, order bool) {
 		}
 	}
 	if order {
-		slices.SortStableFunc(c, func(a, b *vertex) int {
-			switch {
-			case want[a] < want[b]:
-				return -1
-			case want[a] > want[b]:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(c, func(a, b *vertex) int { return cmp.Compare(want[a], want[b]) })
 	}
 	spread(c, want)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 )
 
 // Kind is a kind of report.
@@ -49,11 +50,7 @@ func ParseKind(s string) (Kind, error) {
 	if slices.Contains(Kinds, Kind(s)) {
 		return Kind(s), nil
 	}
-	names := make([]string, len(Kinds))
-	for i, k := range Kinds {
-		names[i] = string(k)
-	}
-	return "", fmt.Errorf("there is no report kind %q, only %s", s, strings.Join(names, ", "))
+	return "", fmt.Errorf("there is no report kind %q, only %s", s, strings.Join(words.Names(Kinds), ", "))
 }
 
 // Meta is what a report says besides the run. All of it may be empty. A run that

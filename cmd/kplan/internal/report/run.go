@@ -21,32 +21,14 @@ type run struct {
 	x        *runner.Execution
 	end      time.Time
 	critical []string
-	lanes    map[string][]*timeline.Webhook // by the name of a step that met them
-	blocks   map[string][]string            // by the name of a failed step
-	many     bool                           // the plan has several clusters
+	blocks   map[string][]string // by the name of a failed step
+	many     bool                // the plan has several clusters
 }
 
 func newRun(t *timeline.Timeline, m Meta) *run {
 	r := &run{
 		Timeline: t, meta: m, x: t.Execution(), end: t.End(time.Time{}), critical: t.Critical(time.Time{}),
-		lanes: map[string][]*timeline.Webhook{}, blocks: map[string][]string{},
-	}
-	for _, l := range t.Webhooks() {
-		met := func(step string) {
-			if !slices.Contains(r.lanes[step], l) {
-				r.lanes[step] = append(r.lanes[step], l)
-			}
-		}
-		for _, h := range l.Holds {
-			met(h.Step)
-		}
-		for _, s := range t.Steps() {
-			if s.Cluster == l.Cluster && slices.ContainsFunc(s.Webhooks, func(w *runner.WebhookStatus) bool {
-				return w.Name == l.Name && w.Configuration == l.Configuration && w.Kind == l.Kind
-			}) {
-				met(s.Name)
-			}
-		}
+		blocks: map[string][]string{},
 	}
 	for _, s := range r.x.Blocked() {
 		for _, by := range r.x.WhyBlocked(s.Name) {

@@ -2,6 +2,7 @@ package scaffold
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -36,7 +37,7 @@ func Releases(name, schema string, releases []analyze.Release) (text []byte, sec
 	root := mapping(
 		pair("apiVersion", scalar(plan.APIVersion)),
 		pair("kind", scalar(plan.PlanKind)),
-		pair("metadata", mapping(pair("name", scalar(orDefault(label(name), "releases"))), pair("description", scalar("the Helm releases of a cluster")))),
+		pair("metadata", mapping(pair("name", scalar(cmp.Or(label(name), "releases"))), pair("description", scalar("the Helm releases of a cluster")))),
 	)
 	if len(w.vars) > 0 {
 		key := scalar("vars")
@@ -52,13 +53,6 @@ func Releases(name, schema string, releases []analyze.Release) (text []byte, sec
 		return nil, nil, err
 	}
 	return b.Bytes(), w.secrets, e.Close()
-}
-
-func orDefault(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // writer makes the steps of a plan.
@@ -91,7 +85,7 @@ func (w *writer) unique(name, sep string) string {
 func (w *writer) step(i int, r analyze.Release) (*yaml.Node, error) {
 	step := mapping(pair("name", scalar(w.names[i])))
 	if r.Status != "deployed" {
-		step.HeadComment = "The release was not deployed but " + line(r.Status) + " when this was written."
+		step.HeadComment = "The release was not deployed but " + words.Line(r.Status) + " when this was written."
 	}
 	if len(r.Needs) > 0 {
 		needs := &yaml.Node{Kind: yaml.SequenceNode}
@@ -110,7 +104,7 @@ func (w *writer) step(i int, r analyze.Release) (*yaml.Node, error) {
 	add("chart", scalar(r.Chart))
 	repo := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", LineComment: "FILL IN: the address of the chart's repository; of a registry, write chart: oci://… and no repo"}
 	if len(r.Sources) > 0 {
-		repo.LineComment += ". The chart names " + line(strings.Join(r.Sources, ", "))
+		repo.LineComment += ". The chart names " + words.Line(strings.Join(r.Sources, ", "))
 	}
 	add("repo", repo)
 	add("version", scalar(r.Version))
@@ -181,14 +175,11 @@ func (w *writer) expression(step string, path []string) string {
 	name = w.unique(name, "_")
 	w.secrets = append(w.secrets, name)
 	w.vars = append(w.vars, pair(name, mapping(
-		pair("description", scalar(line(strings.Join(path, "."))+" of "+step)),
+		pair("description", scalar(words.Line(strings.Join(path, "."))+" of "+step)),
 		pair("sensitive", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"}),
 	)))
 	return "${{ vars." + name + " }}"
 }
-
-// line is text of a cluster as a comment or description can have it.
-func line(s string) string { return strings.Join(strings.Fields(words.Clean(s)), " ") }
 
 type field struct{ name, value *yaml.Node }
 

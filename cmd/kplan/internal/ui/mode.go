@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 )
 
 // Mode is how a run is shown.
@@ -30,21 +32,12 @@ const (
 // Modes are all modes, for help texts and completion.
 var Modes = []Mode{Auto, TTY, Plain, JSON, GitHub, Quiet}
 
-// ModeNames are the names of all modes.
-func ModeNames() []string {
-	names := make([]string, len(Modes))
-	for i, m := range Modes {
-		names[i] = string(m)
-	}
-	return names
-}
-
 // ParseMode reads a mode.
 func ParseMode(s string) (Mode, error) {
 	if slices.Contains(Modes, Mode(s)) {
 		return Mode(s), nil
 	}
-	return "", fmt.Errorf("there is no progress mode %q, only %s", s, strings.Join(ModeNames(), ", "))
+	return "", fmt.Errorf("there is no progress mode %q, only %s", s, strings.Join(words.Names(Modes), ", "))
 }
 
 // Reports tells whether a renderer of this mode shows by itself why a run failed.

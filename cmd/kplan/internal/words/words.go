@@ -66,3 +66,12 @@ func List(names []string, most int) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// Names returns the values of an enumeration as texts.
+func Names[T ~string](values []T) []string {
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = string(v)
+	}
+	return names
+}

@@ -60,12 +60,12 @@ type drawing struct {
 	Order  []string `json:"order"`
 	Roots  []string `json:"roots"`
 	Levels int      `json:"levels"`
-	Steps  []step   `json:"steps"`
+	Steps  []*step  `json:"steps"`
 	// Guards say whose webhooks intercept whose objects.
 	Guards []runner.Guard `json:"guards"`
 
 	levels [][]string
-	byName map[string]step
+	byName map[string]*step
 }
 
 type step struct {
@@ -90,11 +90,11 @@ type step struct {
 func newDrawing(p *plan.Plan) *drawing {
 	g := p.Graph()
 	d := &drawing{
-		Plan: p.Metadata.Name, Order: list(g.Order()), Roots: list(g.Roots()), Steps: []step{}, Guards: []runner.Guard{},
-		byName: map[string]step{},
+		Plan: p.Metadata.Name, Order: list(g.Order()), Roots: list(g.Roots()), Steps: []*step{}, Guards: []runner.Guard{},
+		byName: map[string]*step{},
 	}
 	for i, s := range p.Steps {
-		x := step{
+		x := &step{
 			Name: s.Name, Kind: string(s.Kind()), Needs: list(g.Needs(s.Name)), Dependents: list(g.Dependents(s.Name)),
 			Group: s.Group, Tags: s.Tags, Finally: s.Last, Skip: s.Skip, index: i,
 		}
@@ -131,16 +131,13 @@ func (d *drawing) level(levels [][]string) {
 	d.Levels = len(d.levels)
 	for i, names := range d.levels {
 		for _, n := range names {
-			s := d.byName[n]
-			s.Level = i + 1
-			d.byName[n] = s
-			d.Steps[s.index] = s
+			d.byName[n].Level = i + 1
 		}
 	}
 }
 
 // needs says what the step needs, and how, for people.
-func (s step) needs() string {
+func (s *step) needs() string {
 	texts := make([]string, len(s.Needs))
 	for i, n := range s.Needs {
 		if texts[i] = n; s.NeedsOn[n] != "" {
@@ -255,7 +252,7 @@ func (d *drawing) mermaid(w io.Writer) {
 			fmt.Fprintf(w, "  s%d %s s%d\n", d.byName[n].index, arrow, s.index)
 		}
 	}
-	if slices.ContainsFunc(d.Steps, func(s step) bool { return s.Skip != "" }) {
+	if slices.ContainsFunc(d.Steps, func(s *step) bool { return s.Skip != "" }) {
 		fmt.Fprintln(w, "  classDef skipped color:#999,stroke:#999,fill:none")
 	}
 	for _, g := range d.Guards {
@@ -264,7 +261,7 @@ func (d *drawing) mermaid(w io.Writer) {
 }
 
 // kind says what the step is, in a box.
-func (s step) kind() string {
+func (s *step) kind() string {
 	if s.Finally {
 		return s.Kind + ", finally"
 	}

@@ -27,29 +27,29 @@ const (
 	before = time.Minute
 )
 
-// space watches the pods of a namespace and what Kubernetes warns of in it: two
+// watcher watches the pods of a namespace and what Kubernetes warns of in it: two
 // lists and two watches, whatever is waited for.
-type space struct {
-	tail      *Reporter
+type watcher struct {
+	reporter  *Reporter
 	namespace string
 	synced    chan struct{} // closed when the pods were listed, or may not be
-	// Tail.mu guards what follows.
+	// Reporter.mu guards what follows.
 	pods     map[string]*corev1.Pod
 	warnings map[string]*corev1.Event
 }
 
-// space gives that of a namespace, which is watched from then on. The caller holds
+// watcher gives that of a namespace, which is watched from then on. The caller holds
 // mu.
-func (t *Reporter) space(namespace string) *space {
-	s := t.spaces[namespace]
+func (t *Reporter) watcher(namespace string) *watcher {
+	s := t.watchers[namespace]
 	if s != nil {
 		return s
 	}
-	s = &space{
-		tail: t, namespace: namespace, synced: make(chan struct{}),
+	s = &watcher{
+		reporter: t, namespace: namespace, synced: make(chan struct{}),
 		pods: map[string]*corev1.Pod{}, warnings: map[string]*corev1.Event{},
 	}
-	t.spaces[namespace] = s
+	t.watchers[namespace] = s
 	synced := sync.OnceFunc(func() { close(s.synced) })
 	t.follow(s, "pods", &corev1.Pod{}, fields.Everything(), synced, func(o any, gone bool) {
 		if p, ok := o.(*corev1.Pod); ok {
@@ -65,9 +65,9 @@ func (t *Reporter) space(namespace string) *space {
 	return s
 }
 
-// follow lists and watches a resource of the namespace until the tail ends, or
+// follow lists and watches a resource of the namespace until the reporter is closed, or
 // until it is found that it may not. seen is called from one goroutine.
-func (t *Reporter) follow(s *space, resource string, of runtime.Object, which fields.Selector, synced func(), seen func(o any, gone bool)) {
+func (t *Reporter) follow(s *watcher, resource string, of runtime.Object, which fields.Selector, synced func(), seen func(o any, gone bool)) {
 	if t.refuses(resource, s.namespace) {
 		synced()
 		return
@@ -115,7 +115,7 @@ func (t *Reporter) follow(s *space, resource string, of runtime.Object, which fi
 }
 
 // await waits until the pods are known.
-func (s *space) await(ctx context.Context) {
+func (s *watcher) await(ctx context.Context) {
 	select {
 	case <-s.synced:
 	case <-ctx.Done():
@@ -123,27 +123,27 @@ func (s *space) await(ctx context.Context) {
 }
 
 // seePod notes how a pod stands, and reads its logs for those that wait for it.
-func (s *space) seePod(p *corev1.Pod, gone bool) {
-	s.tail.mu.Lock()
+func (s *watcher) seePod(p *corev1.Pod, gone bool) {
+	s.reporter.mu.Lock()
 	s.pods[p.Name] = p
 	if gone {
 		delete(s.pods, p.Name)
 	}
-	var worried []*target
-	for _, c := range s.tail.targets {
+	var waiting []*target
+	for _, c := range s.reporter.targets {
 		if c.active && c.owns(p) {
-			worried = append(worried, c)
+			waiting = append(waiting, c)
 		}
 	}
-	s.tail.mu.Unlock()
-	for _, c := range worried {
+	s.reporter.mu.Unlock()
+	for _, c := range waiting {
 		s.look(c)
 	}
 }
 
 // look looks at the pods of c.
-func (s *space) look(c *target) {
-	t := s.tail
+func (s *watcher) look(c *target) {
+	t := s.reporter
 	t.mu.Lock()
 	var mine, bad []*corev1.Pod
 	for _, p := range s.pods {
@@ -184,16 +184,16 @@ func (s *space) look(c *target) {
 }
 
 // seeWarning notes what Kubernetes warns of.
-func (s *space) seeWarning(e *corev1.Event) {
-	s.tail.mu.Lock()
+func (s *watcher) seeWarning(e *corev1.Event) {
+	s.reporter.mu.Lock()
 	s.warnings[e.Name] = e
-	s.tail.mu.Unlock()
+	s.reporter.mu.Unlock()
 	s.warn(e)
 }
 
 // warn tells a warning once, if it is about what is waited for.
-func (s *space) warn(e *corev1.Event) {
-	t := s.tail
+func (s *watcher) warn(e *corev1.Event) {
+	t := s.reporter
 	t.mu.Lock()
 	c := s.regards(e)
 	if c == nil {
@@ -223,17 +223,16 @@ func (s *space) warn(e *corev1.Event) {
 
 // regards gives what is waited for that a warning is about; nil without. The caller
 // holds mu.
-func (s *space) regards(e *corev1.Event) *target {
-	concerns := s.tail.targets
-	for _, to := range slices.SortedFunc(maps.Keys(concerns), ref.compare) {
-		c := concerns[to]
+func (s *watcher) regards(e *corev1.Event) *target {
+	for _, to := range slices.SortedFunc(maps.Keys(s.reporter.targets), ref.compare) {
+		c := s.reporter.targets[to]
 		switch p := s.pods[e.InvolvedObject.Name]; {
 		case !c.active || c.namespace != s.namespace:
 		case e.InvolvedObject.Kind == string(pod):
 			if p != nil && p.UID == e.InvolvedObject.UID && c.owns(p) && !ready(p) {
 				return c
 			}
-		case c.isAbout(e) && last(e).After(s.tail.began.Add(-before)):
+		case c.isAbout(e) && last(e).After(s.reporter.began.Add(-before)):
 			return c
 		}
 	}
