@@ -77,7 +77,7 @@ func (c *clusterChecker) objects(ctx context.Context, s plan.Step) (_ []manifest
 	switch {
 	case s.Helm != nil:
 		rule, fields = Chart, []any{"helm", "chart"}
-		if chart, err = charts.New(c.plan.In(s), s, namespace); err != nil {
+		if chart, err = charts.New(s, namespace); err != nil {
 			return nil, false, err
 		}
 	case s.Apply != nil:
@@ -85,7 +85,7 @@ func (c *clusterChecker) objects(ctx context.Context, s plan.Step) (_ []manifest
 		spec.Namespace = cmp.Or(spec.Namespace, namespace)
 		s.Apply = &spec
 	}
-	objects, err := manifest.Of(ctx, c.plan, s, chart, c.has)
+	objects, err := manifest.Of(ctx, s, chart, c.has)
 	switch {
 	case ctx.Err() != nil:
 		return nil, false, context.Cause(ctx)

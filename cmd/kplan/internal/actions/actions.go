@@ -46,7 +46,7 @@ type Annotation struct {
 	Message string
 }
 
-// String is the workflow command, without a newline.
+// String returns the workflow command, without a newline.
 func (a Annotation) String() string {
 	var properties []string
 	if a.File != "" {
@@ -68,7 +68,7 @@ func (a Annotation) String() string {
 	return "::" + command + "::" + data(cut(a.Message, MaxMessage))
 }
 
-// cut shortens a text to so many characters.
+// cut returns at most so many characters of a text.
 func cut(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s
@@ -76,13 +76,13 @@ func cut(s string, most int) string {
 	return string([]rune(s)[:most-1]) + "…"
 }
 
-// Group is the command that begins a group of lines, which is shown folded.
+// Group returns the command that begins a group of lines, which is shown folded.
 func Group(title string) string { return "::group::" + data(title) }
 
 // EndGroup is the command that ends a group.
 const EndGroup = "::endgroup::"
 
-// Inert gives text, of one or several lines, in which the runner sees no
+// Inert returns text, of one or several lines, in which the runner sees no
 // command: it puts a space into what it would take for one. That is :: at the
 // start of a line, and ##[ anywhere, the form that commands had before.
 //
@@ -106,7 +106,7 @@ func Inert(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Place is the path of a file as GitHub finds it: relative to the root of the
+// Place returns the path of a file as GitHub finds it: relative to the root of the
 // repository when it is below that, with slashes. Without a root it is as it was
 // given.
 func Place(root, file string) string {

@@ -4,8 +4,12 @@
 //
 // It decides nothing about the run: what it shows was in an event, and what keys
 // order it hands on. It is not for pipes and log files, which package ui writes, and
-// knows nothing of Kubernetes. Model draws and takes keys, without a terminal;
-// Display puts it on one.
+// knows nothing of Kubernetes.
+//
+// A Model takes events and keys, without a terminal. What it knows is a state, from
+// which panes draw: one for each view (stepList, chart, webhookList, log) and the help.
+// A frame puts header, pane and footer together. Display puts a Model on a terminal,
+// by way of bubbletea.
 package tui
 
 import (
@@ -149,7 +153,7 @@ func (d *Display) Close() error {
 	return d.Standby.Close()
 }
 
-// quit ends the program, and tells whether it has ended. After an abort it waits a
+// quit ends the program, and reports whether it has ended. After an abort it waits a
 // moment only: the program hangs while the terminal does not read.
 func (d *Display) quit() bool {
 	go d.program.Quit() // ends with the program

@@ -42,7 +42,7 @@ func (f frame) body(height int) []string {
 	return both
 }
 
-// header tells what runs where, how it stands, and which views there are.
+// header says what runs where, how it stands, and which views there are.
 func (f frame) header() []string {
 	x := f.run.Execution()
 	if f.height < low {
@@ -59,7 +59,7 @@ func (f frame) header() []string {
 	return []string{title.String(), f.status(""), f.tabs()}
 }
 
-// status is how the run stands.
+// status says how the run stands.
 func (f frame) status(name string) string {
 	x := f.run.Execution()
 	state, word := x.State(), string(x.State())
@@ -134,7 +134,7 @@ func (f frame) counts(l *style.Line, counts map[runner.State]int) {
 	}
 }
 
-// tabs are the views, the one that is shown in brackets, and what is special
+// tabs names the views, the one that is shown in brackets, and says what is special
 // about it.
 func (f frame) tabs() string {
 	names := [views]string{"steps", "timeline", "webhooks", "log"}
@@ -180,7 +180,7 @@ func (f frame) mood() (style.Role, string) {
 	return style.Dim, ""
 }
 
-// footer asks, tells, or says which keys there are.
+// footer asks a question, shows a notice, or says which keys there are.
 func (f frame) footer() string {
 	l := f.Line(f.width).Put(style.Plain, " ")
 	switch {

@@ -165,20 +165,15 @@ func (m *Model) show(v view) {
 	if v == m.view {
 		return
 	}
-	from, to := &m.steps.list, &m.chart.list
-	switch m.view {
-	case viewTime:
-		from, to = to, from
-		fallthrough
-	case viewSteps:
-		to.cursor, to.follow, m.log.pinned = from.cursor, from.follow, ""
-		if s := m.selected(); !from.follow {
-			to.top = from.window(m.bodyHeight()).at
-			if s != nil {
-				m.log.pinned = s.Name
-			}
+	if m.view == viewSteps || m.view == viewTime {
+		from, to := &m.steps.list, &m.chart.list
+		if m.view == viewTime {
+			from, to = to, from
 		}
-	case viewHooks, viewLog, views:
+		to.cursor, to.follow, m.log.pinned = from.cursor, from.follow, ""
+		if s := m.selected(); s != nil && !from.follow {
+			to.top, m.log.pinned = from.window(m.bodyHeight()).at, s.Name
+		}
 	}
 	if v == viewLog {
 		m.log.follow = true

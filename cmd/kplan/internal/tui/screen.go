@@ -121,8 +121,8 @@ func (s *screen) act(a Act) tea.Cmd {
 	return nil
 }
 
-// fault is why the display ended, if that is a fault; err is what the program ended
-// with.
+// fault returns why the display ended, if that is a fault; err is what the program
+// ended with.
 func (s *screen) fault(err error) error {
 	switch {
 	case s.crash != nil:

@@ -15,7 +15,7 @@ var term, known = os.LookupEnv("TERM")
 
 func init() { _ = os.Setenv("TERM", "dumb") }
 
-// Restore gives TERM its value back.
+// Restore sets TERM to its value again.
 func Restore() {
 	if known {
 		_ = os.Setenv("TERM", term)
