@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
@@ -29,7 +30,7 @@ type runOptions struct {
 	timeout  time.Duration
 	progress string
 	record   string
-	output   format
+	output   data.Format
 	planFile string
 	wanted   *[]string       // values of --report
 	force    *[]string       // values of --force-upgrade
@@ -86,7 +87,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	flags.BoolVar(&o.stay, "stay", false, "on a terminal, keep the display open after the end until q, and let a run whose steps failed wait for orders (r retries a step)")
 	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
 	o.wanted = addReports(cmd)
-	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", formatJSON, formatYAML)
+	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", data.JSON, data.YAML)
 	return cmd
 }
 
@@ -184,7 +185,7 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	if !errors.Is(err, runner.ErrAborted) { // an action still uses what Close takes away
 		kinds.Close()
 	}
-	if x != nil && o.output != formatNone {
+	if x != nil && o.output != "" {
 		if e := o.print(o.output, x); e != nil {
 			err = errors.Join(err, e)
 		}

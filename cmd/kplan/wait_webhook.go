@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/webhook/probe"
@@ -73,7 +74,7 @@ Exit codes: 0 they answer, 1 a canary is answered otherwise than expected, right
 	flags.IntVar(&o.spec.Stable, "stable", 1, "how many answers in a row are wanted, each over a connection of its own")
 	flags.DurationVar(&o.limit, "timeout", 5*time.Minute, "how long to wait")
 	addProgress(cmd, &o.progress)
-	addFormat(cmd, &o.output, "write a summary to stdout, as json or yaml", formatJSON, formatYAML)
+	addFormat(cmd, &o.output, "write a summary to stdout, as json or yaml", data.JSON, data.YAML)
 	return cmd
 }
 
