@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"net"
 	"net/url"
 	"os"
@@ -27,6 +28,60 @@ func reached(t *testing.T, kubeconfig string) string {
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
 	return u.Host
+}
+
+// terminal starts it on a terminal of its own, and gives the other end.
+func (h *held) terminal() *os.File {
+	h.t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(h.t, err)
+	require.NoError(h.t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(h.t, err)
+	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(h.t, err)
+	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = slave, slave, slave
+	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(h.t, h.cmd.Start())
+	require.NoError(h.t, slave.Close())
+	h.t.Cleanup(func() { _ = master.Close() }) // it may be closed
+	h.stdout = bufio.NewReader(master)
+	return master
+}
+
+// ^C is the command's: kplan waits for what that makes of it, once and twice, and
+// hands on nothing that the terminal sent already.
+func TestHoldInterrupted(t *testing.T) {
+	h := hold(t, `n=0; trap 'n=$((n+1)); echo got $n; [ $n -lt 2 ] || exit 9' INT
+test -t 0 && test -t 1 && test -t 2 && echo ready; while :; do sleep 0.01; done`)
+	keys := h.terminal()
+	require.Equal(t, "ready", h.line(), "the streams are the terminal")
+	_, err := keys.WriteString("\x03")
+	require.NoError(t, err)
+	require.Equal(t, "^Cgot 1", h.line())
+	_, err = keys.WriteString("\x03")
+	require.NoError(t, err)
+	require.Equal(t, "^Cgot 2", h.line())
+	require.Equal(t, 9, h.code())
+	h.leavesNothing("")
+
+	h = hold(t, `echo $$ $$ "$KUBECONFIG"; exec sleep 1000`)
+	keys = h.terminal()
+	pids, address := h.started()
+	_, err = keys.WriteString("\x03")
+	require.NoError(t, err)
+	require.Equal(t, 130, h.code())
+	h.leavesNothing(address, pids...)
+}
+
+// A terminal that is gone ends the command, and kplan with it.
+func TestHoldTerminalGone(t *testing.T) {
+	h := hold(t, script)
+	terminal := h.terminal()
+	pids, address := h.started()
+	require.NoError(t, terminal.Close())
+	require.Equal(t, 129, h.code())
+	h.leavesNothing(address, pids...)
 }
 
 // cleansUp is a script that dies of ^C, but not what it starts.

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -67,14 +66,32 @@ func hold(t *testing.T, script string, flags ...string) *held {
 	return h
 }
 
+// by makes a script of bash start it, whose exec keeps the program's name.
+func (h *held) by(script string) {
+	h.t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		require.NotEqual(h.t, "true", os.Getenv("CI"), "CI has bash")
+		h.t.Skip("needs bash")
+	}
+	h.cmd.Args = append([]string{"bash", "-c", script, "bash", h.cmd.Path}, h.cmd.Args[1:]...)
+	h.cmd.Path = bash
+}
+
 // start starts it, and gives its first line.
 func (h *held) start() string {
+	h.t.Helper()
+	h.startPiped()
+	return h.line()
+}
+
+// startPiped starts it with a pipe to read its lines from.
+func (h *held) startPiped() {
 	h.t.Helper()
 	stdout, err := h.cmd.StdoutPipe()
 	require.NoError(h.t, err)
 	require.NoError(h.t, h.cmd.Start())
 	h.stdout = bufio.NewReader(stdout)
-	return h.line()
 }
 
 func (h *held) line() string {
@@ -201,6 +218,14 @@ echo "$KUBE_CONFIG_PATH $KUBE_CONFIG_PATHS $KUBERNETES_MASTER"; echo "$KUBECONFI
 	require.Equal(t, "other", config.Contexts["b"].Namespace)
 }
 
+// Where the network has a proxy, the command reaches the one of this machine without.
+func TestHoldCommandUnproxied(t *testing.T) {
+	h := hold(t, `echo "$NO_PROXY $no_proxy"`)
+	h.cmd.Env = append(h.cmd.Env, "HTTPS_PROXY=http://proxy", "NO_PROXY=corp", "no_proxy=corp")
+	require.Equal(t, "corp,127.0.0.1,::1,localhost corp,127.0.0.1,::1,localhost", h.start())
+	require.Zero(t, h.code())
+}
+
 // What the command reads and writes is what kplan was given, to the end.
 func TestHoldStreams(t *testing.T) {
 	h := hold(t, "cat; echo said >&2; cat; echo $?")
@@ -210,13 +235,19 @@ func TestHoldStreams(t *testing.T) {
 	require.Zero(t, h.code())
 	require.Equal(t, "said\n", h.stderr.String())
 
-	h = hold(t, "read line || echo end")
-	null, err := os.Open(os.DevNull)
-	require.NoError(t, err)
-	defer null.Close()
-	h.cmd.Stdin = null
-	require.Equal(t, "end", h.start())
-	require.Zero(t, h.code())
+	h.leavesNothing("")
+}
+
+// A stdin that is closed, or has nothing, is the command's too.
+func TestHoldStdinClosed(t *testing.T) {
+	for _, from := range []string{"<&-", "</dev/null"} {
+		h := hold(t, `echo $$; read line || exit 3`)
+		h.by(`exec -a kplan "$@" ` + from)
+		pid, err := strconv.Atoi(h.start())
+		require.NoError(t, err)
+		require.Equal(t, 3, h.code(), from)
+		h.leavesNothing("", pid)
+	}
 }
 
 // While the command runs, kplan does not keep in memory what only its start needed.
@@ -238,10 +269,13 @@ func TestHoldMemory(t *testing.T) {
 // script says its process id and that of one which it starts, and waits.
 const script = `sleep 1000 & echo $$ $! "$KUBECONFIG"; wait; wait`
 
-// started gives what script says, and the proxy's address.
+// started starts it, if it was not, and gives what script says, and the proxy's address.
 func (h *held) started() (pids []int, address string) {
 	h.t.Helper()
-	words := strings.Fields(h.start())
+	if h.stdout == nil {
+		h.startPiped()
+	}
+	words := strings.Fields(h.line())
 	require.Len(h.t, words, 3)
 	for _, word := range words[:2] {
 		pid, err := strconv.Atoi(word)
@@ -294,68 +328,6 @@ echo "$KUBECONFIG"; while :; do sleep 0.01; done`)
 	}
 }
 
-// terminal starts it on a terminal of its own, and gives the other end.
-func (h *held) terminal() *os.File {
-	h.t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(h.t, err)
-	require.NoError(h.t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	require.NoError(h.t, err)
-	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(h.t, err)
-	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = slave, slave, slave
-	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	require.NoError(h.t, h.cmd.Start())
-	require.NoError(h.t, slave.Close())
-	h.t.Cleanup(func() { _ = master.Close() }) // it may be closed
-	h.stdout = bufio.NewReader(master)
-	return master
-}
-
-// ^C is the command's: kplan waits for what that makes of it, once and twice, and
-// hands on nothing that the terminal sent already.
-func TestHoldInterrupted(t *testing.T) {
-	h := hold(t, `n=0; trap 'n=$((n+1)); echo got $n; [ $n -lt 2 ] || exit 9' INT
-test -t 0 && test -t 1 && test -t 2 && echo ready; while :; do sleep 0.01; done`)
-	keys := h.terminal()
-	require.Equal(t, "ready", h.line(), "the streams are the terminal")
-	_, err := keys.WriteString("\x03")
-	require.NoError(t, err)
-	require.Equal(t, "^Cgot 1", h.line())
-	_, err = keys.WriteString("\x03")
-	require.NoError(t, err)
-	require.Equal(t, "^Cgot 2", h.line())
-	require.Equal(t, 9, h.code())
-	h.leavesNothing("")
-
-	h = hold(t, `echo $$; exec sleep 1000`)
-	keys = h.terminal()
-	pid, err := strconv.Atoi(h.line())
-	require.NoError(t, err)
-	_, err = keys.WriteString("\x03")
-	require.NoError(t, err)
-	require.Equal(t, 130, h.code())
-	h.leavesNothing("", pid)
-}
-
-// A terminal that is gone ends the command, and kplan with it.
-func TestHoldTerminalGone(t *testing.T) {
-	h := hold(t, script)
-	terminal := h.terminal()
-	words := strings.Fields(h.line())
-	require.Len(t, words, 3)
-	var pids []int
-	for _, word := range words[:2] {
-		pid, err := strconv.Atoi(word)
-		require.NoError(t, err)
-		pids = append(pids, pid)
-	}
-	require.NoError(t, terminal.Close())
-	require.Equal(t, 129, h.code())
-	h.leavesNothing("", pids...)
-}
-
 // Without a command the proxy serves until it is stopped.
 func TestHoldServes(t *testing.T) {
 	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130, syscall.SIGKILL: -1} {
@@ -392,14 +364,8 @@ func TestHoldServes(t *testing.T) {
 
 // A signal that is ignored, as under nohup, is ignored by the command too.
 func TestHoldUnderNohup(t *testing.T) {
-	bash, err := exec.LookPath("bash") // whose exec keeps the program's name
-	if err != nil {
-		require.NotEqual(t, "true", os.Getenv("CI"), "CI has bash")
-		t.Skip("needs bash")
-	}
 	h := hold(t, `kill -HUP $$; echo alive`)
-	h.cmd.Args = append([]string{"bash", "-c", `trap "" HUP; exec -a kplan "$@"`, "bash", h.cmd.Path}, h.cmd.Args[1:]...)
-	h.cmd.Path = bash
+	h.by(`trap "" HUP; exec -a kplan "$@"`)
 	require.Equal(t, "alive", h.start())
 	require.Zero(t, h.code())
 }

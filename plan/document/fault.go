@@ -132,3 +132,12 @@ func (r Reporter) ReportField(f Fault, format string, args ...any) {
 	}
 	r.Add(r.Source, r.Source.KeyPos(f.At), f, format, args...)
 }
+
+// Describe says in words what the value at a path is. A text that an expression
+// made is not shown: it may be a secret.
+func (r Reporter) Describe(v any, at Path) string {
+	if n, _ := r.Source.Node(at); n != nil && strings.Contains(n.Value, "${{") {
+		return DescribeType(v)
+	}
+	return Describe(v)
+}

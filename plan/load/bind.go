@@ -29,12 +29,12 @@ func (c *file) bind(s plan.Step, e *stepDecl, it *instance, o inherited, known p
 	}
 	b.decodeStep(e, now, &now.step)
 	if b.onDisk {
-		b.validator().checkStepFiles(now.step, e.at)
+		fileFinder{b}.step(now.step, e.at)
 	}
 	full := now.step
 	b.finish(&full, e, it, o)
 	full.Needs, full.Last, full.Skip = s.Needs, s.Last, s.Skip
-	validator{b, e.at, now.tree}.wholeStep(full)
+	stepValidator{validator{b, e.at, now.tree}}.wholeStep(full)
 	if err := b.Err(); err != nil {
 		return plan.Step{}, err
 	}
@@ -59,7 +59,7 @@ func (w when) holds(known plan.Inputs) (bool, error) {
 	x := expander{pass: b, scope: b.deferredScope(w.e, w.it, known)}
 	at := w.e.at.Key("when")
 	v := x.expand(w.e.raw["when"], at)
-	b.validator().checkWhen(v, at)
+	stepValidator{b.validator()}.checkWhen(v, at)
 	return v == true, b.Err()
 }
 
@@ -80,7 +80,7 @@ func (p *pass) deferredScope(e *stepDecl, it *instance, known plan.Inputs) *scop
 		answer, ok := known[a.input]
 		switch {
 		case a.path[0] == "vars":
-			vars[a.path[1]] = p.answer(a.path[1], answer, ok)
+			vars[a.path[1]] = p.vars.Answer(p.Reporter, &p.near, a.path[1], answer)
 		case a.input == (plan.Input{}):
 			below(steps, a.path[1:])
 		default:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
 // decoder fills a plan, or a part of one, from the values of a file.
@@ -91,7 +92,7 @@ var fieldCache sync.Map
 // set decodes v, which stands at a path, into dst. What is wrong is reported and
 // left zero: unknown fields, missing ones and wrong types.
 func (d decoder) set(dst reflect.Value, v any, at path) {
-	if isUnsaid(v) {
+	if value.IsUnsaid(v) {
 		return
 	}
 	t := dst.Type()
@@ -111,7 +112,7 @@ func (d decoder) set(dst reflect.Value, v any, at path) {
 		d.set(p.Elem(), v, at)
 		dst.Set(p)
 	case t.Kind() == reflect.Interface:
-		if v = withoutLate(v); v != nil {
+		if v = value.Known(v); v != nil {
 			dst.Set(reflect.ValueOf(v))
 		}
 	case t.Kind() == reflect.Struct:
@@ -231,7 +232,7 @@ func (d decoder) setMap(dst reflect.Value, v any, at path) {
 	}
 	out := reflect.MakeMapWithSize(dst.Type(), len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if isUnsaid(m[k]) {
+		if value.IsUnsaid(m[k]) {
 			continue
 		}
 		elem := reflect.New(dst.Type().Elem()).Elem()
@@ -239,45 +240,6 @@ func (d decoder) setMap(dst reflect.Value, v any, at path) {
 		out.SetMapIndex(reflect.ValueOf(k), elem)
 	}
 	dst.Set(out)
-}
-
-// withoutLate gives a value without what is known only when the step starts: the
-// value itself when there is no such thing in it.
-func withoutLate(v any) any {
-	if !hasLate(v) {
-		return v
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for k, e := range v {
-			if !isUnsaid(e) {
-				m[k] = withoutLate(e)
-			}
-		}
-		return m
-	case []any:
-		l := make([]any, len(v))
-		for i, e := range v {
-			l[i] = withoutLate(e)
-		}
-		return l
-	}
-	return nil
-}
-
-func hasLate(v any) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, e := range v {
-			if hasLate(e) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(v, hasLate)
-	}
-	return isUnsaid(v)
 }
 
 func (d decoder) setSlice(dst reflect.Value, v any, at path) {

@@ -10,24 +10,11 @@ import (
 
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
 // maxText bounds the text that expressions make, in bytes.
 const maxText = 8 << 20
-
-// invalid stands for a value whose fault is reported already, so that nothing
-// more is said about it.
-type invalid struct{}
-
-// isUnsaid tells values of which nothing is to be said: their fault is reported
-// already, or they are known only when the step starts.
-func isUnsaid(v any) bool {
-	switch v.(type) {
-	case invalid, deferred:
-		return true
-	}
-	return false
-}
 
 // growth counts what expressions put into a plan, to bound it.
 type growth struct {
@@ -124,7 +111,7 @@ func (x *expander) expandText(text string, at path) any {
 	segments, err := expr.Split(text)
 	if err != nil {
 		x.addText(at, text, asExprError(err), literalHint)
-		return invalid{}
+		return value.Invalid{}
 	}
 	var b strings.Builder
 	bad, later := false, false
@@ -136,9 +123,9 @@ func (x *expander) expandText(text string, at path) any {
 		alone := len(segments) == 1
 		val := x.eval(s, at, text, alone)
 		switch {
-		case val == invalid{}:
+		case val == value.Invalid{}:
 			bad = true
-		case val == deferred{}:
+		case val == value.Deferred{}:
 			later = true
 		case alone:
 			return x.insert(val, at)
@@ -149,9 +136,9 @@ func (x *expander) expandText(text string, at path) any {
 	x.growth.text += b.Len()
 	switch {
 	case bad || !x.fits(at):
-		return invalid{}
+		return value.Invalid{}
 	case later:
-		return deferred{}
+		return value.Deferred{}
 	}
 	return b.String()
 }
@@ -161,28 +148,13 @@ const literalHint = "to mean the text ${{ itself, write $${{"
 // insert puts a value into the plan.
 func (x *expander) insert(v any, at path) any {
 	if x.growth.tooLarge {
-		return invalid{}
+		return value.Invalid{}
 	}
-	x.growth.nodes += countNodes(v)
+	x.growth.nodes += value.Count(v)
 	if !x.fits(at) {
-		return invalid{}
+		return value.Invalid{}
 	}
 	return v
-}
-
-func countNodes(v any) int {
-	n := 1
-	switch v := v.(type) {
-	case map[string]any:
-		for _, e := range v {
-			n += countNodes(e)
-		}
-	case []any:
-		for _, e := range v {
-			n += countNodes(e)
-		}
-	}
-	return n
 }
 
 func (x *expander) fits(at path) bool {
@@ -236,22 +208,22 @@ func noText(v any) string {
 func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 	if x.literal {
 		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: "the default of a variable cannot have expressions"}, literalHint)
-		return invalid{}
+		return value.Invalid{}
 	}
 	if x.growth.tooLarge { // nothing is put in any more
-		return invalid{}
+		return value.Invalid{}
 	}
 	p, err := x.scope.env.Compile(s.Text)
 	switch {
 	case err != nil && x.Full():
 		x.Skip(1) // to find what was meant takes time
-		return invalid{}
+		return value.Invalid{}
 	case err != nil:
 		e := *asExprError(err)
 		e.Offset += s.Offset
 		hint := x.explain(&e)
 		x.addText(at, text, &e, hint)
-		return invalid{}
+		return value.Invalid{}
 	}
 	if !alone && !p.Type().IsScalar() {
 		about := p.Type().About()
@@ -259,13 +231,13 @@ func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 			about = noText(nil)
 		}
 		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: about + " cannot be put inside of a text"}, "let the expression be the whole value")
-		return invalid{}
+		return value.Invalid{}
 	}
 	if answer := x.uses(p, s, at, text); answer != nil {
 		return answer
 	}
 	if !x.mayShow(p, s, at, text) {
-		return invalid{}
+		return value.Invalid{}
 	}
 	v, err := p.Eval(x.scope.values, x.cost)
 	if err != nil {
@@ -273,7 +245,7 @@ func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 		e.Offset += s.Offset
 		hint := x.explainOutput(p, &e)
 		x.addText(at, text, &e, hint)
-		return invalid{}
+		return value.Invalid{}
 	}
 	x.keepSecret(p, v, at)
 	return v
@@ -295,27 +267,27 @@ func (x *expander) uses(p *expr.Program, s expr.Segment, at path, text string) a
 		switch {
 		case err != nil:
 			x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: err.message}, err.hint)
-			answer = invalid{}
+			answer = value.Invalid{}
 		case u.bad:
-			answer = invalid{}
+			answer = value.Invalid{}
 		case len(u.refs) == 0 || x.scope.answers != nil:
 		case x.static != "":
 			x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: x.static + " must be known when the file is read, but " + u.what + " is known only when a step starts"}, u.hint)
-			answer = invalid{}
+			answer = value.Invalid{}
 		default:
 			if !x.scope.note(&x.sum, u.what, u.refs, !r.Tested) {
 				if x.sum.inputs-len(u.refs) <= maxInputs {
 					x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: "the steps ask for too many values of others"}, "name a step of the group")
 				}
-				answer = invalid{}
+				answer = value.Invalid{}
 			}
 			if answer == nil {
-				answer = deferred{}
+				answer = value.Deferred{}
 			}
 		}
 	}
 	if x.skip && answer == nil {
-		return deferred{}
+		return value.Deferred{}
 	}
 	return answer
 }

@@ -23,7 +23,7 @@ func (x *expander) explain(e *expr.Error) (hint string) {
 	switch {
 	case within == "vars":
 		e.Message = fmt.Sprintf("no variable %q is declared", e.Missing)
-		return x.nearHint(e, slices.Sorted(maps.Keys(x.vars)), "declare it under vars")
+		return x.nearHint(e, x.vars.Names(), "declare it under vars")
 	case within == "steps":
 		e.Message = fmt.Sprintf("there is no step %q", e.Missing)
 		return x.nearHint(e, x.stepNames(), "")
@@ -69,7 +69,7 @@ func (x *expander) explainName(e *expr.Error) string {
 	case slices.Contains([]string{"plan", "clusters"}, e.Missing):
 		e.Message = e.Missing + " cannot be read here"
 		return ""
-	case x.vars[e.Missing] != nil:
+	case slices.Contains(x.vars.Names(), e.Missing):
 		return fmt.Sprintf("did you mean vars.%s?", e.Missing)
 	case slices.Contains([]string{"env", "secrets", "github", "inputs"}, e.Missing):
 		return "declare a variable with env, secret or config_map, and read it as vars.NAME"

@@ -8,6 +8,8 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
+	"github.com/kplan-dev/kplan/plan/load/internal/vars"
 )
 
 // file is one plan file: its values, its steps, and what expressions see of it.
@@ -20,9 +22,8 @@ type file struct {
 	onDisk bool
 	// tree are the values of the file, with the expressions of all but steps resolved.
 	tree map[string]any
-	// vars are the variables by name, and declared the same, sorted by name.
-	vars     map[string]*declaration
-	declared []*declaration
+	// vars are the file's variables; nil when it has none that can be understood.
+	vars *vars.Table
 	// order sorts the file's faults among those of others.
 	order int
 	// parent is the plan that includes this one, by an instance of a step; prefix is
@@ -127,16 +128,16 @@ func (f *file) root() *file {
 
 // varType is the type of a variable.
 func (f *file) varType(name string) (expr.Type, bool) {
-	vars, known := f.values["vars"].(map[string]any)
+	values, known := f.values["vars"].(map[string]any)
 	if !known {
 		return expr.Any, true // the fault of vars is reported
 	}
-	v, ok := vars[name]
+	v, ok := values[name]
 	if !ok {
 		return expr.Type{}, false
 	}
-	if isUnsaid(v) {
-		return typeOfVar(f.vars[name]), true
+	if value.IsUnsaid(v) {
+		return typeOfVar(f.vars.Type(name)), true
 	}
 	return typeOfValue(v), true
 }

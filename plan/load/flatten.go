@@ -7,6 +7,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
 // flattener puts the steps of a plan and of those that it includes into one list.
@@ -199,7 +200,7 @@ func distinct(lists ...[]reference) []plan.Input {
 // musts are the inputs without whose answer the step cannot start. There are none for
 // one whose when may turn out to be false: nothing else is looked at then.
 func (it *instance) musts(o inherited) []plan.Input {
-	if len(o.whens) > 0 || isUnsaid(it.tree["when"]) {
+	if len(o.whens) > 0 || value.IsUnsaid(it.tree["when"]) {
 		return nil
 	}
 	return distinct(slices.DeleteFunc(slices.Clone(it.refs), func(a reference) bool { return !a.must }))

@@ -2,15 +2,14 @@ package load
 
 import (
 	"errors"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/internal/files"
+	"github.com/kplan-dev/kplan/plan/load/internal/vars"
 )
 
 // Bounds of includes.
@@ -44,12 +43,12 @@ func (p *pass) include(e *stepDecl, it *instance, in Options) *file {
 	src, given := in.Files[abs]
 	var err error
 	if !given {
-		src, err = readPlain(abs)
+		src, err = files.ReadPlain(abs, document.MaxSize)
 	}
 	if err != nil {
 		hint := ""
 		if errors.Is(files.Reason(err), files.ErrMissing) {
-			hint = p.validator().pathHint(inc.Plan)
+			hint = fileFinder{p}.pathHint(inc.Plan)
 		}
 		p.Report(fault{Code: document.CodeFile, At: at, Hint: hint}, "%s", cannotUse("plan", inc.Plan, files.Reason(err)))
 		return nil
@@ -64,7 +63,9 @@ func (p *pass) include(e *stepDecl, it *instance, in Options) *file {
 		return nil
 	}
 	child := p.session.pass(p.newChild(e, it, abs), nil)
-	child.load(src, Options{Env: in.Env, Files: in.Files, Unknown: in.Unknown}, p.includeVars(e, it))
+	child.load(src, Options{Env: in.Env, Files: in.Files, Unknown: in.Unknown}, &vars.Include{
+		Reporter: p.Reporter, At: e.at.Key("include"), Step: e.name, Plan: inc.Plan, Values: p.includeVars(e, it),
+	})
 	p.checkIncludeClusters(child.file, e, inc)
 	return child.file
 }
@@ -103,15 +104,15 @@ func (p *pass) fileOrder(abs string) int {
 }
 
 // includeVars are the values that an include gives to the other plan's variables.
-func (p *pass) includeVars(e *stepDecl, it *instance) map[string]given {
+func (p *pass) includeVars(e *stepDecl, it *instance) map[string]vars.Given {
 	include, _ := it.tree["include"].(map[string]any)
 	raw, _ := include["vars"].(map[string]any)
-	vars := make(map[string]given, len(raw))
+	values := make(map[string]vars.Given, len(raw))
 	for name, v := range raw {
 		at := e.at.Key("include").Key("vars").Key(name)
-		vars[name] = given{value: v, origin: document.Origin{Text: p.text, At: at}, secret: it.hasSecret(at)}
+		values[name] = vars.Given{Value: v, Origin: document.Origin{Text: p.text, At: at}, Secret: it.hasSecret(at)}
 	}
-	return vars
+	return values
 }
 
 // checkIncludeClusters looks whether the clusters that an include maps are there.
@@ -124,26 +125,4 @@ func (p *pass) checkIncludeClusters(child *file, e *stepDecl, inc *plan.Include)
 		}
 		p.validator().checkClusterName(inc.Clusters[name], at.Key(name))
 	}
-}
-
-var errNotPlain = errors.New("is not a plain file")
-
-// readPlain reads a file that is neither a folder nor a device, up to one byte more
-// than is read of a plan.
-func readPlain(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, files.ErrFolder
-	case !info.Mode().IsRegular():
-		return nil, errNotPlain
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, document.MaxSize+1))
 }

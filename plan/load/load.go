@@ -8,16 +8,12 @@
 package load
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/internal/files"
 	"github.com/kplan-dev/kplan/plan/redact"
 )
 
@@ -55,7 +51,7 @@ func File(path string, in Options) (*plan.Plan, error) {
 	}
 	src, given := in.Files[filepath.Join(dir, filepath.Base(path))]
 	if !given {
-		if src, err = readFile(path); err != nil {
+		if src, err = files.Read(path, document.MaxSize); err != nil {
 			return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 		}
 	}
@@ -73,33 +69,6 @@ func Parse(file string, src []byte, in Options) (*plan.Plan, error) {
 	return parse(file, dir, src, in, false)
 }
 
-// readFile reads a plan or var file up to one byte more than the bound, which
-// readSource then refuses.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fileError(err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, errors.New("is a folder, not a file")
-	}
-	src, err := io.ReadAll(io.LimitReader(f, document.MaxSize+1))
-	if err != nil {
-		return nil, fileError(err)
-	}
-	return src, nil
-}
-
-// fileError leaves out the path and the system call, which the position and the
-// message name already.
-func fileError(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
-	return fmt.Errorf("cannot read the file: %w", err)
-}
-
 func parse(name, dir string, src []byte, in Options, onDisk bool) (*plan.Plan, error) {
 	p := newPlan(name, dir, onDisk)
 	p.load(src, in, nil)
@@ -108,7 +77,7 @@ func parse(name, dir string, src []byte, in Options, onDisk bool) (*plan.Plan, e
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	p.plan.Variables = p.variables()
+	p.plan.Variables = p.vars.Variables()
 	return p.plan, nil
 }
 
@@ -124,7 +93,7 @@ func newPlan(name, dir string, onDisk bool) *pass {
 // Diagnostics with every fault of variables; the Plan is nil only when the file is
 // no YAML mapping.
 func Vars(name string, in Options) (*plan.Plan, error) {
-	src, err := readFile(name)
+	src, err := files.Read(name, document.MaxSize)
 	if err != nil {
 		return nil, document.Diagnostics{{Pos: document.Pos{File: name}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
 	}
@@ -144,15 +113,6 @@ func Vars(name string, in Options) (*plan.Plan, error) {
 	if root["vars"] != nil {
 		decoder{p}.set(reflect.ValueOf(&p.plan.Vars).Elem(), root["vars"], path{"vars"})
 	}
-	p.plan.Variables = p.variables()
+	p.plan.Variables = p.vars.Variables()
 	return p.plan, p.Err()
-}
-
-// variables are the plan's variables, sorted by name.
-func (f *file) variables() []plan.Variable {
-	list := make([]plan.Variable, len(f.declared))
-	for i, d := range f.declared {
-		list[i] = d.variable()
-	}
-	return list
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
 	"github.com/kplan-dev/kplan/plan/internal/nearest"
+	"github.com/kplan-dev/kplan/plan/load/internal/vars"
 )
 
 // Nearly every line of this package speaks of these.
@@ -52,16 +53,12 @@ func (s *session) pass(f *file, src *document.Source) *pass {
 }
 
 // load reads the file's plan and checks all but what takes the whole plan.
-func (p *pass) load(src []byte, in Options, included map[string]given) {
+func (p *pass) load(src []byte, in Options, from *vars.Include) {
 	root, ok := p.read(src)
 	if !ok {
 		return
 	}
-	vars := p.readVars(root, in, included)
-	p.values = map[string]any{}
-	if vars != nil {
-		p.values["vars"] = vars
-	}
+	p.readVars(root, in, from)
 	p.expandHead(root)
 	decoder{p}.set(reflect.ValueOf(p.plan).Elem(), root, nil)
 	p.validator().head()
@@ -69,7 +66,7 @@ func (p *pass) load(src []byte, in Options, included map[string]given) {
 	p.validator().needs()
 	p.readSteps(in)
 	if p.onDisk {
-		p.validator().files()
+		fileFinder{p}.all()
 	}
 }
 
@@ -98,6 +95,24 @@ func (p *pass) expandHead(root map[string]any) {
 func textField(m map[string]any, name string) string {
 	s, _ := m[name].(string)
 	return s
+}
+
+// readVars reads the file's variables, unless nothing can be understood of them.
+func (p *pass) readVars(root map[string]any, in Options, from *vars.Include) {
+	p.values = map[string]any{}
+	declared, ok := root["vars"].(map[string]any)
+	if root["vars"] != nil && !ok {
+		return
+	}
+	p.vars = vars.Read(declared, vars.Config{
+		Reporter: p.Reporter, Text: p.text, Near: &p.near, Set: in.Set, VarFiles: in.VarFiles, Env: in.Env, Unknown: in.Unknown,
+		Include: from, Clusters: root["clusters"],
+		Unescape: func(v any, at path) any {
+			x := expander{pass: p, literal: true}
+			return x.expand(v, at)
+		},
+	})
+	p.values["vars"] = p.vars.Values()
 }
 
 // read returns the values of the file.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
 // scope is what the expressions of one step, or of other fields of the file, see:
@@ -106,30 +107,12 @@ func (f *file) stepScope(e *stepDecl, it *instance) *scope {
 	return s
 }
 
-// valueAt gives the value at a path of names; nil when there is none.
-func valueAt(v any, path []string) any {
-	for _, name := range path {
-		switch at := v.(type) {
-		case map[string]any:
-			v = at[name]
-		case []any:
-			if len(at) == 0 {
-				return nil
-			}
-			v = at[0] // items of a list are mostly alike
-		default:
-			return nil
-		}
-	}
-	return v
-}
-
 // hasValue tells whether there is a value at a path: see expr.NewEnv.
 func (f *file) hasValue(path []string) bool {
 	if path[0] == "steps" {
 		return f.hasInstance(path[1:])
 	}
-	return valueAt(f.values, path) != nil
+	return value.At(f.values, path) != nil
 }
 
 // hasInstance tells whether a path of names ends with the key of an item of a for_each.
@@ -156,7 +139,7 @@ func (e *stepDecl) hasValue(path []string) bool {
 	if path[0] != "each" {
 		return e.file.hasValue(path)
 	}
-	return len(path) > 2 && slices.ContainsFunc(e.instances, func(it *instance) bool { return valueAt(it.value, path[2:]) != nil })
+	return len(path) > 2 && slices.ContainsFunc(e.instances, func(it *instance) bool { return value.At(it.value, path[2:]) != nil })
 }
 
 // plain tells whether no item has a name with a dash in it, which is the only thing
@@ -166,17 +149,15 @@ func (e *stepDecl) plain() bool {
 }
 
 func hasDash(v any) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		for k, x := range v {
-			if strings.Contains(k, "-") || hasDash(x) {
+	return value.Any(v, func(v any) bool {
+		m, _ := v.(map[string]any)
+		for k := range m {
+			if strings.Contains(k, "-") {
 				return true
 			}
 		}
-	case []any:
-		return slices.ContainsFunc(v, hasDash)
-	}
-	return false
+		return false
+	})
 }
 
 // valueType is the type that all items have.
@@ -220,10 +201,10 @@ func (s *scope) use(path []string) (usage, *useError) {
 		if s.file.values["vars"] == nil { // the fault of vars is reported
 			return usage{bad: true}, nil
 		}
-		switch valueAt(s.file.values["vars"], path[1:2]).(type) {
-		case invalid:
+		switch value.At(s.file.values["vars"], path[1:2]).(type) {
+		case value.Invalid:
 			return usage{bad: true}, nil
-		case deferred:
+		case value.Deferred:
 			return usage{
 				refs: []reference{{path: path[:2], input: s.file.varInput(path[1])}}, what: "vars." + path[1],
 				hint: "give it by --set, a --var-file or env",
@@ -387,4 +368,31 @@ func (f *file) clusterType(name string) (expr.Type, bool) {
 func (f *file) clusters() map[string]any {
 	clusters, _ := f.tree["clusters"].(map[string]any)
 	return clusters
+}
+
+// typeOfVar is the type of a variable whose value is not known yet.
+func typeOfVar(t plan.VarType) expr.Type {
+	switch t {
+	case plan.VarString:
+		return expr.String
+	case plan.VarInteger:
+		return expr.Int
+	case plan.VarBoolean:
+		return expr.Bool
+	case plan.VarList:
+		return expr.List
+	case plan.VarMap:
+		return expr.Map
+	case plan.VarNumber, plan.VarAny:
+	}
+	return expr.Any
+}
+
+// varInput is what a deferred variable asks for.
+func (f *file) varInput(name string) plan.Input {
+	in := f.vars.Input(name)
+	if in.Key.Name != "" {
+		in.Key.Cluster = f.clusterName(in.Key.Cluster)
+	}
+	return in
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
 // reads gives the first sensitive name of which the result of an expression may be
@@ -26,8 +27,7 @@ func (s *scope) sensitive(at []string) bool {
 	}
 	switch at[0] {
 	case "vars":
-		d := s.file.vars[at[1]]
-		return d != nil && d.sensitive
+		return s.file.vars.IsSensitive(at[1])
 	case "each":
 		return at[1] == "value" && s.decl != nil && len(s.decl.secretAt) > 0
 	case "steps":
@@ -80,22 +80,12 @@ func (x *expander) keepSecret(p *expr.Program, v any, at path) {
 	}
 	x.secretAt[at.String()] = p.IsPath()
 	if !p.IsPath() { // else it is known
-		x.addSecret(v)
-	}
-}
-
-func (x *expander) addSecret(v any) {
-	switch v := v.(type) {
-	case string:
-		x.Secrets.Add(v)
-	case []any:
-		for _, e := range v {
-			x.addSecret(e)
-		}
-	case map[string]any:
-		for _, e := range v {
-			x.addSecret(e)
-		}
+		value.Any(v, func(v any) bool {
+			if text, ok := v.(string); ok {
+				x.Secrets.Add(text)
+			}
+			return false
+		})
 	}
 }
 
@@ -108,11 +98,11 @@ func (e *stepDecl) secretKeys(v any, at path) bool {
 	}
 	switch v := v.(type) {
 	case []any:
-		return slices.ContainsFunc(v, isScalar)
+		return slices.ContainsFunc(v, value.IsScalar)
 	case map[string]any:
 		return !plain // else they are names of fields
 	}
-	return isScalar(v)
+	return value.IsScalar(v)
 }
 
 // hasSecret tells whether the value at a path, or one below it, is made of a

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/load/internal/names"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
 // stepDecl is a step as the file has it: one step of the plan, or one for each item.
@@ -140,8 +141,6 @@ func isSecret(resource string) bool {
 	return kind == "secret" || kind == "secrets"
 }
 
-var instanceKey = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$`)
-
 // readInstances finds the items of for_each; a step without has one, which is nothing.
 func (p *pass) readInstances(e *stepDecl) {
 	v, has := e.raw["for_each"]
@@ -170,7 +169,7 @@ func (p *pass) readInstances(e *stepDecl) {
 	}
 	seen := map[string]bool{}
 	switch in := v.(type) {
-	case invalid:
+	case value.Invalid:
 	case []any:
 		for i, x := range in {
 			if e.secretKeys(x, at.Index(i)) {
@@ -214,9 +213,9 @@ func (p *pass) addInstance(e *stepDecl, key string, v any, at path, seen map[str
 		return false
 	}
 	switch {
-	case isUnsaid(v):
+	case value.IsUnsaid(v):
 		return true
-	case len(key) > maxKey || !instanceKey.MatchString(key):
+	case !names.IsTag(key, maxKey):
 		p.Report(fault{At: at, Hint: "use letters, digits, -, _ and ., or a map with such keys"}, "%s cannot be the key of a step", p.quote(key, at))
 		return true
 	case seen[key]:
@@ -286,7 +285,7 @@ func (p *pass) expandInstance(e *stepDecl, s *scope, copies bool) (tree map[stri
 // decodeStep fills a step from its fields and checks it.
 func (p *pass) decodeStep(e *stepDecl, it *instance, step *plan.Step) {
 	decoder{p}.set(reflect.ValueOf(step).Elem(), it.tree, e.at)
-	validator{p, e.at, it.tree}.step(*step)
+	stepValidator{validator{p, e.at, it.tree}}.step(*step)
 	step.ForEach = nil
 }
 

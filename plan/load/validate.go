@@ -3,13 +3,13 @@ package load
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load/internal/names"
 )
 
 // Bounds of what a plan may ask for.
@@ -18,11 +18,6 @@ const (
 	maxRetryDelay     = 24 * 60 * 60
 	maxStable         = 1000
 	maxReleaseName    = 53 // helm.sh/helm/v3/pkg/chartutil/validate_name.go
-)
-
-var (
-	dnsLabel     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-	dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 )
 
 const labelHint = "use small letters, digits and -, at most 63, starting and ending with a letter or digit"
@@ -96,9 +91,9 @@ func (v validator) checkConst(got, want string, at path) {
 }
 
 func (v validator) checkLabel(name string, at path) {
-	if name != "" && (len(name) > 63 || !dnsLabel.MatchString(name)) {
+	if name != "" && !names.IsLabel(name) {
 		hint := labelHint
-		if better := strings.Trim(strings.NewReplacer("_", "-", " ", "-", ".", "-").Replace(strings.ToLower(name)), "-"); len(better) <= 63 && dnsLabel.MatchString(better) {
+		if better := strings.Trim(strings.NewReplacer("_", "-", " ", "-", ".", "-").Replace(strings.ToLower(name)), "-"); names.IsLabel(better) {
 			hint = fmt.Sprintf("did you mean %q?", better)
 		}
 		v.Report(fault{At: at, Hint: hint}, "%q cannot be a %s", document.Cut(name, 80), strings.ReplaceAll(labelKind(at), "_", " "))
@@ -122,7 +117,7 @@ func labelKind(at path) string {
 // kindNames are the fields of a step of which there is one.
 var kindNames = []string{string(plan.KindHelm), string(plan.KindApply), string(plan.KindWait), string(plan.KindWebhook), string(plan.KindInclude)}
 
-func (v validator) checkKinds(s plan.Step, at path) {
+func (v stepValidator) checkKinds(s plan.Step, at path) {
 	step, _ := v.fields.(map[string]any)
 	var given []string
 	for _, k := range kindNames {
@@ -211,7 +206,7 @@ func (v validator) needHint(n string, names []string) string {
 }
 
 // checkNotEmpty reports empty paths in a list.
-func (v validator) checkNotEmpty(list []string, at path) {
+func (v stepValidator) checkNotEmpty(list []string, at path) {
 	for i, s := range list {
 		if s == "" && v.isEmptyText(at.Index(i)) {
 			v.Report(fault{At: at.Index(i)}, "the path is empty")

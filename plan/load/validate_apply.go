@@ -5,9 +5,10 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
-func (v validator) checkApply(a plan.Apply, at path) {
+func (v stepValidator) checkApply(a plan.Apply, at path) {
 	v.checkLabel(a.Namespace, at.Key("namespace"))
 	v.checkNotEmpty(a.Files, at.Key("files"))
 	if !v.has(at.Key("files")) && !v.has(at.Key("objects")) || v.emptyLists(at) {
@@ -23,7 +24,7 @@ func (v validator) checkApply(a plan.Apply, at path) {
 }
 
 // emptyLists tells whether all lists of an apply step that are given are empty.
-func (v validator) emptyLists(at path) bool {
+func (v stepValidator) emptyLists(at path) bool {
 	apply, _ := v.value(at).(map[string]any)
 	total := 0
 	for _, k := range []string{"files", "objects"} {
@@ -37,13 +38,13 @@ func (v validator) emptyLists(at path) bool {
 }
 
 // checkObject wants what every Kubernetes object has.
-func (v validator) checkObject(o map[string]any, at path) {
+func (v stepValidator) checkObject(o map[string]any, at path) {
 	if o == nil {
 		return
 	}
 	for _, k := range []string{"apiVersion", "kind"} {
 		switch o[k].(type) {
-		case string, invalid, deferred:
+		case string, value.Invalid, value.Deferred:
 		case nil:
 			v.Report(fault{At: at}, "the object has no %s", k)
 		default:
@@ -56,13 +57,13 @@ func (v validator) checkObject(o map[string]any, at path) {
 	}
 	meta, _ := o["metadata"].(map[string]any)
 	switch meta["name"].(type) {
-	case string, invalid, deferred:
+	case string, value.Invalid, value.Deferred:
 	case nil:
 		hint := ""
 		if meta["generateName"] != nil {
 			hint = "server-side apply needs a name; generateName makes a new one each time"
 		}
-		if !isUnsaid(o["metadata"]) {
+		if !value.IsUnsaid(o["metadata"]) {
 			v.Report(fault{At: at, Hint: hint}, "the object has no metadata.name")
 		}
 	default:

@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load/internal/names"
 )
 
 // checkClusters looks at the plan's clusters and at who names them.
 func (v validator) checkClusters() {
 	for _, name := range slices.Sorted(maps.Keys(v.plan.Clusters)) {
 		cluster, at := v.plan.Clusters[name], path{"clusters", name}
-		if len(name) > 63 || !dnsLabel.MatchString(name) {
+		if !names.IsLabel(name) {
 			v.ReportField(fault{At: at, Hint: labelHint}, "%q cannot be the name of a cluster", document.Cut(name, 80))
 		}
 		for _, field := range []string{"context", "kubeconfig", "namespace"} {
@@ -32,10 +33,10 @@ func (v validator) checkClusters() {
 		}
 		v.checkClusterName(ref.Cluster, at.Key("cluster"))
 		v.checkLabel(ref.Namespace, at.Key("namespace"))
-		if ref.Name != "" && (len(ref.Name) > 253 || !dnsSubdomain.MatchString(ref.Name)) {
+		if ref.Name != "" && !names.IsSubdomain(ref.Name, names.MaxSubdomain) {
 			v.Report(fault{At: at.Key("name")}, "%q cannot be the name of a Secret", document.Cut(ref.Name, 80))
 		}
-		if ref.Key != "" && !dataKey.MatchString(ref.Key) {
+		if ref.Key != "" && !names.IsDataKey(ref.Key) {
 			v.Report(fault{At: at.Key("key")}, "%q cannot be the key of a Secret", document.Cut(ref.Key, 80))
 		}
 	}

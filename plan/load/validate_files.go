@@ -20,103 +20,106 @@ func cannotUse(what, name string, err error) string {
 	return fmt.Sprintf("the %s %q cannot be used: %v", what, document.Cut(name, 120), err)
 }
 
-// files looks whether the files that the plan names are there. The folder
-// of the plan is no fence: a plan is as trusted as the one who runs it.
-func (v validator) files() {
-	for _, e := range v.decls {
+// fileFinder looks whether the files that the plan names are there. The folder of the
+// plan is no fence: a plan is as trusted as the one who runs it.
+type fileFinder struct{ *pass }
+
+// all looks for the files of all steps.
+func (f fileFinder) all() {
+	for _, e := range f.decls {
 		for _, it := range e.instances {
-			v.checkStepFiles(it.step, e.at)
+			f.step(it.step, e.at)
 		}
 	}
 }
 
-func (v validator) checkStepFiles(s plan.Step, at path) {
+func (f fileFinder) step(s plan.Step, at path) {
 	if s.Helm != nil {
-		v.checkChart(*s.Helm, at.Key("helm").Key("chart"))
-		for j, f := range s.Helm.ValuesFiles {
-			v.checkFile(f, at.Key("helm").Key("values_files").Index(j))
+		f.chart(*s.Helm, at.Key("helm").Key("chart"))
+		for j, name := range s.Helm.ValuesFiles {
+			f.find(name, at.Key("helm").Key("values_files").Index(j))
 		}
 	}
 	if s.Apply != nil {
-		v.checkGlobs(s.Apply.Files, at.Key("apply").Key("files"))
+		f.globs(s.Apply.Files, at.Key("apply").Key("files"))
 	}
 	if s.Webhook != nil {
-		v.checkWebhookFiles(*s.Webhook, at.Key("webhook"))
+		f.webhook(*s.Webhook, at.Key("webhook"))
 	}
 }
 
-func (v validator) checkWebhookFiles(w plan.Webhook, at path) {
-	v.checkGlobs(w.Files, at.Key("files"))
+func (f fileFinder) webhook(w plan.Webhook, at path) {
+	f.globs(w.Files, at.Key("files"))
 	if w.Canary == nil {
 		return
 	}
 	canary := at.Key("canary")
-	v.checkGlobs(w.Canary.Accept, canary.Key("accept"))
-	v.checkGlobs(w.Canary.Deny, canary.Key("deny"))
+	f.globs(w.Canary.Accept, canary.Key("accept"))
+	f.globs(w.Canary.Deny, canary.Key("deny"))
 	for j, m := range w.Canary.Mutate {
-		v.checkGlob(m.File, canary.Key("mutate").Index(j).Key("file"))
+		f.glob(m.File, canary.Key("mutate").Index(j).Key("file"))
 	}
 }
 
-func (v validator) checkGlobs(names []string, at path) {
+func (f fileFinder) globs(names []string, at path) {
 	for j, name := range names {
-		v.checkGlob(name, at.Index(j))
+		f.glob(name, at.Index(j))
 	}
 }
 
-func (v validator) checkFile(name string, at path) {
+func (f fileFinder) find(name string, at path) {
 	if name == "" {
 		return
 	}
-	info, err := os.Stat(v.plan.Abs(name))
+	info, err := os.Stat(f.plan.Abs(name))
 	switch {
 	case err != nil:
-		v.Report(fault{Code: document.CodeFile, At: at, Hint: v.pathHint(name)}, "%s", cannotUse("file", name, files.Reason(err)))
+		f.Report(fault{Code: document.CodeFile, At: at, Hint: f.pathHint(name)}, "%s", cannotUse("file", name, files.Reason(err)))
 	case info.IsDir():
-		v.Report(fault{Code: document.CodeFile, At: at}, "%q is a folder, not a file", name)
+		f.Report(fault{Code: document.CodeFile, At: at}, "%q is a folder, not a file", name)
 	}
 }
 
-func (v validator) checkGlob(name string, at path) {
+func (f fileFinder) glob(name string, at path) {
 	if name == "" {
 		return
 	}
-	switch _, err := files.Expand(v.plan.Dir, name); {
+	switch _, err := files.Expand(f.plan.Dir, name); {
 	case errors.Is(err, files.ErrFolder):
-		v.Report(fault{Code: document.CodeFile, At: at, Hint: "write " + filepath.ToSlash(filepath.Join(name, "*.yaml"))}, "%q is a folder, not a file", name)
+		f.Report(fault{Code: document.CodeFile, At: at, Hint: "write " + filepath.ToSlash(filepath.Join(name, "*.yaml"))}, "%q is a folder, not a file", name)
 	case err != nil:
-		v.Report(fault{Code: document.CodeFile, At: at, Hint: v.pathHint(name)}, "%s", cannotUse("file", name, err))
+		f.Report(fault{Code: document.CodeFile, At: at, Hint: f.pathHint(name)}, "%s", cannotUse("file", name, err))
 	}
 }
 
-func (v validator) checkChart(h plan.Helm, at path) {
+func (f fileFinder) chart(h plan.Helm, at path) {
 	if !h.IsLocal() {
 		return
 	}
-	full := v.plan.Abs(h.Chart)
+	full := f.plan.Abs(h.Chart)
 	info, err := os.Stat(full)
 	switch {
 	case err != nil:
-		v.Report(fault{Code: document.CodeFile, At: at, Hint: v.pathHint(h.Chart)}, "%s", cannotUse("chart", h.Chart, files.Reason(err)))
+		f.Report(fault{Code: document.CodeFile, At: at, Hint: f.pathHint(h.Chart)}, "%s", cannotUse("chart", h.Chart, files.Reason(err)))
 	case info.IsDir():
 		if _, err := os.Stat(filepath.Join(full, "Chart.yaml")); err != nil {
-			v.Report(fault{Code: document.CodeFile, At: at}, "the folder %q is no chart: it has no Chart.yaml", h.Chart)
+			f.Report(fault{Code: document.CodeFile, At: at}, "the folder %q is no chart: it has no Chart.yaml", h.Chart)
 		}
 	case !strings.HasSuffix(h.Chart, ".tgz") && !strings.HasSuffix(h.Chart, ".tar.gz"):
-		v.Report(fault{Code: document.CodeFile, At: at}, "the file %q is no chart: its name does not end in .tgz", h.Chart)
+		f.Report(fault{Code: document.CodeFile, At: at}, "the file %q is no chart: its name does not end in .tgz", h.Chart)
 	}
 }
 
 // pathHint says where a relative path was looked for, or a file that is near.
-func (v validator) pathHint(name string) string {
-	full := v.plan.Abs(name)
+func (f fileFinder) pathHint(name string) string {
+	full := f.plan.Abs(name)
 	entries, err := os.ReadDir(filepath.Dir(full))
 	if err == nil && len(entries) <= 1000 && !strings.ContainsAny(name, "*?[") {
 		var names []string
 		for _, e := range entries {
 			names = append(names, e.Name())
 		}
-		if near := v.near.Find(filepath.Base(full), names); near != "" {
+		if near := f.near.Find(filepath.Base(full), names); near != "" {
 			return fmt.Sprintf("did you mean %q?", strings.TrimSuffix(name, filepath.Base(name))+near)
 		}
 	}

@@ -6,9 +6,10 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load/internal/names"
 )
 
-func (v validator) checkHelm(s plan.Step, at path) {
+func (v stepValidator) checkHelm(s plan.Step, at path) {
 	h := *s.Helm
 	v.checkLabel(h.Namespace, at.Key("namespace"))
 	v.checkRelease(s, at)
@@ -51,14 +52,14 @@ func (v validator) checkHelm(s plan.Step, at path) {
 }
 
 // checkRelease knows that Helm allows fewer characters than a step's name has.
-func (v validator) checkRelease(s plan.Step, at path) {
+func (v stepValidator) checkRelease(s plan.Step, at path) {
 	name := s.ReleaseName()
-	if name == "" || (len(name) <= maxReleaseName && dnsSubdomain.MatchString(name)) {
+	if name == "" || names.IsSubdomain(name, maxReleaseName) {
 		return
 	}
 	if s.Helm.Release != "" {
 		v.Report(fault{At: at.Key("release"), Hint: fmt.Sprintf("use small letters, digits, - and ., at most %d", maxReleaseName)}, "%q cannot be the name of a release", document.Cut(name, 80))
-	} else if !v.has(at.Key("release")) && dnsLabel.MatchString(name) && len(name) <= 63 {
+	} else if !v.has(at.Key("release")) && names.IsLabel(name) {
 		v.ReportField(fault{At: at, Hint: "give a shorter name in release"}, "the step's name is too long for a release: %d characters, Helm takes %d", len(name), maxReleaseName)
 	}
 }

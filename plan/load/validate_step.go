@@ -3,17 +3,21 @@ package load
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
+	"github.com/kplan-dev/kplan/plan/load/internal/names"
+	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
+// stepValidator looks at one step.
+type stepValidator struct{ validator }
+
 // step looks at a step as the file has it.
-func (v validator) step(s plan.Step) {
+func (v stepValidator) step(s plan.Step) {
 	at := v.at
 	v.checkLabel(s.Name, at.Key("name"))
 	v.checkRetry(s.Retry, at.Key("retry"))
@@ -36,9 +40,9 @@ func (v validator) step(s plan.Step) {
 	}
 }
 
-func (v validator) checkWhen(when any, at path) {
+func (v stepValidator) checkWhen(when any, at path) {
 	switch when.(type) {
-	case nil, bool, invalid, deferred:
+	case nil, bool, value.Invalid, value.Deferred:
 		return
 	}
 	hint := ""
@@ -50,16 +54,14 @@ func (v validator) checkWhen(when any, at path) {
 	v.Report(fault{Code: document.CodeWrongType, At: at, Hint: hint}, "when is true or false, got %s", v.describeAt(when, at))
 }
 
-var tagName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$`)
-
-func (v validator) checkTags(tags []string, at path) {
+func (v stepValidator) checkTags(tags []string, at path) {
 	for i, t := range tags {
 		switch {
 		case t == "":
 			if v.isEmptyText(at.Index(i)) {
 				v.Report(fault{At: at.Index(i), Hint: "remove it"}, "the tag is empty")
 			}
-		case len(t) > 63 || !tagName.MatchString(t):
+		case !names.IsTag(t, 63):
 			v.Report(fault{At: at.Index(i), Hint: "use letters, digits, -, _ and ., at most 63"}, "%q cannot be a tag", document.Cut(t, 80))
 		case slices.Index(tags, t) < i:
 			v.Report(fault{Code: document.CodeDuplicate, At: at.Index(i), Hint: "remove it"}, "the tag %q is given twice", t)
@@ -105,14 +107,14 @@ func (v validator) checkRetry(r *plan.Retry, at path) {
 	}
 }
 
-func (v validator) checkOutputs(s plan.Step, at path) {
+func (v stepValidator) checkOutputs(s plan.Step, at path) {
 	if s.Include != nil && v.has(at) {
 		v.ReportField(fault{At: at, Hint: "read those of its steps: steps.INCLUDE.STEP.outputs.NAME"}, "an include has no outputs of its own")
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Outputs)) {
 		o, at := s.Outputs[name], at.Key(name)
-		if !varName.MatchString(name) {
+		if !names.IsIdentifier(name) {
 			v.ReportField(fault{At: at, Hint: "use letters, digits and _ only, and no digit first"}, "%q cannot be the name of an output", name)
 		}
 		kind, object, ok := strings.Cut(o.Resource, "/")
@@ -135,7 +137,7 @@ func (v validator) checkOutputs(s plan.Step, at path) {
 }
 
 // checkJSONPath reads a path as far as its braces.
-func (v validator) checkJSONPath(text string, at path) {
+func (v stepValidator) checkJSONPath(text string, at path) {
 	const hint = "write it in braces, such as {.status.phase}"
 	if text == "" {
 		if v.isEmptyText(at) {
@@ -153,7 +155,7 @@ func (v validator) checkJSONPath(text string, at path) {
 
 // checkCEL reads an expression over the named values, which has the functions of
 // the API server too: what functions there are is not known here.
-func (v validator) checkCEL(text string, at path, names ...string) {
+func (v stepValidator) checkCEL(text string, at path, names ...string) {
 	if text == "" {
 		if v.isEmptyText(at) {
 			v.Report(fault{At: at, Hint: "write CEL over " + strings.Join(names, " and ")}, "%s is empty", at[len(at)-1])
@@ -190,7 +192,7 @@ func (v validator) checkGroup(e *stepDecl) {
 		key := [3]string{h.Release, h.Namespace, it.step.Cluster}
 		was, dup := first[key]
 		switch {
-		case h.Release == "", isUnsaid(it.tree["helm"].(map[string]any)["namespace"]):
+		case h.Release == "", value.IsUnsaid(it.tree["helm"].(map[string]any)["namespace"]):
 		case dup:
 			v.Report(fault{Code: document.CodeDuplicate, At: at.Key("release"), Hint: "put ${{ each.key }} into it"}, "the release %q is that of two items: %s and %s", h.Release, was, it.key)
 			return

@@ -8,7 +8,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/document"
 )
 
-func (v validator) checkWait(w plan.Wait, at path) {
+func (v stepValidator) checkWait(w plan.Wait, at path) {
 	v.checkLabel(w.Namespace, at.Key("namespace"))
 	if w.Resource != "" {
 		kind, name, hasName := strings.Cut(w.Resource, "/")

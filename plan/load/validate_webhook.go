@@ -5,13 +5,14 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/load/internal/names"
 )
 
 // webhookSelectors are the fields of a webhook step that say which webhooks are
 // meant.
 var webhookSelectors = []string{"release", "configuration", "service", "selector", "files"}
 
-func (v validator) checkWebhook(s plan.Step, at path) {
+func (v stepValidator) checkWebhook(s plan.Step, at path) {
 	w := *s.Webhook
 	v.checkLabel(w.Namespace, at.Key("namespace"))
 	if v.isNumber(at.Key("stable")) && (w.Stable < 1 || w.Stable > maxStable) {
@@ -38,7 +39,7 @@ func (v validator) checkWebhook(s plan.Step, at path) {
 }
 
 // checkWebhookSelector looks at the field that says which webhooks are meant.
-func (v validator) checkWebhookSelector(w plan.Webhook, at path) {
+func (v stepValidator) checkWebhookSelector(w plan.Webhook, at path) {
 	for _, field := range []string{"configuration", "service", "selector"} {
 		if v.isEmptyText(at.Key(field)) {
 			v.Report(fault{At: at.Key(field)}, "%s is empty", field)
@@ -46,7 +47,7 @@ func (v validator) checkWebhookSelector(w plan.Webhook, at path) {
 	}
 	if w.Service != "" {
 		namespace, name, ok := strings.Cut(w.Service, "/")
-		if !ok || !dnsLabel.MatchString(namespace) || !dnsLabel.MatchString(name) {
+		if !ok || !names.IsLabel(namespace) || !names.IsLabel(name) {
 			v.Report(fault{At: at.Key("service"), Hint: "write NAMESPACE/NAME"}, "%q is not a Service", document.Cut(w.Service, 80))
 		}
 	}
@@ -56,7 +57,7 @@ func (v validator) checkWebhookSelector(w plan.Webhook, at path) {
 	}
 }
 
-func (v validator) checkCanary(canary plan.Canary, at path) {
+func (v stepValidator) checkCanary(canary plan.Canary, at path) {
 	v.checkNotEmpty(canary.Accept, at.Key("accept"))
 	v.checkNotEmpty(canary.Deny, at.Key("deny"))
 	for i, m := range canary.Mutate {

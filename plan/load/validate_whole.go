@@ -48,14 +48,14 @@ func (p *pass) validateWhole(w *whole) {
 			case it.step.Webhook != nil && !e.isInclude:
 				s := it.step
 				s.Name, s.Cluster = e.flatName(it), p.clusterName(s.Cluster)
-				validator{p, e.at, it.tree}.wholeStep(s)
+				stepValidator{validator{p, e.at, it.tree}}.wholeStep(s)
 			}
 		}
 	}
 }
 
 // wholeStep looks at what takes the steps of the whole plan to judge.
-func (v validator) wholeStep(s plan.Step) {
+func (v stepValidator) wholeStep(s plan.Step) {
 	if s.Webhook != nil && s.Webhook.Release != "" {
 		v.checkWebhookRelease(s, v.at.Key("webhook"))
 	}
@@ -64,7 +64,7 @@ func (v validator) wholeStep(s plan.Step) {
 // checkWebhookRelease finds the helm steps with the release. The webhook step
 // need not come after them: next to them it waits until the release is there.
 // Before them it would wait for ever.
-func (v validator) checkWebhookRelease(s plan.Step, at path) {
+func (v stepValidator) checkWebhookRelease(s plan.Step, at path) {
 	w := *s.Webhook
 	all := v.whole.releases()
 	var owners []*plan.Step

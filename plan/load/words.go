@@ -39,22 +39,10 @@ func (d decoder) wrongType(t reflect.Type, v any, at path) {
 // describeAt is describe for the value at a path. A text that comes from a
 // variable is not shown: it may be a secret.
 func (c *pass) describeAt(v any, at path) string {
-	if c.isSecret(at) {
+	if c.vars.Hides(at) {
 		return "something else"
 	}
-	if n, _ := c.Source.Node(at); n != nil && strings.Contains(n.Value, "${{") {
-		return document.DescribeType(v)
-	}
-	return document.Describe(v)
-}
-
-// isSecret tells whether a path is in a value of a sensitive variable.
-func (c *pass) isSecret(at path) bool {
-	if len(at) < 3 || at[0] != "vars" || !slices.Contains(secretFields, at[2].(string)) {
-		return false
-	}
-	d := c.vars[at[1].(string)]
-	return d != nil && d.sensitive
+	return c.Describe(v, at)
 }
 
 // quote is describeAt for a text of which only some are good.

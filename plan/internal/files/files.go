@@ -4,6 +4,8 @@ package files
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +17,8 @@ import (
 var (
 	ErrFolder  = errors.New("is a folder")
 	ErrMissing = errors.New("there is no such file")
+
+	errNotPlain = errors.New("is not a plain file")
 )
 
 // Abs returns the absolute path of a name that is relative to a folder.
@@ -84,4 +88,51 @@ func Reason(err error) error {
 		return pe.Err
 	}
 	return err
+}
+
+// Read reads a file that somebody named on the command line, up to one byte more
+// than the most that is of use: the caller refuses that.
+func Read(name string, most int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, cannotRead(err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, errors.New("is a folder, not a file")
+	}
+	src, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, cannotRead(err)
+	}
+	return src, nil
+}
+
+// cannotRead leaves out the path and the system call, which the position and the
+// message name already.
+func cannotRead(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err
+	}
+	return fmt.Errorf("cannot read the file: %w", err)
+}
+
+// ReadPlain is Read for a file that a plan names: it must be neither a folder nor a
+// device.
+func ReadPlain(name string, most int64) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, ErrFolder
+	case !info.Mode().IsRegular():
+		return nil, errNotPlain
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most+1))
 }

@@ -1,4 +1,4 @@
-package load
+package vars
 
 import (
 	"encoding/json"
@@ -180,5 +180,5 @@ func literals(values []any) string {
 	return document.Cut(strings.Join(words, ", "), 200)
 }
 
-// deferred stands for the value of a variable that is known only when a step needs it.
-type deferred struct{}
+// isType reports whether there is such a type.
+func isType(t plan.VarType) bool { return t == plan.VarAny || typeNoun(t) != typeNoun(plan.VarAny) }
