@@ -35,25 +35,21 @@ func (p *Plan) Abs(name string) string {
 	return files.Abs(p.Dir, name)
 }
 
-// In gives the plan as one of its steps sees files: paths are relative to the
-// folder of the plan that the step was read from, which may be an included one.
-func (p *Plan) In(s Step) *Plan {
-	if s.Dir == "" || s.Dir == p.Dir {
-		return p
-	}
-	there := *p
-	there.Dir = s.Dir
-	return &there
-}
+// Path returns the absolute path of a file that the step names: paths are relative
+// to the folder of the plan that the step was read from, which may be an included one.
+func (s Step) Path(name string) string { return files.Abs(s.Dir, name) }
 
-// ApplyFiles gives the absolute paths of an apply step's files in the order of
-// the step, globs expanded and sorted, each file once. It is an error when one
-// does not exist, when a glob matches nothing, or when one is a folder.
-func (p *Plan) ApplyFiles(a Apply) ([]string, error) {
+// ApplyFiles returns the absolute paths of an apply step's files: see Files.
+func (s Step) ApplyFiles() ([]string, error) { return s.Files(s.Apply.Files) }
+
+// Files returns the absolute paths that the step's paths and globs mean, in their
+// order, what a glob matches sorted, each file once. It is an error when one does not
+// exist, when a glob matches nothing, or when one is a folder.
+func (s Step) Files(names []string) ([]string, error) {
 	var all []string
 	seen := map[string]bool{}
-	for _, name := range a.Files {
-		found, err := files.Expand(p.Dir, name)
+	for _, name := range names {
+		found, err := files.Expand(s.Dir, name)
 		if err != nil {
 			return nil, fmt.Errorf("file %q: %w", name, err)
 		}

@@ -54,10 +54,11 @@ type Action struct {
 
 var _ runner.Action = (*Action)(nil)
 
-// New reads the files of an apply step of p. What is wrong in them is told
+// New reads the files of an apply step. What is wrong in them is told
 // here, before the plan starts; the cluster is asked in Run only.
-func New(p *plan.Plan, spec plan.Apply, session *cluster.Session) (*Action, error) {
-	manifests, err := manifest.Read(p, spec)
+func New(step plan.Step, session *cluster.Session) (*Action, error) {
+	spec := *step.Apply
+	manifests, err := manifest.Read(step)
 	namespace := spec.Namespace
 	if namespace == "" {
 		namespace = session.Cluster.Namespace()

@@ -149,7 +149,7 @@ func (v *validation) step(ctx context.Context, s plan.Step, session *cluster.Ses
 	namespace := v.conns[v.plan.StepCluster(s)].Namespace()
 	switch {
 	case s.Helm != nil:
-		chart, err := charts.New(v.plan.In(s), s, namespace)
+		chart, err := charts.New(s, namespace)
 		if err != nil {
 			return out, err
 		}
@@ -171,7 +171,8 @@ func (v *validation) step(ctx context.Context, s plan.Step, session *cluster.Ses
 	case s.Apply != nil:
 		spec := *s.Apply
 		spec.Namespace = cmp.Or(spec.Namespace, namespace)
-		objects, err := manifest.Objects(v.plan.In(s), spec)
+		s.Apply = &spec
+		objects, err := manifest.Objects(s)
 		if err != nil {
 			v.find(Refused, s, runner.HintOf(err), err.Error(), "apply")
 			out.Unread = true
