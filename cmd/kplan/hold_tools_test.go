@@ -105,7 +105,9 @@ func TestHoldKapp(t *testing.T) {
 		require.NoError(t, err, stderr)
 		file := filepath.Join(t.TempDir(), "all.yaml")
 		require.NoError(t, os.WriteFile(file, []byte(manifest), 0o600))
-		stdout, stderr, err := r.run(flags, labtest.Kapp(t), "deploy", "--yes", "--app", r.ns, "--namespace", r.ns, "--file", file)
+		// kapp has five requests under way, in no order. Were all of them held, none
+		// would be left to send what the webhook waits for.
+		stdout, stderr, err := r.run(flags, labtest.Kapp(t), "deploy", "--yes", "--app", r.ns, "--namespace", r.ns, "--file", file, "--apply-concurrency", "100")
 		require.NoError(t, err, stderr)
 		require.Contains(t, stdout, "Succeeded")
 		if flags == nil {
