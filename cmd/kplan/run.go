@@ -106,28 +106,28 @@ func (o *runOptions) check() (ui.Mode, error) {
 	return mode, err
 }
 
-// spare refuses to write over what the run of a plan reads.
-func (o *runOptions) spare(p *plan.Plan) error {
+// refuseOverwriting refuses to write over what the run of a plan reads.
+func (o *runOptions) refuseOverwriting(p *plan.Plan) error {
 	reads := p.Reads()
 	for _, file := range o.inputs.VarFiles {
 		reads = append(reads, plan.Read{Path: file, What: "the var file " + file})
 	}
-	return o.spareAll(reads)
+	return o.refuseOutputsOver(reads)
 }
 
-// spareAll refuses to write over what is read, kubeconfigs included, and two outputs
+// refuseOutputsOver refuses to write over what is read, kubeconfigs included, and two outputs
 // to one file.
-func (o *runOptions) spareAll(reads []plan.Read) error {
+func (o *runOptions) refuseOutputsOver(reads []plan.Read) error {
 	for _, file := range o.flags.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence() {
 		reads = append(reads, plan.Read{Path: file, What: "the kubeconfig " + file})
 	}
 	if o.record != "" {
-		if err := spareReads("--record "+o.record, o.record, reads); err != nil {
+		if err := refuseOver("--record "+o.record, o.record, reads); err != nil {
 			return err
 		}
 		reads = append(reads, plan.Read{Path: o.record, What: "the record of the run"})
 	}
-	return spareReports(o.reports, reads)
+	return refuseReportsOver(o.reports, reads)
 }
 
 func (o *runOptions) run(ctx context.Context, args []string) error {
@@ -148,7 +148,7 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return &usageError{err: err}
 	}
-	if err := o.spare(p); err != nil {
+	if err := o.refuseOverwriting(p); err != nil {
 		return err
 	}
 	if err := selectSteps(p, *o.picked); err != nil {

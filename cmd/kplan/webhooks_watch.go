@@ -132,7 +132,7 @@ func (l *listing) lines(out io.Writer) func() error {
 	}
 }
 
-// same tells whether two forms of a webhook make the same line but for its time.
+// same reports whether two forms of a webhook make the same line but for its time.
 func (l *listing) same(a, b webhooks.Webhook) bool {
 	if l.output == data.JSON {
 		return reflect.DeepEqual(a, b)

@@ -53,7 +53,7 @@ func row(x *runner.Execution, s *runner.Step, o Options) []string {
 	return []string{o.Clean(s.Name), string(s.State), attempt, revision, took, o.Clean(note(x, s))}
 }
 
-// manyClusters tells whether the steps of a run work on more than one cluster.
+// manyClusters reports whether the steps of a run work on more than one cluster.
 func manyClusters(x *runner.Execution) bool {
 	steps := x.Steps()
 	return slices.ContainsFunc(steps, func(s *runner.Step) bool { return s.Cluster != steps[0].Cluster })
