@@ -151,7 +151,7 @@ func (s *Steps) kind(step plan.Step, session *cluster.Session) (runner.Action, e
 	return nil, errors.New("the step has no kind")
 }
 
-// chart gives the chart of a helm step, the same one each time.
+// chart returns the chart of a helm step, the same one each time.
 func (s *Steps) chart(step plan.Step, namespace string) (_ *charts.Chart, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,7 +45,7 @@ func objectsOf(owners diagnosis.Owners, step plan.Step) (objects, error) {
 	return o, nil
 }
 
-// custom tells whether any object of the step's files may be of a kind that a CRD
+// custom reports whether any object of the step's files may be of a kind that a CRD
 // defines: its group is none of Kubernetes' own.
 func (o objects) custom() bool {
 	return slices.ContainsFunc(o.files, func(u *unstructured.Unstructured) bool {
