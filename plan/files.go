@@ -8,12 +8,12 @@ import (
 	"github.com/kplan-dev/kplan/plan/internal/files"
 )
 
-// IsLocal tells whether the chart is a folder or archive on disk.
+// IsLocal reports whether the chart is a folder or archive on disk.
 func (h Helm) IsLocal() bool {
 	return h.Chart == "." || h.Chart == ".." || strings.HasPrefix(h.Chart, "./") || strings.HasPrefix(h.Chart, "../") || filepath.IsAbs(h.Chart)
 }
 
-// IsOCI tells whether the chart is in an OCI registry.
+// IsOCI reports whether the chart is in an OCI registry.
 func (h Helm) IsOCI() bool { return strings.HasPrefix(h.Chart, "oci://") }
 
 // OCITag takes the tag off the chart's reference, as in oci://host/chart:1.2.3; ""
@@ -30,30 +30,26 @@ func (h Helm) OCITag() (chart, tag string) {
 	return h.Chart[:last+1+i], h.Chart[last+2+i:]
 }
 
-// Abs gives the absolute path of a file that the plan names.
+// Abs returns the absolute path of a file that the plan names.
 func (p *Plan) Abs(name string) string {
 	return files.Abs(p.Dir, name)
 }
 
-// In gives the plan as one of its steps sees files: paths are relative to the
-// folder of the plan that the step was read from, which may be an included one.
-func (p *Plan) In(s Step) *Plan {
-	if s.Dir == "" || s.Dir == p.Dir {
-		return p
-	}
-	there := *p
-	there.Dir = s.Dir
-	return &there
-}
+// Path returns the absolute path of a file that the step names: paths are relative
+// to the folder of the plan that the step was read from, which may be an included one.
+func (s Step) Path(name string) string { return files.Abs(s.Dir, name) }
 
-// ApplyFiles gives the absolute paths of an apply step's files in the order of
-// the step, globs expanded and sorted, each file once. It is an error when one
-// does not exist, when a glob matches nothing, or when one is a folder.
-func (p *Plan) ApplyFiles(a Apply) ([]string, error) {
+// ApplyFiles returns the absolute paths of an apply step's files: see Files.
+func (s Step) ApplyFiles() ([]string, error) { return s.Files(s.Apply.Files) }
+
+// Files returns the absolute paths that the step's paths and globs mean, in their
+// order, what a glob matches sorted, each file once. It is an error when one does not
+// exist, when a glob matches nothing, or when one is a folder.
+func (s Step) Files(names []string) ([]string, error) {
 	var all []string
 	seen := map[string]bool{}
-	for _, name := range a.Files {
-		found, err := files.Expand(p.Dir, name)
+	for _, name := range names {
+		found, err := files.Expand(s.Dir, name)
 		if err != nil {
 			return nil, fmt.Errorf("file %q: %w", name, err)
 		}

@@ -104,14 +104,14 @@ func TestApplyFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(full, nil, 0o600))
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder.yaml"), 0o755))
-	p := &plan.Plan{Dir: dir}
+	step := func(files ...string) plan.Step { return plan.Step{Dir: dir, Apply: &plan.Apply{Files: files}} }
 	for _, c := range []struct{ files, want []string }{
 		{[]string{"*.yaml"}, []string{"plans/a.yaml", "plans/b.yaml", "plans/x[1].yaml"}},
 		{[]string{"b.yaml", "*.yaml"}, []string{"plans/b.yaml", "plans/a.yaml", "plans/x[1].yaml"}},
 		{[]string{"x[1].yaml", "./sub/?.yaml"}, []string{"plans/x[1].yaml", "plans/sub/c.yaml"}},
 		{[]string{"../shared/*", filepath.Join(dir, "a.yaml")}, []string{"shared/z.yaml", "plans/a.yaml"}},
 	} {
-		got, err := p.ApplyFiles(plan.Apply{Files: c.files})
+		got, err := step(c.files...).ApplyFiles()
 		require.NoError(t, err)
 		for i := range got {
 			got[i], err = filepath.Rel(root, got[i])
@@ -120,7 +120,7 @@ func TestApplyFiles(t *testing.T) {
 		require.Equal(t, c.want, got)
 	}
 	for _, bad := range []string{"missing.yaml", "*.json", "sub", "**/c.yaml", "[.yaml", "a\x00b"} {
-		_, err := p.ApplyFiles(plan.Apply{Files: []string{bad}})
+		_, err := step(bad).ApplyFiles()
 		require.Error(t, err, bad)
 	}
 }

@@ -36,7 +36,7 @@ func (p *Plan) Reads() []Read {
 		}
 	}
 	for _, s := range p.Steps {
-		r.step(p.In(s), s)
+		r.step(s)
 	}
 	return r.all
 }
@@ -55,18 +55,18 @@ func (r *reads) add(path, what string) {
 	}
 }
 
-func (r *reads) step(there *Plan, s Step) {
+func (r *reads) step(s Step) {
 	of := fmt.Sprintf(" of step %q", s.Name)
 	switch {
 	case s.Helm != nil:
 		for _, name := range s.Helm.ValuesFiles {
-			r.add(there.Abs(name), "the values file "+name+of)
+			r.add(s.Path(name), "the values file "+name+of)
 		}
 		if s.Helm.IsLocal() {
-			r.chart(there.Abs(s.Helm.Chart), "the chart "+s.Helm.Chart+of)
+			r.chart(s.Path(s.Helm.Chart), "the chart "+s.Helm.Chart+of)
 		}
 	case s.Apply != nil:
-		r.globs(there, s.Apply.Files, of)
+		r.globs(s.Dir, s.Apply.Files, of)
 	case s.Webhook != nil:
 		files := s.Webhook.Files
 		if c := s.Webhook.Canary; c != nil {
@@ -75,19 +75,19 @@ func (r *reads) step(there *Plan, s Step) {
 				files = append(files, m.File)
 			}
 		}
-		r.globs(there, files, of)
+		r.globs(s.Dir, files, of)
 	}
 }
 
 // globs adds what paths and globs mean. What cannot be read is told by others.
-func (r *reads) globs(there *Plan, names []string, of string) {
-	key := fmt.Sprintf("%q %q", there.Dir, names)
+func (r *reads) globs(dir string, names []string, of string) {
+	key := fmt.Sprintf("%q %q", dir, names)
 	if r.seen[key] { // steps of one for_each have the same, and globs take time
 		return
 	}
 	r.seen[key] = true
 	for _, name := range names {
-		found, _ := files.Expand(there.Dir, name)
+		found, _ := files.Expand(dir, name)
 		for _, file := range found {
 			r.add(file, "the file "+r.plan.Rel(file)+of)
 		}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -186,10 +187,7 @@ func (s *Step) enter(e Event) {
 
 // hold notes a held request. One that is reported again only changes the cause.
 func (s *Step) hold(e Event) {
-	w := e.Webhook
-	if w == nil {
-		w = &Webhook{}
-	}
+	w := cmp.Or(e.Webhook, &Webhook{})
 	h := s.holdOf(w.Name)
 	h.Service, h.Cause, h.Explanation = w.Service, w.Cause, w.Explanation
 	if e.Object != "" && slices.ContainsFunc(s.open, func(o openHold) bool { return o.hold == h && o.object == e.Object }) {
@@ -209,10 +207,7 @@ func (s *Step) hold(e Event) {
 // release ends the hold of the request that the event names, or else the one
 // that fits best: it must not stay open because a cause or webhook changed.
 func (s *Step) release(e Event) {
-	w := e.Webhook
-	if w == nil {
-		w = &Webhook{}
-	}
+	w := cmp.Or(e.Webhook, &Webhook{})
 	for _, fits := range []func(openHold) bool{
 		func(o openHold) bool { return o.hold.Webhook == w.Name && o.object == e.Object },
 		func(o openHold) bool { return e.Object != "" && o.object == e.Object },

@@ -1,6 +1,9 @@
 package runner
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Plan is the plan's name.
 func (x *Execution) Plan() string { return x.plan }
@@ -48,10 +51,8 @@ func (x *Execution) Counts() map[State]int {
 func (x *Execution) In(states ...State) []*Step {
 	var in []*Step
 	for _, s := range x.steps {
-		for _, state := range states {
-			if s.State == state {
-				in = append(in, s)
-			}
+		if slices.Contains(states, s.State) {
+			in = append(in, s)
 		}
 	}
 	return in

@@ -10,12 +10,12 @@ import (
 // What e points to is not changed: the action that reported it may still use it.
 func (e Event) redacted(hide func(string) string) Event {
 	for _, text := range []*string{&e.Plan, &e.Message, &e.Error, &e.Hint, &e.Object, &e.Of} {
-		*text = hideText(hide, *text)
+		*text = hide(*text)
 	}
 	if e.Webhook != nil {
 		w := *e.Webhook
 		for _, text := range []*string{&w.Name, &w.Service, &w.Cause, &w.Explanation, &w.Configuration, &w.Owner} {
-			*text = hideText(hide, *text)
+			*text = hide(*text)
 		}
 		e.Webhook = &w
 	}
@@ -30,18 +30,11 @@ func (e Event) redacted(hide func(string) string) Event {
 	for i, g := range e.Guards {
 		names := slices.Clone(g.Webhooks)
 		for j, name := range names {
-			names[j] = hideText(hide, name)
+			names[j] = hide(name)
 		}
 		e.Guards[i].Webhooks = names
 	}
 	return e
-}
-
-func hideText(hide func(string) string, s string) string {
-	if s == "" {
-		return ""
-	}
-	return hide(s)
 }
 
 // hideValue hides texts in a value as JSON decodes it, and what is none but
@@ -49,11 +42,11 @@ func hideText(hide func(string) string, s string) string {
 func hideValue(hide func(string) string, v any) any {
 	switch v := v.(type) {
 	case string:
-		return hideText(hide, v)
+		return hide(v)
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, x := range v {
-			out[hideText(hide, k)] = hideValue(hide, x)
+			out[hide(k)] = hideValue(hide, x)
 		}
 		return out
 	case []any:
@@ -99,7 +92,7 @@ func redactError(hide func(string) string, err error) error {
 	if hide == nil {
 		return err
 	}
-	h := &redactedError{error: err, text: hide(err.Error()), hint: hideText(hide, HintOf(err))}
+	h := &redactedError{error: err, text: hide(err.Error()), hint: hide(HintOf(err))}
 	if h.text == err.Error() && h.hint == HintOf(err) {
 		return err
 	}

@@ -60,7 +60,7 @@ func classify(err error) error {
 	return &classifiedError{err, slices.Compact(found)}
 }
 
-// classesOf gives the kinds of the errors that err joins or wraps, but for those of
+// classesOf returns the kinds of the errors that err joins or wraps, but for those of
 // webhooks.
 func classesOf(err error) []plan.RetryOn {
 	//nolint:errorlint // this looks through every wrapping

@@ -36,7 +36,7 @@ func (s *Steps) Guards(ctx context.Context) []runner.Guard {
 			chart = r.chart
 		}
 		s.mu.Unlock()
-		return manifest.Of(ctx, s.plan, step, chart, has[s.plan.StepCluster(step)])
+		return manifest.Of(ctx, step, chart, has[s.plan.StepCluster(step)])
 	}, func(cluster string) guard.Known { return known[cluster] })
 	s.mu.Lock()
 	defer s.mu.Unlock()

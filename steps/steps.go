@@ -141,7 +141,7 @@ func (s *Steps) kind(step plan.Step, session *cluster.Session) (runner.Action, e
 		}
 		return helm.New(chart, session, helm.Options{ForceUpgrade: s.force[step.Name]}), nil
 	case plan.KindApply:
-		return apply.New(s.plan.In(step), *step.Apply, session)
+		return apply.New(step, session)
 	case plan.KindWait:
 		return wait.New(*step.Wait, session)
 	case plan.KindWebhook:
@@ -151,13 +151,13 @@ func (s *Steps) kind(step plan.Step, session *cluster.Session) (runner.Action, e
 	return nil, errors.New("the step has no kind")
 }
 
-// chart gives the chart of a helm step, the same one each time.
+// chart returns the chart of a helm step, the same one each time.
 func (s *Steps) chart(step plan.Step, namespace string) (_ *charts.Chart, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.resolved[step.Name]
 	if r.chart == nil {
-		r.chart, err = charts.New(s.plan.In(step), step, namespace)
+		r.chart, err = charts.New(step, namespace)
 	}
 	return r.chart, err
 }

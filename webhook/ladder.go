@@ -81,26 +81,16 @@ func (r Reading) String() string {
 // that is called by a URL has no Routed and Backed rungs.
 type Ladder []Reading
 
-// Missing is the lowest rung that was not reached; rungs that could not be read
+// Missing returns the lowest rung that was not reached; rungs that could not be read
 // are passed over. It is false when there is none.
 func (l Ladder) Missing() (Reading, bool) {
-	for _, r := range l {
-		if r.State == Waiting || r.State == Failed {
-			return r, true
-		}
-	}
-	return Reading{}, false
+	return l.first(func(r Reading) bool { return r.State == Waiting || r.State == Failed })
 }
 
-// Unknown is the lowest rung of which nothing is known. It is false when there
+// Unknown returns the lowest rung of which nothing is known. It is false when there
 // is none.
 func (l Ladder) Unknown() (Reading, bool) {
-	for _, r := range l {
-		if r.State == Unknown {
-			return r, true
-		}
-	}
-	return Reading{}, false
+	return l.first(func(r Reading) bool { return r.State == Unknown })
 }
 
 // Callable reports whether nothing that can be read stands in the way of a call:
@@ -112,10 +102,12 @@ func (l Ladder) Callable() bool {
 
 // At returns the reading of a rung; false when the ladder does not have it.
 func (l Ladder) At(rung Rung) (Reading, bool) {
-	for _, r := range l {
-		if r.Rung == rung {
-			return r, true
-		}
+	return l.first(func(r Reading) bool { return r.Rung == rung })
+}
+
+func (l Ladder) first(is func(Reading) bool) (Reading, bool) {
+	if i := slices.IndexFunc(l, is); i >= 0 {
+		return l[i], true
 	}
 	return Reading{}, false
 }

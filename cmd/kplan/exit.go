@@ -54,7 +54,7 @@ func shown(err error) error {
 	return &shownError{err}
 }
 
-// exit shows err, unless that was done, and gives the exit code.
+// exit shows err, unless that was done, and returns the exit code.
 func (a *app) exit(err error) int {
 	for _, err := range split(err) {
 		if shown := (*shownError)(nil); !errors.As(err, &shown) {
@@ -73,7 +73,7 @@ func (a *app) show(err error) {
 	ui.Problem(a.stderr, a.options(a.stderr), a.secrets().Text(err.Error()), a.secrets().Text(runner.HintOf(err)))
 }
 
-// split gives the errors that errors.Join put together, or err alone.
+// split returns the errors that errors.Join put together, or err alone.
 func split(err error) []error {
 	if err == nil {
 		return nil
@@ -123,7 +123,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// onlyTimeouts tells whether nothing but time was lacking.
+// onlyTimeouts reports whether nothing but time was lacking.
 func onlyTimeouts(err error) bool {
 	for _, e := range split(err) {
 		if shown, ok := e.(*shownError); ok { //nolint:errorlint // it is outermost

@@ -26,7 +26,7 @@ func addForce(cmd *cobra.Command, in *load.Options) *[]string {
 	return names
 }
 
-// forcedSteps gives the names of the steps that the flag means.
+// forcedSteps returns the names of the steps that the flag means.
 func forcedSteps(p *plan.Plan, names []string) (map[string]bool, error) {
 	if slices.Contains(names, everyStep) {
 		names = p.StepNamesOf(plan.KindHelm)

@@ -121,12 +121,12 @@ func (o *holdOptions) spareOuts() error {
 		outs = append(outs, plan.Read{Path: o.kubeconfigOut, What: "the file of --kubeconfig-out"})
 	}
 	if o.tokenOut != "" {
-		if err := spareReads("--token-out "+o.tokenOut, o.tokenOut, outs); err != nil {
+		if err := refuseOver("--token-out "+o.tokenOut, o.tokenOut, outs); err != nil {
 			return err
 		}
 		outs = append(outs, plan.Read{Path: o.tokenOut, What: "the file of --token-out"})
 	}
-	return o.spareAll(outs)
+	return o.refuseOutputsOver(outs)
 }
 
 // hold runs the command, or serves, as the one step of a run.

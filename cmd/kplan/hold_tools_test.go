@@ -101,11 +101,14 @@ func TestHoldKapp(t *testing.T) {
 		_, _, _ = r.run(nil, r.kubectl, "create", "-f", kinds) // another test may have
 		_, stderr, err := r.run(nil, r.kubectl, "wait", "--for=condition=Established", "-f", kinds)
 		require.NoError(t, err, stderr)
-		manifest, stderr, err := r.run(nil, append([]string{r.helm, "template"}, r.upgrade()[3:]...)...)
+		// kapp tries each request for 5 s before it says so.
+		manifest, stderr, err := r.run(nil, append([]string{r.helm, "template"}, r.upgrade("listenDelay=8s")[3:]...)...)
 		require.NoError(t, err, stderr)
 		file := filepath.Join(t.TempDir(), "all.yaml")
 		require.NoError(t, os.WriteFile(file, []byte(manifest), 0o600))
-		stdout, stderr, err := r.run(flags, labtest.Kapp(t), "deploy", "--yes", "--app", r.ns, "--namespace", r.ns, "--file", file)
+		// kapp has five requests under way, in no order. Were all of them held, none
+		// would be left to send what the webhook waits for.
+		stdout, stderr, err := r.run(flags, labtest.Kapp(t), "deploy", "--yes", "--app", r.ns, "--namespace", r.ns, "--file", file, "--apply-concurrency", "100")
 		require.NoError(t, err, stderr)
 		require.Contains(t, stdout, "Succeeded")
 		if flags == nil {

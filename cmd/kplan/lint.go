@@ -156,7 +156,7 @@ func (l *lintRun) run(ctx context.Context) error {
 		return l.faults(err)
 	}
 	if l.fix != "" {
-		changed, err := l.mend(input, found)
+		changed, err := l.applyFix(input, found)
 		if err != nil {
 			return err
 		}

@@ -19,31 +19,31 @@ import (
 	"github.com/kplan-dev/kplan/plan/load"
 )
 
-// mended is a file as a remedy leaves it.
-type mended struct {
+// fixedFile is a file as a remedy leaves it.
+type fixedFile struct {
 	file     string
 	old, new []byte
 }
 
-// mend makes the edits of the remedy: it shows them as a diff, and writes the
+// applyFix makes the edits of the remedy: it shows them as a diff, and writes the
 // files unless only the diff is wanted. It tells whether files changed.
-func (l *lintRun) mend(input lint.Input, found []finding.Finding) (bool, error) {
+func (l *lintRun) applyFix(input lint.Input, found []finding.Finding) (bool, error) {
 	edits, refusals := lint.Fix(input, found, lint.Remedy(l.fix))
 	for _, r := range refusals {
 		fmt.Fprintf(l.stderr, "%s: not mended: %s\n", words.Clean(r.Pos.String()), r.Why) // no reason quotes the plan
 	}
-	var files []mended
+	var files []fixedFile
 	for _, e := range edits {
-		if slices.ContainsFunc(files, func(m mended) bool { return m.file == e.File }) {
+		if slices.ContainsFunc(files, func(m fixedFile) bool { return m.file == e.File }) {
 			continue
 		}
 		old, err := os.ReadFile(e.File)
 		if err != nil {
 			return false, err
 		}
-		files = append(files, mended{e.File, old, lint.Edited(e.File, old, edits)})
+		files = append(files, fixedFile{e.File, old, lint.Edited(e.File, old, edits)})
 	}
-	if err := l.sound(files); err != nil {
+	if err := l.verify(files); err != nil {
 		return false, err
 	}
 	// Data on stdout stay data.
@@ -67,9 +67,9 @@ func (l *lintRun) mend(input lint.Input, found []finding.Finding) (bool, error) 
 	return len(files) > 0, nil
 }
 
-// sound tells what is wrong with mended files, before any is written: the plan that
+// verify returns what is wrong with mended files, before any is written: the plan that
 // was read had no fault.
-func (l *lintRun) sound(files []mended) error {
+func (l *lintRun) verify(files []fixedFile) error {
 	in := l.in
 	in.Unknown = true
 	in.Files = make(map[string][]byte, len(files))

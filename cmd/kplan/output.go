@@ -1,25 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
-)
-
-// format is how a result is written to stdout.
-type format string
-
-const (
-	formatNone format = ""
-	formatJSON format = "json"
-	formatYAML format = "yaml"
 )
 
 // addFormat registers -o, whose default is the value of f. The command does not
@@ -63,20 +52,8 @@ func (a *app) warn(missing string, err error) {
 }
 
 // print writes v to stdout, without what is sensitive.
-func (a *app) print(f format, v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	b = a.secrets().JSON(b)
-	if b = append(b, '\n'); f == formatYAML {
-		if b, err = yaml.JSONToYAML(b); err != nil {
-			return err
-		}
-	} else {
-		b = ui.InertJSON(b)
-	}
-	if _, err = a.stdout.Write(b); err != nil {
+func (a *app) print(f data.Format, v any) error {
+	if err := data.Write(a.stdout, f, v, a.secrets()); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil

@@ -22,7 +22,7 @@ func onePlan(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// choosePlan gives the plan that a command line names, or plan.yaml of the current
+// choosePlan returns the plan that a command line names, or plan.yaml of the current
 // folder. Which one that is goes to stderr, unless that is quiet.
 func (a *app) choosePlan(args []string, quiet bool) (string, error) {
 	if len(args) > 0 {

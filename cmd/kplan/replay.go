@@ -76,7 +76,7 @@ func (o *replayOptions) replay(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := spareReports(reports, []plan.Read{{Path: path, What: "the record"}}); err != nil {
+	if err := refuseReportsOver(reports, []plan.Read{{Path: path, What: "the record"}}); err != nil {
 		return err
 	}
 	events, err := record.Read(path)

@@ -52,18 +52,18 @@ func parseReports(flags []string) ([]report.File, error) {
 	return all, nil
 }
 
-// spareReports refuses reports over a file that is read, or written to as well.
-func spareReports(reports []report.File, reads []plan.Read) error {
+// refuseReportsOver refuses reports over a file that is read, or written to as well.
+func refuseReportsOver(reports []report.File, reads []plan.Read) error {
 	for _, r := range reports {
-		if err := spareReads(r.String(), r.Path, reads); err != nil {
+		if err := refuseOver(r.String(), r.Path, reads); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// spareReads refuses to write a flag's file over one that is read.
-func spareReads(flag, path string, reads []plan.Read) error {
+// refuseOver refuses to write a flag's file over one that is read.
+func refuseOver(flag, path string, reads []plan.Read) error {
 	for _, r := range reads {
 		if r.Path != "" && outfile.Same(path, r.Path) {
 			return &usageError{err: fmt.Errorf("%s would overwrite %s", flag, r.What), hint: "name another file"}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
@@ -29,7 +30,7 @@ type runOptions struct {
 	timeout  time.Duration
 	progress string
 	record   string
-	output   format
+	output   data.Format
 	planFile string
 	wanted   *[]string       // values of --report
 	force    *[]string       // values of --force-upgrade
@@ -86,7 +87,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	flags.BoolVar(&o.stay, "stay", false, "on a terminal, keep the display open after the end until q, and let a run whose steps failed wait for orders (r retries a step)")
 	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
 	o.wanted = addReports(cmd)
-	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", formatJSON, formatYAML)
+	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", data.JSON, data.YAML)
 	return cmd
 }
 
@@ -105,28 +106,28 @@ func (o *runOptions) check() (ui.Mode, error) {
 	return mode, err
 }
 
-// spare refuses to write over what the run of a plan reads.
-func (o *runOptions) spare(p *plan.Plan) error {
+// refuseOverwriting refuses to write over what the run of a plan reads.
+func (o *runOptions) refuseOverwriting(p *plan.Plan) error {
 	reads := p.Reads()
 	for _, file := range o.inputs.VarFiles {
 		reads = append(reads, plan.Read{Path: file, What: "the var file " + file})
 	}
-	return o.spareAll(reads)
+	return o.refuseOutputsOver(reads)
 }
 
-// spareAll refuses to write over what is read, kubeconfigs included, and two outputs
+// refuseOutputsOver refuses to write over what is read, kubeconfigs included, and two outputs
 // to one file.
-func (o *runOptions) spareAll(reads []plan.Read) error {
+func (o *runOptions) refuseOutputsOver(reads []plan.Read) error {
 	for _, file := range o.flags.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence() {
 		reads = append(reads, plan.Read{Path: file, What: "the kubeconfig " + file})
 	}
 	if o.record != "" {
-		if err := spareReads("--record "+o.record, o.record, reads); err != nil {
+		if err := refuseOver("--record "+o.record, o.record, reads); err != nil {
 			return err
 		}
 		reads = append(reads, plan.Read{Path: o.record, What: "the record of the run"})
 	}
-	return spareReports(o.reports, reads)
+	return refuseReportsOver(o.reports, reads)
 }
 
 func (o *runOptions) run(ctx context.Context, args []string) error {
@@ -147,7 +148,7 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return &usageError{err: err}
 	}
-	if err := o.spare(p); err != nil {
+	if err := o.refuseOverwriting(p); err != nil {
 		return err
 	}
 	if err := selectSteps(p, *o.picked); err != nil {
@@ -184,7 +185,7 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	if !errors.Is(err, runner.ErrAborted) { // an action still uses what Close takes away
 		kinds.Close()
 	}
-	if x != nil && o.output != formatNone {
+	if x != nil && o.output != "" {
 		if e := o.print(o.output, x); e != nil {
 			err = errors.Join(err, e)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
@@ -65,7 +66,7 @@ steps:
   - {name: leak, retry: {install_retries: 2, retry_delay_seconds: 0.01}, wait: {resource: "pod/a", for: create}}
 `), 0o600))
 	for _, progress := range []string{"plain", "json", "quiet"} {
-		for _, output := range []format{formatNone, formatJSON, formatYAML} {
+		for _, output := range []data.Format{"", data.JSON, data.YAML} {
 			var stdout, stderr sharedBuffer
 			a := newApp("kplan", strings.NewReader(""), &stdout, &stderr)
 			a.verbosity = 7
@@ -83,7 +84,7 @@ steps:
 			}
 			x, err := o.observe(t.Context(), &r, p)
 			require.Error(t, err)
-			if output != formatNone {
+			if output != "" {
 				require.NoError(t, o.print(output, x))
 			}
 			require.Equal(t, exitFailed, a.exit(err))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
@@ -20,7 +21,7 @@ import (
 func newVars(a *app) *cobra.Command {
 	var (
 		in     *load.Options
-		output format
+		output data.Format
 	)
 	cmd := &cobra.Command{
 		Use:   "vars [PLAN]",
@@ -47,7 +48,7 @@ Exit codes: 0 every variable has a value that it takes, 2 one has not, or the fi
 		},
 	}
 	in = addInputs(cmd)
-	addFormat(cmd, &output, "write the variables to stdout, as json or yaml", formatJSON, formatYAML)
+	addFormat(cmd, &output, "write the variables to stdout, as json or yaml", data.JSON, data.YAML)
 	return cmd
 }
 
@@ -74,7 +75,7 @@ type variable struct {
 	Invalid   bool   `json:"invalid,omitempty"`
 }
 
-func (a *app) vars(path string, in load.Options, output format) error {
+func (a *app) vars(path string, in load.Options, output data.Format) error {
 	p, err := load.Vars(path, in)
 	if p == nil {
 		return err
@@ -97,7 +98,7 @@ func (a *app) vars(path string, in load.Options, output format) error {
 		}
 		all.Variables = append(all.Variables, x)
 	}
-	if output == formatNone {
+	if output == "" {
 		return errors.Join(a.varTable(all.Variables), err)
 	}
 	if err != nil && !errors.As(err, &all.Diagnostics) {

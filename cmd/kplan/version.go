@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 )
 
 // version is set when a release is linked: -X main.version=v1.2.3.
@@ -22,7 +24,7 @@ type build struct {
 }
 
 func newVersion(a *app) *cobra.Command {
-	var output format
+	var output data.Format
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Say which kplan this is",
@@ -31,14 +33,14 @@ func newVersion(a *app) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := readBuild()
-			if output != formatNone {
+			if output != "" {
 				return a.print(output, b)
 			}
 			_, err := fmt.Fprintln(a.stdout, b)
 			return err
 		},
 	}
-	addFormat(cmd, &output, "write it as json or yaml", formatJSON, formatYAML)
+	addFormat(cmd, &output, "write it as json or yaml", data.JSON, data.YAML)
 	return cmd
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/webhook/probe"
@@ -73,7 +74,7 @@ Exit codes: 0 they answer, 1 a canary is answered otherwise than expected, right
 	flags.IntVar(&o.spec.Stable, "stable", 1, "how many answers in a row are wanted, each over a connection of its own")
 	flags.DurationVar(&o.limit, "timeout", 5*time.Minute, "how long to wait")
 	addProgress(cmd, &o.progress)
-	addFormat(cmd, &o.output, "write a summary to stdout, as json or yaml", formatJSON, formatYAML)
+	addFormat(cmd, &o.output, "write a summary to stdout, as json or yaml", data.JSON, data.YAML)
 	return cmd
 }
 
@@ -87,18 +88,18 @@ func (o *waitWebhookOptions) wait(ctx context.Context) error {
 		return fmt.Errorf("finding the current folder: %w", err)
 	}
 	p := &plan.Plan{APIVersion: plan.APIVersion, Kind: plan.PlanKind, Metadata: plan.Metadata{Name: "wait"}, Dir: dir}
-	if err := o.checkSpec(p); err != nil {
+	if err := o.checkSpec(dir); err != nil {
 		return err
 	}
 	limit := plan.Duration(o.limit)
 	p.Steps = []plan.Step{{
-		Name: "webhook", Timeout: &limit, Webhooks: &plan.Webhooks{HoldTimeout: &limit}, Webhook: &o.spec,
+		Name: "webhook", Dir: dir, Timeout: &limit, Webhooks: &plan.Webhooks{HoldTimeout: &limit}, Webhook: &o.spec,
 	}}
 	return o.runPlan(ctx, p)
 }
 
-// checkSpec reads the flags into the step; what is wrong in them is bad usage.
-func (o *waitWebhookOptions) checkSpec(p *plan.Plan) error {
+// checkSpec reads the flags into the step, whose paths are relative to a folder; what is wrong in them is bad usage.
+func (o *waitWebhookOptions) checkSpec(dir string) error {
 	if err := o.checkTarget(); err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (o *waitWebhookOptions) checkSpec(p *plan.Plan) error {
 	for _, m := range o.canary.Mutate {
 		files = append(files, m.File)
 	}
-	if _, err := p.ApplyFiles(plan.Apply{Files: files}); err != nil {
+	if _, err := (plan.Step{Dir: dir}).Files(files); err != nil {
 		return &usageError{err: err}
 	}
 	if len(o.canary.Accept)+len(o.canary.Deny)+len(o.canary.Mutate) > 0 {

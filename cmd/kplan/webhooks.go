@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/webhooks"
@@ -23,8 +24,8 @@ import (
 
 // The formats of kplan webhooks beside json and yaml.
 const (
-	formatTable format = "table"
-	formatWide  format = "wide"
+	formatTable data.Format = "table"
+	formatWide  data.Format = "wide"
 )
 
 // webhooksOptions are the flags of kplan webhooks.
@@ -34,7 +35,7 @@ type webhooksOptions struct {
 	selector, release string
 	failing, watch    bool
 	every             bool
-	output            format
+	output            data.Format
 	timeout           time.Duration
 }
 
@@ -75,13 +76,13 @@ at one Service and stand alike share a row, which says how many they are; with -
 	flags.StringVarP(&o.selector, "selector", "l", "", "show only webhooks whose configuration has these labels, as for kubectl")
 	flags.StringVar(&o.release, "release", "", "show only webhooks of this Helm release, as `[NAMESPACE/]NAME`")
 	flags.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long the first reading may take; what was not read by then is unknown")
-	addFormat(cmd, &o.output, "how to write them: table, wide, json or yaml", formatTable, formatWide, formatJSON, formatYAML)
+	addFormat(cmd, &o.output, "how to write them: table, wide, json or yaml", formatTable, formatWide, data.JSON, data.YAML)
 	return cmd
 }
 
 func (o *webhooksOptions) check() error {
 	switch {
-	case o.watch && o.output == formatYAML:
+	case o.watch && o.output == data.YAML:
 		return usagef("--watch cannot write yaml, only table, wide and json")
 	case o.timeout <= 0:
 		return usagef("--timeout must be positive")
@@ -101,22 +102,22 @@ func (o *webhooksOptions) run(ctx context.Context) error {
 	defer signals.Release()
 	view, err := analyze.Survey(ctx, o.flags, userAgent())
 	if err != nil {
-		return o.stopped(ctx, err)
+		return stopped(ctx, err)
 	}
 	defer view.Close()
 	l := &listing{webhooksOptions: o, view: view, changes: make(chan struct{}, 1), noted: map[string]bool{}}
 	l.following = view.Subscribe(survey.Target{Match: o.wants(), Conversions: true}, l.changed)
 	if err := l.read(ctx); err != nil {
-		return o.stopped(ctx, err)
+		return stopped(ctx, err)
 	}
 	if o.watch {
-		return o.stopped(ctx, l.watch(ctx))
+		return stopped(ctx, l.watch(ctx))
 	}
 	return l.show()
 }
 
 // stopped is err, or the signal that stopped the command, which needs no words.
-func (*app) stopped(ctx context.Context, err error) error {
+func stopped(ctx context.Context, err error) error {
 	if stop, ok := errors.AsType[*runner.Interrupted](context.Cause(ctx)); ok {
 		return &shownError{stop}
 	}
@@ -209,7 +210,7 @@ func (l *listing) show() error {
 		return fmt.Errorf("there is no webhook and no configuration named %s", strings.Join(missing, ", "))
 	}
 	l.note(few(l.view.Unreadable())...)
-	if l.output == formatJSON || l.output == formatYAML {
+	if l.output == data.JSON || l.output == data.YAML {
 		return l.print(l.output, struct {
 			Webhooks []webhooks.Webhook `json:"webhooks"`
 			Unread   []string           `json:"unread,omitempty"`

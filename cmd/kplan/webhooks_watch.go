@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/webhooks"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 )
@@ -30,7 +30,7 @@ const (
 func (l *listing) watch(ctx context.Context) error {
 	out := tty.Unwrap(l.stdout)
 	show := l.lines(out)
-	if _, _, terminal := tty.Size(out); terminal && l.output != formatJSON {
+	if _, _, terminal := tty.Size(out); terminal && l.output != data.JSON {
 		show = func() error { return l.draw(out) }
 	}
 	ticker := time.NewTicker(tick)
@@ -132,16 +132,16 @@ func (l *listing) lines(out io.Writer) func() error {
 	}
 }
 
-// same tells whether two forms of a webhook make the same line but for its time.
+// same reports whether two forms of a webhook make the same line but for its time.
 func (l *listing) same(a, b webhooks.Webhook) bool {
-	if l.output == formatJSON {
+	if l.output == data.JSON {
 		return reflect.DeepEqual(a, b)
 	}
 	return l.style().Line(a) == l.style().Line(b)
 }
 
 func (l *listing) line(out io.Writer, c change) error {
-	if l.output != formatJSON {
+	if l.output != data.JSON {
 		_, err := fmt.Fprintf(out, "%s  %-7s  %s\n", c.Time.Format(time.TimeOnly), c.Type, l.style().Line(c.Webhook))
 		return err
 	}
@@ -149,6 +149,6 @@ func (l *listing) line(out io.Writer, c change) error {
 	if err != nil {
 		return err
 	}
-	_, err = out.Write(append(ui.InertJSON(b), '\n'))
+	_, err = out.Write(append(data.Inert(b), '\n'))
 	return err
 }

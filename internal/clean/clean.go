@@ -1,7 +1,7 @@
 // Package clean takes out of a text what a terminal might obey or what hides how
 // it reads: escape sequences, control characters, marks of text direction.
 //
-// It does not know what is secret, and does not bound how long a text is.
+// It does not know what is secret.
 package clean
 
 import (
@@ -32,6 +32,22 @@ func Text(s string) string {
 		s = s[n:]
 	}
 	return b.String()
+}
+
+// Line makes a text of a cluster fit for one line: what is perilous becomes blanks,
+// and more than 300 characters are cut.
+func Line(s string) string {
+	s = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r == '\n' || Perilous(r) {
+			return ' '
+		}
+		return r
+	}, s))
+	const most = 300
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return s
 }
 
 // sequence is the length of the escape sequence at the start of s, whose first

@@ -47,3 +47,12 @@ func FuzzTextLeavesNothingToObey(f *testing.F) {
 		require.Equal(t, c, clean.Text(c), "cleaning twice changes nothing")
 	})
 }
+
+func TestLine(t *testing.T) {
+	require.Equal(t, "a  [31mred b", clean.Line("a \x1b[31mred\nb\u200b"))
+	long := make([]byte, 1000)
+	for i := range long {
+		long[i] = 'x'
+	}
+	require.Len(t, []rune(clean.Line(string(long))), 301)
+}

@@ -66,7 +66,7 @@ func becomeOperational(_ context.Context, c *controller, obj *unstructured.Unstr
 // issue fills the Secret spec.secretName after --issue-delay, with cert-manager's
 // reasons and annotation (cert-manager: pkg/controller/certificates).
 func issue(ctx context.Context, c *controller, obj *unstructured.Unstructured, age time.Duration) (map[string]any, time.Duration, error) {
-	name, _, _ := unstructured.NestedString(obj.Object, "spec", "secretName")
+	name := field(obj.Object, "spec", "secretName")
 	if name == "" {
 		return conditionStatus(obj, condition("Ready", false, "InvalidSpec", "spec.secretName is empty")), 0, nil
 	}

@@ -56,8 +56,7 @@ func (i injector) annotatedCA(ctx context.Context, annotations map[string]string
 	namespace, name, _ := strings.Cut(from, "/")
 	u, err := i.client.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err == nil && resource != secretsResource {
-		secret, _, _ := unstructured.NestedString(u.Object, "spec", "secretName")
-		u, err = i.client.Resource(secretsResource).Namespace(namespace).Get(ctx, secret, metav1.GetOptions{})
+		u, err = i.client.Resource(secretsResource).Namespace(namespace).Get(ctx, field(u.Object, "spec", "secretName"), metav1.GetOptions{})
 	}
 	if err != nil {
 		return nil, err

@@ -213,7 +213,7 @@ func (c *controller) age(obj *unstructured.Unstructured) time.Duration {
 }
 
 func settled(obj *unstructured.Unstructured) bool {
-	if s, _, _ := unstructured.NestedString(obj.Object, "status", "updateStatus"); s == "operational" {
+	if field(obj.Object, "status", "updateStatus") == "operational" {
 		return true
 	}
 	if valid, _, _ := unstructured.NestedBool(obj.Object, "status", "valid"); valid {
@@ -221,7 +221,7 @@ func settled(obj *unstructured.Unstructured) bool {
 	}
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	for _, c := range conditions {
-		if m, ok := c.(map[string]any); ok && m["type"] == "Ready" && m["status"] == "True" {
+		if field(c, "type") == "Ready" && field(c, "status") == "True" {
 			return true
 		}
 	}

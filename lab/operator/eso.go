@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,10 +61,7 @@ func syncSecret(ctx context.Context, c *controller, obj *unstructured.Unstructur
 }
 
 func targetName(obj *unstructured.Unstructured) string {
-	if name, _, _ := unstructured.NestedString(obj.Object, "spec", "target", "name"); name != "" {
-		return name
-	}
-	return obj.GetName()
+	return cmp.Or(field(obj.Object, "spec", "target", "name"), obj.GetName())
 }
 
 // external collects the data that spec.data and spec.dataFrom[].extract name.
@@ -75,9 +73,7 @@ func (c *controller) external(ctx context.Context, obj *unstructured.Unstructure
 	out := map[string][]byte{}
 	from, _, _ := unstructured.NestedSlice(obj.Object, "spec", "dataFrom")
 	for _, f := range from {
-		m, _ := f.(map[string]any)
-		key, _, _ := unstructured.NestedString(m, "extract", "key")
-		all, err := source(ctx, key)
+		all, err := source(ctx, field(f, "extract", "key"))
 		if err != nil {
 			return nil, err
 		}
@@ -85,10 +81,7 @@ func (c *controller) external(ctx context.Context, obj *unstructured.Unstructure
 	}
 	data, _, _ := unstructured.NestedSlice(obj.Object, "spec", "data")
 	for _, d := range data {
-		m, _ := d.(map[string]any)
-		name, _, _ := unstructured.NestedString(m, "secretKey")
-		key, _, _ := unstructured.NestedString(m, "remoteRef", "key")
-		property, _, _ := unstructured.NestedString(m, "remoteRef", "property")
+		key, property := field(d, "remoteRef", "key"), field(d, "remoteRef", "property")
 		all, err := source(ctx, key)
 		if err != nil {
 			return nil, err
@@ -97,9 +90,16 @@ func (c *controller) external(ctx context.Context, obj *unstructured.Unstructure
 		if !ok {
 			return nil, fmt.Errorf("property %s does not exist in key %s", property, key)
 		}
-		out[name] = value
+		out[field(d, "secretKey")] = value
 	}
 	return out, nil
+}
+
+// field is a text inside an object, "" when it is not there.
+func field(object any, path ...string) string {
+	m, _ := object.(map[string]any)
+	s, _, _ := unstructured.NestedString(m, path...)
+	return s
 }
 
 // reader returns all properties of one key of a provider.
@@ -107,10 +107,9 @@ type reader func(ctx context.Context, key string) (map[string][]byte, error)
 
 // store finds the ExternalSecret's store, which must be Ready.
 func (c *controller) store(ctx context.Context, obj *unstructured.Unstructured) (reader, error) {
-	name, _, _ := unstructured.NestedString(obj.Object, "spec", "secretStoreRef", "name")
-	kind, _, _ := unstructured.NestedString(obj.Object, "spec", "secretStoreRef", "kind")
+	name := field(obj.Object, "spec", "secretStoreRef", "name")
 	resource, namespace := "secretstores", obj.GetNamespace()
-	if kind == "ClusterSecretStore" {
+	if field(obj.Object, "spec", "secretStoreRef", "kind") == "ClusterSecretStore" {
 		resource, namespace = "clustersecretstores", ""
 	}
 	gvr := schema.GroupVersionResource{Group: groupESO, Version: obj.GroupVersionKind().Version, Resource: resource}
@@ -163,12 +162,9 @@ func fakeValue(entries []any, key string) (map[string][]byte, error) {
 // writeTarget creates or updates the target Secret.
 func (c *controller) writeTarget(ctx context.Context, obj *unstructured.Unstructured, data map[string][]byte) error {
 	delete(data, "")
-	kind, _, _ := unstructured.NestedString(obj.Object, "spec", "target", "template", "type")
-	if kind == "" {
-		kind = "Opaque"
-	}
+	kind := cmp.Or(field(obj.Object, "spec", "target", "template", "type"), "Opaque")
 	want := newSecret(obj.GetNamespace(), targetName(obj), kind, data)
-	if policy, _, _ := unstructured.NestedString(obj.Object, "spec", "target", "creationPolicy"); policy != "Orphan" {
+	if field(obj.Object, "spec", "target", "creationPolicy") != "Orphan" {
 		yes := true
 		want.SetOwnerReferences([]metav1.OwnerReference{{
 			APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Name: obj.GetName(), UID: obj.GetUID(),

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,8 +17,6 @@ type progress struct {
 	listeningSince atomic.Int64 // Unix nanoseconds, 0: not yet
 	injected       atomic.Bool  // every caBundle is in place
 }
-
-func (p *progress) listening(at time.Time) { p.listeningSince.Store(at.UnixNano()) }
 
 func (o *operator) healthHandler() http.Handler {
 	mux := http.NewServeMux()

@@ -85,7 +85,7 @@ func checkAPI(ctx context.Context, o *operator) error {
 		if err != nil {
 			return err
 		}
-		if name, _, _ := unstructured.NestedString(got.Object, "spec", "username"); name == "" {
+		if field(got.Object, "spec", "username") == "" {
 			return errors.New("the mutating webhook is missing")
 		}
 		o.log.Info("the cert-manager API is ready")

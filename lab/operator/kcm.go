@@ -16,9 +16,8 @@ import (
 // (k0rdent/kcm: internal/controller/template_controller.go). It is set anew every
 // second, so that a repository which is deleted shows.
 func validateTemplate(ctx context.Context, c *controller, obj *unstructured.Unstructured, age time.Duration) (map[string]any, time.Duration, error) {
-	chart := func(field ...string) string {
-		s, _, _ := unstructured.NestedString(obj.Object, append([]string{"spec", "helm", "chartSpec"}, field...)...)
-		return s
+	chart := func(path ...string) string {
+		return field(obj.Object, append([]string{"spec", "helm", "chartSpec"}, path...)...)
 	}
 	status := map[string]any{"observedGeneration": obj.GetGeneration(), "valid": false}
 	repository := schema.GroupVersionResource{Group: "source.toolkit.fluxcd.io", Version: "v1", Resource: "helmrepositories"}

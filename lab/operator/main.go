@@ -117,7 +117,7 @@ func newOperator(cfg config, client dynamic.Interface, log *slog.Logger) *operat
 		cfg:    cfg,
 		client: client,
 		log:    log,
-		calls:  newCounter(),
+		calls:  &counter{count: map[call]int{}},
 		certs:  newCertHolder(),
 		fault:  &fault{answer: cfg.Answer, lasting: cfg.AnswerFor, now: time.Now},
 	}
@@ -147,7 +147,7 @@ func (o *operator) injectOwn(ctx context.Context) error {
 
 // serveHealth answers probes and /metrics over plain HTTP.
 func (o *operator) serveHealth(ctx context.Context) error {
-	l, err := listen(ctx, o.cfg.HealthAddress)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.cfg.HealthAddress)
 	if err != nil {
 		return err
 	}
@@ -164,11 +164,11 @@ func (o *operator) serveWebhook(ctx context.Context) error {
 	if err := sleep(ctx, o.cfg.ListenDelay); err != nil {
 		return err
 	}
-	l, err := listen(ctx, o.cfg.Listen)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.cfg.Listen)
 	if err != nil {
 		return err
 	}
-	o.state.listening(time.Now())
+	o.state.listeningSince.Store(time.Now().UnixNano())
 	o.fault.begin()
 	o.log.Info("webhook listens", "address", l.Addr().String())
 	return o.serve(ctx, o.secure(l), o.webhookHandler())
@@ -197,11 +197,6 @@ func (o *operator) serve(ctx context.Context, l net.Listener, h http.Handler) er
 		return err
 	}
 	return nil
-}
-
-func listen(ctx context.Context, address string) (net.Listener, error) {
-	var lc net.ListenConfig
-	return lc.Listen(ctx, "tcp", address)
 }
 
 // sleep waits for d or for the end of ctx.

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -21,8 +20,6 @@ type counter struct {
 	mu    sync.Mutex
 	count map[call]int
 }
-
-func newCounter() *counter { return &counter{count: map[call]int{}} }
 
 func (c *counter) add(k call) {
 	c.mu.Lock()
@@ -40,13 +37,11 @@ func (o *operator) writeMetrics(w io.Writer) {
 	fmt.Fprintln(w, "# TYPE lab_webhook_calls_total counter")
 	o.calls.mu.Lock()
 	defer o.calls.mu.Unlock()
-	keys := slices.SortedFunc(maps.Keys(o.calls.count), func(a, b call) int {
-		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.resource, b.resource),
-			cmp.Compare(a.operation, b.operation), cmp.Compare(a.answer, b.answer),
-			cmp.Compare(fmt.Sprint(a.dryRun), fmt.Sprint(b.dryRun)))
-	})
-	for _, k := range keys {
-		fmt.Fprintf(w, "lab_webhook_calls_total{path=%q,resource=%q,operation=%q,dry_run=\"%t\",answer=%q} %d\n",
-			k.path, k.resource, k.operation, k.dryRun, k.answer, o.calls.count[k])
+	lines := make([]string, 0, len(o.calls.count))
+	for k, n := range o.calls.count {
+		lines = append(lines, fmt.Sprintf("lab_webhook_calls_total{path=%q,resource=%q,operation=%q,dry_run=\"%t\",answer=%q} %d\n",
+			k.path, k.resource, k.operation, k.dryRun, k.answer, n))
 	}
+	slices.Sort(lines)
+	fmt.Fprint(w, strings.Join(lines, ""))
 }

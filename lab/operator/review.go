@@ -106,7 +106,7 @@ func validate(req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse 
 		return denied(err.Error())
 	}
 	deny, _, _ := unstructured.NestedBool(obj.Object, "spec", "deny")
-	message, _, _ := unstructured.NestedString(obj.Object, "spec", "denyMessage")
+	message := field(obj.Object, "spec", "denyMessage")
 	switch {
 	case deny && message != "":
 		return denied(message)

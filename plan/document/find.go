@@ -66,7 +66,7 @@ func (s *Source) field(n *yamlv3.Node, name string) (value, key *yamlv3.Node) {
 	return nil, nil
 }
 
-// valuePos gives where the value at a path starts.
+// valuePos returns where the value at a path starts.
 func (s *Source) ValuePos(at Path) Pos {
 	if n, _ := s.Node(at); n != nil {
 		return s.Pos(n)
@@ -74,7 +74,7 @@ func (s *Source) ValuePos(at Path) Pos {
 	return Pos{File: s.file}
 }
 
-// keyPos gives where the key of the field at a path starts, or the value where
+// keyPos returns where the key of the field at a path starts, or the value where
 // there is no key.
 func (s *Source) KeyPos(at Path) Pos {
 	n, key := s.Node(at)

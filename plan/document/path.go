@@ -9,10 +9,10 @@ import (
 // path leads to a value: strings are names of fields, ints are indices of lists.
 type Path []any
 
-// key gives the path of a field below p.
+// key returns the path of a field below p.
 func (p Path) Key(name string) Path { return append(slices.Clip(p), name) }
 
-// index gives the path of an item below p.
+// index returns the path of an item below p.
 func (p Path) Index(i int) Path { return append(slices.Clip(p), i) }
 
 // last is the last name of the path.

@@ -8,7 +8,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// textPos gives where a byte of the text at a path stands in the file. What the
+// textPos returns where a byte of the text at a path stands in the file. What the
 // file has differs from the text: in how lines are folded and indented, in quotes
 // that are doubled, in escapes. The expressions of the text, which are what faults
 // are about, are found by their ${{ and followed from there.
@@ -93,7 +93,7 @@ func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\
 
 func blanksAt(s string) int { return len(s) - len(strings.TrimLeft(s, " \t\r\n")) }
 
-// escapeLen gives the length of an escape of a text in double quotes. An escaped
+// escapeLen returns the length of an escape of a text in double quotes. An escaped
 // line break stands for nothing, which is not followed.
 func escapeLen(src []byte) (int, bool) {
 	if len(src) < 2 {

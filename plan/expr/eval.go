@@ -25,7 +25,7 @@ func (p *Program) Eval(values map[string]any, budget *Budget) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		v, err = c.deepCopy(v)
+		v, err = c.convert(adapter{}.NativeToValue(v)) // a copy, as of any other value
 		return v, p.wrap(err)
 	}
 	if budget.left == 0 {

@@ -138,37 +138,3 @@ func describe(v any) string {
 	}
 	return "another value"
 }
-
-// deepCopy copies a value of a plan, so that nobody shares it.
-func (c *converter) deepCopy(v any) (any, error) {
-	if c.nodes++; c.nodes > maxNodes {
-		return nil, errTooLarge
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for k, e := range v {
-			x, err := c.deepCopy(e)
-			if err != nil {
-				return nil, err
-			}
-			m[k] = x
-		}
-		return m, nil
-	case []any:
-		l := make([]any, len(v))
-		for i, e := range v {
-			x, err := c.deepCopy(e)
-			if err != nil {
-				return nil, err
-			}
-			l[i] = x
-		}
-		return l, nil
-	case string:
-		if c.text += len(v); c.text > maxText {
-			return nil, errTooLarge
-		}
-	}
-	return v, nil
-}

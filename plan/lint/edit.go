@@ -21,7 +21,7 @@ type Edit struct {
 	Insert string
 }
 
-// Edited gives a file's text with all edits of that file made.
+// Edited returns a file's text with all edits of that file made.
 func Edited(file string, src []byte, edits []Edit) []byte {
 	type change struct {
 		at int
@@ -115,12 +115,12 @@ func (e editor) above(n *yamlv3.Node, lines []string) Edit {
 	return e.insertAt(start, strings.Join(lines, e.eol)+e.eol)
 }
 
-// isItem tells whether a node is an item of a list that has its line for itself,
-// and gives what stands before it: blanks and a dash.
+// isItem reports whether a node is an item of a list that has its line for itself,
+// and returns what stands before it: blanks and a dash.
 func (e editor) isItem(n *yamlv3.Node) (lead string, ok bool) {
 	_, lead = e.lead(n)
 	return lead, strings.TrimSpace(lead) == "-"
 }
 
-// flow tells whether a node is written in braces or brackets.
+// flow reports whether a node is written in braces or brackets.
 func flow(n *yamlv3.Node) bool { return n.Style&yamlv3.FlowStyle != 0 }

@@ -200,7 +200,7 @@ func (m *fixer) freeName(t *document.Text, base string) string {
 	return free
 }
 
-// check tells whether the step's needs can be edited.
+// check returns why the step's needs cannot be edited.
 func (n *needs) check() error {
 	list := get(n.step, "needs")
 	switch {

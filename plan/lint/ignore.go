@@ -12,7 +12,7 @@ import (
 // ignoring is a comment that silences rules: # kplan:ignore ID[,ID…] reason.
 var ignoring = regexp.MustCompile(`(^|\s)#\s*kplan:ignore(?:\s+([-\w.,]+))?`)
 
-// ignored tells whether a comment on the line, or alone on the one above, silences
+// ignored reports whether a comment on the line, or alone on the one above, silences
 // the rule.
 func ignored(t *document.Text, line int, rule string) bool {
 	if silences(t.Line(line), rule) {

@@ -164,7 +164,7 @@ func (l *linter) namespace(s *plan.Step, name string) string {
 	return cmp.Or(name, l.Plan.Clusters[l.cluster(s)].Namespace, "default")
 }
 
-// conditional tells whether only the run shows if the step is done.
+// conditional reports whether only the run shows if the step is done.
 func conditional(s *plan.Step) bool { return s.When != nil && s.When != true }
 
 // order tells which steps come after one another.
@@ -177,7 +177,7 @@ type order struct {
 	after  map[string]bool
 }
 
-// isAfter tells whether the step starts only when before has ended.
+// isAfter reports whether the step starts only when before has ended.
 func (o *order) isAfter(step, before string) bool {
 	if !o.known || o.before != before {
 		o.known, o.before, o.after = true, before, map[string]bool{}
@@ -188,7 +188,7 @@ func (o *order) isAfter(step, before string) bool {
 	return o.after[step]
 }
 
-// field gives what stands at a path of mappings; nil when there is nothing.
+// field returns what stands at a path of mappings; nil when there is nothing.
 func field(fields map[string]any, at ...string) any {
 	var v any = fields
 	for _, name := range at {

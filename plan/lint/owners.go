@@ -69,7 +69,7 @@ type sent struct {
 	object Object
 }
 
-// fallback tells whether one of the steps runs only when the other one fails: it
+// fallback reports whether one of the steps runs only when the other one fails: it
 // does again what was not done.
 func fallback(a, b *plan.Step) bool {
 	after := func(s, of *plan.Step) bool {
@@ -78,12 +78,12 @@ func fallback(a, b *plan.Step) bool {
 	return after(a, b) || after(b, a)
 }
 
-// exclusive tells whether one of two steps runs, or that cannot be told.
+// exclusive reports whether one of two steps runs, or that cannot be told.
 func exclusive(a, b *plan.Step) bool {
 	return a == b || conditional(a) || conditional(b) || fallback(a, b)
 }
 
-// apart tells whether two steps never run side by side.
+// apart reports whether two steps never run side by side.
 func (l *linter) apart(a, b *plan.Step) bool {
 	return l.order.isAfter(b.Name, a.Name) || l.order.isAfter(a.Name, b.Name) || a.Group != "" && a.Group == b.Group && a.Parallel == 1
 }

@@ -94,12 +94,12 @@ func holds(text string) string {
 	return secret.In(text)
 }
 
-// isPlain tells whether a value is a secret itself: text that is no reference.
+// isPlain reports whether a value is a secret itself: text that is no reference.
 func isPlain(n *yamlv3.Node) bool {
 	return n.Kind == yamlv3.ScalarNode && n.Value != "" && n.ShortTag() == "!!str" && !secret.IsReference(n.Value)
 }
 
-// isSensitive tells whether a text is made of expressions whose values are known
+// isSensitive reports whether a text is made of expressions whose values are known
 // to be secret, or of values that only the run knows.
 func (l *linter) isSensitive(text string) bool {
 	for _, m := range expressed.FindAllStringSubmatch(text, -1) {

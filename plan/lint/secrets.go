@@ -159,7 +159,7 @@ func (l *linter) waiters() waiters {
 	return w
 }
 
-// shows tells whether the end of a wait shows that the Secret is there.
+// shows reports whether the end of a wait shows that the Secret is there.
 func shows(kind string, w *plan.Wait) bool {
 	c, err := w.Condition()
 	switch {
@@ -171,7 +171,7 @@ func shows(kind string, w *plan.Wait) bool {
 	return c.Type == plan.ConditionStatus && strings.EqualFold(c.Name, "Ready") && strings.EqualFold(c.Value, "true")
 }
 
-// of gives the steps that wait for a Secret or its Certificate.
+// of returns the steps that wait for a Secret or its Certificate.
 func (w waiters) of(l *linter, secret name, certificate sent) []string {
 	cert := secret
 	cert.name = certificate.object.name()
@@ -186,7 +186,7 @@ func (w waiters) of(l *linter, secret name, certificate sent) []string {
 	return steps
 }
 
-// selects tells whether an object has the labels a=b,c=d. What is no such list is
+// selects reports whether an object has the labels a=b,c=d. What is no such list is
 // taken to select it.
 func selects(selector string, o Object) bool {
 	labels, _ := field(o.Fields, "metadata", "labels").(map[string]any)
@@ -206,7 +206,7 @@ var podSpecs = map[string][]string{
 	"CronJob": {"spec", "jobTemplate", "spec", "template", "spec"},
 }
 
-// podSpec gives the spec of an object's pods, and the path to it.
+// podSpec returns the spec of an object's pods, and the path to it.
 func podSpec(o Object) (spec map[string]any, at []any) {
 	fields, ok := podSpecs[o.kind()]
 	if !ok || !slices.Contains([]string{"", "apps", "batch"}, o.group()) {
@@ -219,7 +219,7 @@ func podSpec(o Object) (spec map[string]any, at []any) {
 	return spec, at
 }
 
-// usagesOf gives the Secrets without which an object's pods do not start, each once.
+// usagesOf returns the Secrets without which an object's pods do not start, each once.
 func usagesOf(s sent) []usage {
 	spec, at := podSpec(s.object)
 	if spec == nil {

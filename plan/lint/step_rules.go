@@ -153,7 +153,7 @@ func (l *linter) closed(g Guard) []string {
 	return names
 }
 
-// gated tells whether a webhook step that covers the webhooks of by comes between
+// gated reports whether a webhook step that covers the webhooks of by comes between
 // it and s.
 func (l *linter) gated(s, by *plan.Step, gates []*plan.Step) bool {
 	return slices.ContainsFunc(gates, func(gate *plan.Step) bool {
@@ -161,7 +161,7 @@ func (l *linter) gated(s, by *plan.Step, gates []*plan.Step) bool {
 	})
 }
 
-// covers tells whether a webhook step may be about webhooks that a step brings.
+// covers reports whether a webhook step may be about webhooks that a step brings.
 // What only the cluster knows is taken for granted.
 func (l *linter) covers(w plan.Webhook, by *plan.Step) bool {
 	switch {
@@ -202,7 +202,7 @@ func count(n int, what string) string {
 // webhooks names them as part of a sentence.
 func webhooks(names []string) string { return either(names, "webhook ", "webhooks ") + some(names) }
 
-// either gives the word for one name or for several.
+// either returns the word for one name or for several.
 func either(names []string, one, several string) string {
 	if len(names) == 1 {
 		return one

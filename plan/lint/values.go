@@ -73,8 +73,8 @@ func (l *linter) manifests() []root {
 // tools, too.
 var ours = regexp.MustCompile(`\$\{\{[^}]*?\b(vars|each|clusters|plan|steps)\s*[.\[]`)
 
-// filed calls f for each text with an expression in files that are sent as they are.
-func (l *linter) filed(f func(r root, n *yamlv3.Node, at []any)) {
+// eachUnevaluated calls f for each text with an expression in files that are sent as they are.
+func (l *linter) eachUnevaluated(f func(r root, n *yamlv3.Node, at []any)) {
 	roots := l.manifests()
 	for _, t := range l.Values {
 		if n := t.Root(); n != nil {
@@ -91,7 +91,7 @@ func (l *linter) filed(f func(r root, n *yamlv3.Node, at []any)) {
 }
 
 func checkFiled(p *pass) {
-	p.filed(func(r root, n *yamlv3.Node, at []any) {
+	p.eachUnevaluated(func(r root, n *yamlv3.Node, at []any) {
 		hint := "put the object under apply.objects of the plan, where expressions are evaluated"
 		if !r.object {
 			hint = "put the value under values of the step, where expressions are evaluated"
@@ -143,7 +143,7 @@ func items(n *yamlv3.Node) []*yamlv3.Node {
 	return n.Content
 }
 
-// get gives the value at a path of fields; nil when there is none.
+// get returns the value at a path of fields; nil when there is none.
 func get(n *yamlv3.Node, fields ...string) *yamlv3.Node {
 	for _, name := range fields {
 		var found *yamlv3.Node
@@ -188,7 +188,7 @@ func visit(n *yamlv3.Node, name string, at []any, f func(n *yamlv3.Node, name st
 func checkUnusedVars(p *pass) {
 	// literal are variables that files would read, if expressions were evaluated there.
 	literal := map[string]document.Pos{}
-	p.filed(func(r root, n *yamlv3.Node, at []any) {
+	p.eachUnevaluated(func(r root, n *yamlv3.Node, at []any) {
 		used := map[string]bool{}
 		reads(n.Value, used)
 		for name := range used {

@@ -81,7 +81,7 @@ var byName = func() map[string]*conditions {
 	return m
 }()
 
-// kindOf gives the conditions of what a wait's resource names; nil when they are
+// kindOf returns the conditions of what a wait's resource names; nil when they are
 // not known.
 func kindOf(resource string) *conditions {
 	kind, _, _ := strings.Cut(resource, "/")
@@ -122,7 +122,7 @@ func checkWaits(p *pass) {
 	})
 }
 
-// has tells whether objects of the kind may have a condition.
+// has reports whether objects of the kind may have a condition.
 func (c *conditions) has(name string) bool {
 	same := func(t string) bool { return strings.EqualFold(t, name) }
 	switch {

@@ -30,7 +30,7 @@ func rawAt(t *document.Text, at []any) string {
 	return ""
 }
 
-// asWritten gives a Certificate's name and namespace as the plan writes them: the
+// asWritten returns a Certificate's name and namespace as the plan writes them: the
 // values are those of one run, or of one item of for_each. What charts and files
 // have is copied, if it is so for all items.
 func (m *fixer) asWritten(c sent) (waitKey, error) {

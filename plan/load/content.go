@@ -31,16 +31,15 @@ func CheckFiles(p *plan.Plan) error {
 	c := contents{plan: p, Faults: &document.Faults{Secrets: p.Sensitive}, seen: map[string]bool{}}
 	for i := range p.Steps {
 		s := &p.Steps[i]
-		there := p.In(*s)
 		if s.Helm != nil {
 			for _, name := range s.Helm.ValuesFiles {
-				c.look(there.Abs(name), c.values)
+				c.look(s.Path(name), c.values)
 			}
 		}
-		if s.Apply == nil || c.knows(there.Dir, s.Apply.Files) {
+		if s.Apply == nil || c.knows(s.Dir, s.Apply.Files) {
 			continue
 		}
-		files, err := there.ApplyFiles(*s.Apply)
+		files, err := s.ApplyFiles()
 		if err != nil {
 			continue
 		}
@@ -72,7 +71,7 @@ type contents struct {
 	files int
 }
 
-// knows tells whether a list of files of a folder was looked into before: steps of
+// knows reports whether a list of files of a folder was looked into before: steps of
 // one for_each have the same, and globs take time.
 func (c *contents) knows(dir string, files []string) bool {
 	key := fmt.Sprintf("%q %q", dir, files)

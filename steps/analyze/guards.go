@@ -15,6 +15,6 @@ import (
 // the others are returned all the same.
 func Guards(ctx context.Context, p *plan.Plan) ([]runner.Guard, error) {
 	return guard.Find(ctx, p, func(ctx context.Context, s plan.Step) ([]manifest.Object, error) {
-		return manifest.Planned(ctx, p, s)
+		return manifest.Planned(ctx, s)
 	}, func(string) guard.Known { return guard.Known{} })
 }

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -46,7 +45,7 @@ func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, err
 			continue
 		}
 		group.Go(func() error {
-			read[i], problems[i] = manifest.Planned(ctx, p, s)
+			read[i], problems[i] = manifest.Planned(ctx, s)
 			return nil
 		})
 	}
@@ -112,19 +111,10 @@ func (r *lintReader) text(f manifest.Object) *document.Text {
 	key := fmt.Sprintf("%s:%d", f.File, f.Line)
 	t, ok := r.texts[key]
 	if !ok {
-		t = document.NewText(r.shown(f.File), f.Line, f.Document)
+		t = document.NewText(r.plan.Rel(f.File), f.Line, f.Document)
 		r.texts[key] = t
 	}
 	return t
-}
-
-// shown is the path of a file as whoever named the plan would name it.
-func (r *lintReader) shown(file string) string {
-	rel, err := filepath.Rel(r.plan.Dir, file)
-	if err != nil {
-		return file
-	}
-	return filepath.Join(filepath.Dir(r.plan.File), rel)
 }
 
 // values are the files of values of all helm steps, each once. Those that cannot
@@ -137,13 +127,13 @@ func (r *lintReader) values() []*document.Text {
 			continue
 		}
 		for _, name := range s.Helm.ValuesFiles {
-			file := r.plan.Abs(name)
+			file := s.Path(name)
 			if seen[file] {
 				continue
 			}
 			seen[file] = true
 			if src, err := readUpTo(file, maxValues); err == nil {
-				texts = append(texts, document.NewText(r.shown(file), 1, src))
+				texts = append(texts, document.NewText(r.plan.Rel(file), 1, src))
 			}
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook/hold"
@@ -54,10 +55,11 @@ type Action struct {
 
 var _ runner.Action = (*Action)(nil)
 
-// New reads the files of an apply step of p. What is wrong in them is told
+// New reads the files of an apply step. What is wrong in them is told
 // here, before the plan starts; the cluster is asked in Run only.
-func New(p *plan.Plan, spec plan.Apply, session *cluster.Session) (*Action, error) {
-	manifests, err := manifest.Read(p, spec)
+func New(step plan.Step, session *cluster.Session) (*Action, error) {
+	spec := *step.Apply
+	manifests, err := manifest.Read(step)
 	namespace := spec.Namespace
 	if namespace == "" {
 		namespace = session.Cluster.Namespace()
@@ -362,21 +364,13 @@ func (f faults) err() error {
 	if len(f) == 1 {
 		return f[0]
 	}
-	return &faultsError{f}
-}
-
-type faultsError struct{ faults }
-
-func (e *faultsError) Error() string {
 	var parts []string
-	for _, err := range e.faults[:min(len(e.faults), mostNamed)] {
+	for _, err := range f[:min(len(f), mostNamed)] {
 		parts = append(parts, err.Error())
 	}
-	text := fmt.Sprintf("%d objects failed: %s", len(e.faults), strings.Join(parts, "; "))
-	if more := len(e.faults) - mostNamed; more > 0 {
+	text := fmt.Sprintf("%d objects failed: %s", len(f), strings.Join(parts, "; "))
+	if more := len(f) - mostNamed; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
-	return text
+	return kubeerr.Reword(text, f...)
 }
-
-func (e *faultsError) Unwrap() []error { return e.faults }

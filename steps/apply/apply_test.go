@@ -90,7 +90,7 @@ func (f fixture) applyIn(ctx context.Context, t *testing.T, text string, change 
 	for _, c := range change {
 		c(&spec)
 	}
-	action, err := New(&plan.Plan{Dir: dir}, spec, f.session)
+	action, err := New(plan.Step{Dir: dir, Apply: &spec}, f.session)
 	require.NoError(t, err)
 	r := &recorder{}
 	return r, action.Run(ctx, r)
@@ -339,7 +339,7 @@ func TestNewTellsFaultsInFiles(t *testing.T) {
 		"nothing": {plan.Apply{}, "there is no object to apply"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(&plan.Plan{Dir: dir}, tt.spec, f.session)
+			_, err := New(plan.Step{Dir: dir, Apply: &tt.spec}, f.session)
 			require.ErrorContains(t, err, tt.err)
 			require.True(t, runner.IsPermanent(err))
 		})

@@ -39,7 +39,7 @@ var groundGroups = map[string]bool{
 	"node.k8s.io": true,
 }
 
-// Before tells whether a step is done with objects of kind a, unless they are
+// Before reports whether a step is done with objects of kind a, unless they are
 // held for a webhook, before it sends objects of kind b.
 func Before(a, b schema.GroupKind) bool { return phaseOf(a) < phaseOf(b) }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -306,7 +305,7 @@ func (r *run) gone(ctx context.Context, it *item) error {
 	})
 }
 
-// explain gives the cause of a request that ended with the context, and hints otherwise.
+// explain returns the cause of a request that ended with the context, and hints otherwise.
 func (r *run) explain(ctx context.Context, it *item, verb string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -339,7 +338,7 @@ func (r *run) established(ctx context.Context, items []*item) error {
 	return err
 }
 
-// transient tells whether a fault passes by itself. A webhook that cannot be
+// transient reports whether a fault passes by itself. A webhook that cannot be
 // called is none: the transport holds such requests, so one that comes here was
 // given up.
 func transient(err error, it *item) bool {
@@ -350,7 +349,7 @@ func transient(err error, it *item) bool {
 		apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err):
 		return true
 	case apierrors.IsNotFound(err) && it.fresh:
-		return !slices.ContainsFunc(details(err), func(s string) bool { return s == "namespaces" })
+		return about(err) != "namespaces"
 	case apierrors.IsInternalError(err):
 		// No type tells these from others; the words are etcd's (server/etcdserver/errors).
 		return strings.Contains(err.Error(), "etcdserver: leader changed") || strings.Contains(err.Error(), "etcdserver: request timed out")
@@ -363,13 +362,13 @@ func transient(err error, it *item) bool {
 		utilnet.IsProbableEOF(err) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// details is the kind that an error is about, as a list of at most one.
-func details(err error) []string {
+// about is the kind that an error is about; "" when that is not known.
+func about(err error) string {
 	status := apierrors.APIStatus(nil)
 	if errors.As(err, &status) && status.Status().Details != nil {
-		return []string{status.Status().Details.Kind}
+		return status.Status().Details.Kind
 	}
-	return nil
+	return ""
 }
 
 func newBackOff(from, to time.Duration) backoff.BackOff {

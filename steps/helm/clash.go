@@ -2,14 +2,8 @@ package helm
 
 import (
 	"context"
-	"errors"
-	"fmt"
-
-	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 )
 
 // Clash tells of which other chart the release is that is installed under the
@@ -19,7 +13,7 @@ func (a *Action) Clash(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	all, err := a.history(ctx)
+	all, err := a.installed(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -31,18 +25,13 @@ func (a *Action) Clash(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// history are the revisions of the step's release; none when there is no release.
-func (a *Action) history(ctx context.Context) ([]*release.Release, error) {
+// installed reads the history of the step's release, which nothing is done to.
+func (a *Action) installed(ctx context.Context) (history, error) {
 	conn, err := a.connect(ctx, silent{})
 	if err != nil {
 		return nil, err
 	}
-	all, err := conn.Releases.History(a.ReleaseName)
-	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
-		return nil, kubeerr.Explain(fmt.Errorf("reading release %s/%s: %w", a.Namespace, a.ReleaseName, cause(ctx, err)),
-			kubeerr.Op{Verb: "list", Namespace: a.Namespace})
-	}
-	return all, nil
+	return a.history(ctx, conn)
 }
 
 // silent reports to nobody.

@@ -8,9 +8,9 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 
+	"github.com/kplan-dev/kplan/internal/clean"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
-	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
 
 // schemaFault is how Helm begins what a chart's schema says of its values.
@@ -32,7 +32,7 @@ func (o *operation) failed(err error) error {
 	if o.ctx.Err() != nil {
 		causes = append(causes, context.Cause(o.ctx))
 	}
-	out := explain(kubeerr.Reword(watch.Plain(withoutValues(err.Error())), causes...), o.Namespace)
+	out := explain(kubeerr.Reword(clean.Line(withoutValues(err.Error())), causes...), o.Namespace)
 	if o.records.made == nil {
 		return out
 	}
@@ -68,21 +68,20 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// busy tells whether a revision is in the middle of something.
+// busy reports whether a revision is in the middle of something.
 func busy(s release.Status) bool { return s.IsPending() || s == release.StatusUninstalling }
 
 // pendingError says that the newest of a release's revisions is in the middle
 // of something.
-func pendingError(r *release.Release, all []*release.Release) error {
+func pendingError(r *release.Release, all history) error {
 	err := fmt.Errorf("release %s/%s revision %d is %s since %s: another run works on it, or one was killed",
 		r.Namespace, r.Name, r.Version, r.Info.Status, r.Info.LastDeployed.Format("2006-01-02 15:04:05 MST"))
 	fix := "rollback " + r.Name
-	deployed, none := deployedOf(all)
 	switch {
 	case r.Info.Status == release.StatusUninstalling, r.Version == 1:
 		fix = "uninstall " + r.Name
-	case none == nil:
-		fix += fmt.Sprintf(" %d", deployed.Version)
+	case all.deployed() != nil:
+		fix += fmt.Sprintf(" %d", all.deployed().Version)
 	}
 	return runner.WithHint(runner.Permanent(err),
 		fmt.Sprintf("if nobody works on it any more: helm %s -n %s, then run the plan again", fix, r.Namespace))

@@ -23,7 +23,7 @@ import (
 // release has already are not looked at, nor are hooks and the crds folder, all
 // as by Helm (helm.sh/helm/v3 pkg/action/validate.go).
 func (a *Action) Foreign(ctx context.Context, has charts.Capabilities) ([]string, error) {
-	all, err := a.history(ctx)
+	all, err := a.installed(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -68,15 +68,8 @@ func (a *Action) Foreign(ctx context.Context, has charts.Capabilities) ([]string
 
 // had are the objects of the revision that an upgrade starts from: the deployed
 // one, else the last.
-func (a *Action) had(all []*release.Release) (map[watch.Target]bool, error) {
-	from, err := deployedOf(all)
-	if err != nil {
-		for _, r := range all {
-			if from == nil || r.Version > from.Version {
-				from = r
-			}
-		}
-	}
+func (a *Action) had(all history) (map[watch.Target]bool, error) {
+	from := cmp.Or(all.deployed(), all.last())
 	had := map[watch.Target]bool{}
 	if from == nil || from.Info.Status == release.StatusUninstalled {
 		return had, nil

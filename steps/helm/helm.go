@@ -12,7 +12,6 @@ package helm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -23,7 +22,6 @@ import (
 	helmchart "helm.sh/helm/v3/pkg/chart"
 	helmkube "helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -32,12 +30,11 @@ import (
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
-	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 )
 
 const (
-	// history is how many revisions of a release are kept, as in Helm's own default.
-	history = 10
+	// kept is how many revisions of a release are kept, as in Helm's own default.
+	kept = 10
 	// forever stands for Helm's timeouts, which the step's own bound replaces.
 	forever = 24 * time.Hour
 	// inputsLabel holds a digest of what a revision was made from.
@@ -146,30 +143,15 @@ func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *helmchart.C
 		chart: ch, values: values, inputs: charts.Digest(ch),
 	}
 	conn.records.complete = o.complete
-	all, err := conn.Releases.History(a.ReleaseName)
-	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
-		return nil, kubeerr.Explain(fmt.Errorf("reading release %s/%s: %w", a.Namespace, a.ReleaseName, cause(ctx, err)), kubeerr.Op{
-			Verb: "list", Namespace: a.Namespace,
-		})
+	all, err := a.history(ctx, conn)
+	if err != nil {
+		return nil, err
 	}
-	o.last = latest(all)
-	o.deployed, _ = deployedOf(all)
-	o.replaces = failedInstalls(all)
+	o.last, o.deployed, o.replaces = all.last(), all.deployed(), all.failedInstalls()
 	if o.last != nil && busy(o.last.Info.Status) {
 		return nil, pendingError(o.last, all)
 	}
 	return o, nil
-}
-
-// latest is the newest revision of a history; nil when that is empty.
-func latest(all []*release.Release) *release.Release {
-	var last *release.Release
-	for _, r := range all {
-		if last == nil || r.Version > last.Version {
-			last = r
-		}
-	}
-	return last
 }
 
 // connect makes Helm's configuration over the session.
@@ -179,7 +161,7 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, e
 	if err := config.Init(a.session.Getter(a.Namespace), a.Namespace, "secret", quiet); err != nil {
 		return nil, fmt.Errorf("setting Helm up: %w", err)
 	}
-	config.Releases.MaxHistory = history
+	config.Releases.MaxHistory = kept
 	base, ok := config.KubeClient.(*helmkube.Client)
 	if !ok {
 		return nil, fmt.Errorf("unexpected Helm client %T", config.KubeClient)
@@ -216,7 +198,7 @@ func (o *operation) install() (*release.Release, error) {
 	}
 }
 
-// sameInputs tells whether the newest revision was made from the same chart and
+// sameInputs reports whether the newest revision was made from the same chart and
 // values. When it is deployed it is not sent again: that would make a new
 // revision for nothing, and charts which make a certificate on each render
 // would break their running webhook with it. When it failed, it is sent again
@@ -301,7 +283,7 @@ func (o *operation) upgrade() (*release.Release, error) {
 	u.SkipCRDs = o.Spec.SkipCRDs
 	u.Wait = o.waits()
 	u.Timeout = forever
-	u.MaxHistory = history
+	u.MaxHistory = kept
 	u.ResetValues = true // the plan says all of the values
 	u.Labels = map[string]string{inputsLabel: o.inputs}
 	if o.resend {
@@ -311,5 +293,5 @@ func (o *operation) upgrade() (*release.Release, error) {
 	return u.Run(o.ReleaseName, o.chart, o.values)
 }
 
-// waits tells whether the objects are waited for.
+// waits reports whether the objects are waited for.
 func (a *Action) waits() bool { return a.Spec.Wait == "" || a.Spec.Wait == plan.WaitReady }

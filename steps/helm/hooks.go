@@ -105,13 +105,13 @@ func (o *operation) objectOfHook(h *release.Hook) hookObject {
 	return out
 }
 
-// runsToItsEnd tells whether hooks of a kind are done when they have run, and not
+// runsToItsEnd reports whether hooks of a kind are done when they have run, and not
 // when they are there.
 func runsToItsEnd(kind schema.GroupKind) bool {
 	return kind == job || kind == pod
 }
 
-// isOf tells whether a live object is the one that was sent, by its labels and
+// isOf reports whether a live object is the one that was sent, by its labels and
 // annotations: hooks bear no other mark of their release.
 func isOf(live runtime.Object, sent *resource.Info) bool {
 	l, err := meta.Accessor(live)
@@ -125,7 +125,7 @@ func isOf(live runtime.Object, sent *resource.Info) bool {
 	return contains(l.GetLabels(), s.GetLabels()) && contains(l.GetAnnotations(), s.GetAnnotations())
 }
 
-// contains tells whether all has what part has.
+// contains reports whether all has what part has.
 func contains(all, part map[string]string) bool {
 	for k, v := range part {
 		if got, ok := all[k]; !ok || got != v {

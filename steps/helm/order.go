@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Before tells whether an install is done with the rendered object a before it
+// Before reports whether an install is done with the rendered object a before it
 // sends b. Objects of one kind are sent side by side; hooks of one sort are
 // sent one by one, and are taken to have no order here.
 func Before(a, b *unstructured.Unstructured) bool {

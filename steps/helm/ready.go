@@ -37,7 +37,7 @@ var awaited = []schema.GroupKind{
 
 func isAwaited(kind schema.GroupVersionKind) bool { return slices.Contains(awaited, kind.GroupKind()) }
 
-// isCustom tells whether a kind is none of Kubernetes' own: a custom resource, or
+// isCustom reports whether a kind is none of Kubernetes' own: a custom resource, or
 // what tells how its API stands (an APIService). Helm does not wait for these; the
 // step does, once Helm is done.
 func isCustom(kind schema.GroupVersionKind) bool {
@@ -58,7 +58,7 @@ func isReady(_ watch.Target, u *unstructured.Unstructured) watch.Reading {
 	return watch.Reading{State: watch.Reached, Reason: r.Reason + ", which Helm does not wait for", Lasting: glance}
 }
 
-// isEnough tells whether an object is ready for Helm (helm.sh/helm/v3
+// isEnough reports whether an object is ready for Helm (helm.sh/helm/v3
 // pkg/kube/ready.go).
 func isEnough(u *unstructured.Unstructured) bool {
 	switch u.GroupVersionKind().GroupKind() {

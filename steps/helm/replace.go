@@ -3,7 +3,6 @@ package helm
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	helmkube "helm.sh/helm/v3/pkg/kube"
@@ -15,26 +14,6 @@ import (
 
 	"github.com/kplan-dev/kplan/runner"
 )
-
-// failedInstalls are those revisions of a release, newest first, that an install
-// goes on with: none of them was deployed, the oldest was made by an install, and
-// there are no others since. There are none when that is not certain.
-func failedInstalls(history []*release.Release) []*release.Release {
-	newest := slices.SortedFunc(slices.Values(history), func(a, b *release.Release) int { return b.Version - a.Version })
-	if _, err := deployedOf(newest); err == nil {
-		return nil
-	}
-	failed := 0
-	for i, r := range newest {
-		if r.Info.Status != release.StatusFailed {
-			break
-		}
-		if r.Info.FirstDeployed.Equal(r.Info.LastDeployed) { // upgrades and rollbacks keep the first
-			failed = i + 1
-		}
-	}
-	return newest[:failed]
-}
 
 // before are the objects of the failed installs, as the newest of them has each.
 func (o *operation) before() (helmkube.ResourceList, error) {
@@ -113,7 +92,7 @@ func (o *operation) leftBehind(r *release.Release) (helmkube.ResourceList, error
 	return left, nil
 }
 
-// owns tells whether a live object is the release's, and to be removed with it.
+// owns reports whether a live object is the release's, and to be removed with it.
 func (o *operation) owns(live runtime.Object) bool {
 	m, err := meta.Accessor(live)
 	if err != nil {

@@ -56,7 +56,7 @@ func (o *operation) undo() (what string, err error) {
 	defer stop()
 	records, stopRecords := o.until(end.Add(cleanup + record))
 	defer stopRecords()
-	// The step's own line ends with the step; this goes past it, and is held for no webhook.
+	// The step's own transport ends with the step; this goes past it, and is held for no webhook.
 	session, err := o.session.Cluster.Session(cluster.Options{Wrap: func(next http.RoundTripper) http.RoundTripper {
 		return &transport.Bound{Next: next, Context: work, Records: records}
 	}})
@@ -68,14 +68,15 @@ func (o *operation) undo() (what string, err error) {
 		return "undoing it", err
 	}
 	defer conn.client.order.Close()
-	all, err := conn.Releases.History(o.ReleaseName)
+	found, err := conn.Releases.History(o.ReleaseName)
+	all := newestFirst(found)
 	switch {
 	case errors.Is(err, driver.ErrReleaseNotFound):
 		return "", nil
 	case err != nil:
 		// Not knowing what was deployed is no leave to remove it.
 		return "undoing it", fmt.Errorf("reading the release's history: %w", cause(work, err))
-	case !same(latest(all), o.records.made):
+	case !same(all.last(), o.records.made):
 		return "", nil // it was never written, or somebody else has gone on from it
 	case o.Spec.OnFailure == plan.UninstallRelease && o.installs:
 		return o.uninstall(conn, len(all) > 1)
@@ -86,7 +87,7 @@ func (o *operation) undo() (what string, err error) {
 	return "", nil
 }
 
-// same tells whether two are the same revision. Numbers alone do not tell: another
+// same reports whether two are the same revision. Numbers alone do not tell: another
 // run may have given the same one to its own.
 func same(a, b *release.Release) bool {
 	return a != nil && b != nil && a.Version == b.Version &&
@@ -95,15 +96,12 @@ func same(a, b *release.Release) bool {
 
 // rollbackTo is the revision of a history that was deployed before this attempt;
 // nil when there is none, also if the attempt was an install.
-//
-// Helm's own Storage.Deployed takes every error that says "not found" for the
-// lack of a deployed revision.
-func (o *operation) rollbackTo(all []*release.Release) *release.Release {
+func (o *operation) rollbackTo(all history) *release.Release {
 	if o.installs {
 		return nil
 	}
-	deployed, err := deployedOf(all)
-	if err == nil && same(deployed, o.records.made) {
+	deployed := all.deployed()
+	if deployed != nil && same(deployed, o.records.made) {
 		// Helm was done, and the step's own waits failed: Helm has superseded it.
 		i := slices.IndexFunc(all, func(r *release.Release) bool { return same(r, o.deployed) })
 		if i < 0 {
@@ -120,24 +118,11 @@ func (o *operation) until(end time.Time) (context.Context, context.CancelFunc) {
 		&runner.TimeoutError{After: time.Until(end).Round(time.Second), For: "the release to be undone"})
 }
 
-func deployedOf(all []*release.Release) (*release.Release, error) {
-	var deployed *release.Release
-	for _, r := range all {
-		if r.Info.Status == release.StatusDeployed && (deployed == nil || r.Version > deployed.Version) {
-			deployed = r
-		}
-	}
-	if deployed == nil {
-		return nil, driver.ErrNoDeployedReleases
-	}
-	return deployed, nil
-}
-
 func (o *operation) rollback(c *connection, revision int) (string, error) {
 	what := fmt.Sprintf("rolling back to revision %d", revision)
 	o.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: what})
 	r := action.NewRollback(c.Configuration)
-	r.Version, r.Wait, r.Timeout, r.MaxHistory = revision, o.waits(), forever, history
+	r.Version, r.Wait, r.Timeout, r.MaxHistory = revision, o.waits(), forever, kept
 	err := r.Run(o.ReleaseName)
 	return what, c.settle("Rollback", c.records.made, err)
 }

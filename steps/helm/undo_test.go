@@ -64,7 +64,7 @@ func undoIsBounded(t *testing.T, template, says string) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	stepOf := func(wait plan.WaitFor, values map[string]any) *Action {
-		c, err := charts.New(&plan.Plan{}, plan.Step{Name: "never", Helm: &plan.Helm{
+		c, err := charts.New(plan.Step{Name: "never", Helm: &plan.Helm{
 			Chart: dir, Namespace: ns, Wait: wait, OnFailure: plan.RollbackRelease, Values: values,
 		}}, ns)
 		require.NoError(t, err)

@@ -62,7 +62,7 @@ func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.handler.ServeHTTP(w, r)
 }
 
-// open gives what serves the entrance. A kubeconfig that cannot be used may be
+// open returns what serves the entrance. A kubeconfig that cannot be used may be
 // mended meanwhile: it is read again for the next request.
 func (e *entrance) open() (*opened, error) {
 	e.mu.Lock()

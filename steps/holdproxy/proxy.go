@@ -127,7 +127,7 @@ func (p *Proxy) Kubeconfig() ([]byte, error) {
 // of the original, whoever picks another one would not get it, and not know.
 const proxyUser = "kplan-hold"
 
-// shared tells whether several contexts are of one cluster.
+// shared reports whether several contexts are of one cluster.
 func (p *Proxy) shared(cluster string) bool {
 	n := 0
 	for _, e := range p.entrances {

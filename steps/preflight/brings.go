@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -20,9 +19,9 @@ type brings struct {
 	definitions map[string]bool
 }
 
-func broughtBy(s Step) *brings {
+func broughtBy(s *step) *brings {
 	b := &brings{map[schema.GroupKind]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
-	for _, o := range s.Objects {
+	for _, o := range s.objects {
 		switch {
 		case kinds.IsDefinition(o.Unstructured):
 			b.define(kinds.DefinitionOf(o.Unstructured))
@@ -47,18 +46,6 @@ func broughtBy(s Step) *brings {
 	return b
 }
 
-// originOf is what a step's objects mean for kinds.
-func originOf(s Step) *kinds.Step {
-	if s.Unread {
-		return kinds.Unknown(s.Name)
-	}
-	objects := make([]*unstructured.Unstructured, len(s.Objects))
-	for i, o := range s.Objects {
-		objects[i] = o.Unstructured
-	}
-	return kinds.Of(s.Name, objects)
-}
-
 // define takes note of a CRD.
 func (b *brings) define(d kinds.Definition) {
 	b.kinds[d.GroupKind] = true
@@ -67,7 +54,7 @@ func (b *brings) define(d kinds.Definition) {
 	}
 }
 
-// names tells whether a type argument of kubectl means a kind that is brought.
+// names reports whether a type argument of kubectl means a kind that is brought.
 func (b *brings) names(typ string) bool {
 	full, resource := schema.ParseResourceArg(strings.ToLower(typ))
 	if b.types[resource.String()] {
@@ -76,10 +63,10 @@ func (b *brings) names(typ string) bool {
 	return full != nil && b.types[full.GroupResource().String()]
 }
 
-// defines tells whether the step brings a kind, or waits for its definition.
+// defines reports whether the step brings a kind, or waits for its definition.
 func (b *brings) defines(kind schema.GroupKind) bool { return b.kinds[kind] || b.waitsFor(kind) }
 
-// waitsFor tells whether the step waits for the definition of a kind.
+// waitsFor reports whether the step waits for the definition of a kind.
 func (b *brings) waitsFor(kind schema.GroupKind) bool {
 	if len(b.definitions) == 0 {
 		return false

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,103 +16,57 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kplan-dev/kplan/plan"
-	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
-	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
 )
 
-// Step is a step with what it sends.
-type Step struct {
-	plan.Step
-	// Before are the names of the steps that it needs, directly or not; Beside are
-	// those of steps that may run at the same time.
-	Before, Beside []string
-	Objects        []Object
-	// Unread says that the objects are not known.
-	Unread bool
-}
-
-// Object is one that a step sends.
-type Object struct {
-	manifest.Object
-	// Fields lead to what names it in the step.
-	Fields []any
-	// Manager is the field manager that sends it; Force takes fields over, and
-	// Validation is what the API server does about unknown fields.
-	Manager    string
-	Force      bool
-	Validation string
-}
-
-// Cluster checks the steps of one cluster.
-type Cluster struct {
-	Session *cluster.Session
-	// Steps are the plan's steps on the cluster.
-	Steps []Step
-
-	brings  map[string]*brings
-	origins map[string]*kinds.Step
-
-	mu       sync.Mutex
-	findings []finding.Finding
-	exists   map[string]bool // namespaces
+// clusterChecker checks the steps of one cluster.
+type clusterChecker struct {
+	*checker
+	session *cluster.Session
+	has     charts.Capabilities
+	steps   []*step
+	exists  map[string]bool // namespaces
 }
 
 // inFlight bounds the requests on their way.
 const inFlight = 16
 
-// Run checks all steps. The findings are in no order. The error says that the
-// cluster could not be asked.
-func (c *Cluster) Run(ctx context.Context) ([]finding.Finding, error) {
-	c.brings = map[string]*brings{}
-	c.origins = map[string]*kinds.Step{}
-	c.exists = map[string]bool{}
-	for _, s := range c.Steps {
-		c.brings[s.Name], c.origins[s.Name] = broughtBy(s), originOf(s)
-	}
-	var (
-		wg    sync.WaitGroup
-		slots = make(chan struct{}, inFlight)
-	)
-	for _, s := range c.Steps {
+// check checks the steps that were read. The error says that the cluster could not be
+// asked.
+func (c *clusterChecker) check(ctx context.Context) error {
+	c.relate()
+	var sends errgroup.Group
+	sends.SetLimit(inFlight)
+	for _, s := range c.steps {
 		if len(s.Deferred()) > 0 {
 			continue
 		}
 		if err := c.types(ctx, s); err != nil {
-			return nil, err
+			return err
 		}
 		objects, err := c.known(ctx, s)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, o := range objects {
-			slots <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-slots }()
+			sends.Go(func() error {
 				c.send(ctx, s, o)
+				return nil
 			})
 		}
 	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return c.findings, nil
-}
-
-func (c *Cluster) find(f finding.Finding) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.findings = append(c.findings, f)
+	_ = sends.Wait()
+	return context.Cause(ctx)
 }
 
 // types looks for the types that a step names.
-func (c *Cluster) types(ctx context.Context, s Step) error {
+func (c *clusterChecker) types(ctx context.Context, s *step) error {
 	type named struct {
 		typ    string
 		fields []any
@@ -129,7 +83,7 @@ func (c *Cluster) types(ctx context.Context, s Step) error {
 		all = append(all, named{typ, []any{"outputs", name, "resource"}})
 	}
 	for _, n := range all {
-		_, err := c.Session.Cluster.MappingFor(ctx, n.typ)
+		_, err := c.session.Cluster.MappingFor(ctx, n.typ)
 		brings := func(b *brings) bool { return b.names(n.typ) }
 		switch {
 		case err == nil:
@@ -138,37 +92,26 @@ func (c *Cluster) types(ctx context.Context, s Step) error {
 		case !c.earlier(s, brings):
 			rule, hint := Kind, c.bringer(s, brings)
 			message := fmt.Sprintf("the cluster does not know the type %q, and no step before brings it", n.typ)
-			if p := c.neighbours(s).Run(); p.Comes {
+			if p := s.neighbours().Run(); p.Comes {
 				rule, hint, message = Unchecked, "", fmt.Sprintf("the cluster does not know the type %q yet: %s", n.typ, p.Why)
-			} else if c.beside(s, brings) {
+			} else if slices.ContainsFunc(s.beside, func(other *step) bool { return brings(other.brings) }) {
 				rule = Unchecked
 			}
-			c.find(Find(rule, s.Step, hint, message, n.fields...))
+			c.find(rule, s.Step, hint, message, n.fields...)
 		}
 	}
 	return nil
 }
 
-// earlier tells whether the step itself, or one before it, brings something.
-func (c *Cluster) earlier(s Step, brings func(*brings) bool) bool {
-	return brings(c.brings[s.Name]) || slices.ContainsFunc(s.Before, func(name string) bool {
-		b := c.brings[name]
-		return b != nil && brings(b)
-	})
-}
-
-// beside tells whether a step that may run at the same time brings something.
-func (c *Cluster) beside(s Step, brings func(*brings) bool) bool {
-	return slices.ContainsFunc(s.Beside, func(name string) bool {
-		b := c.brings[name]
-		return b != nil && brings(b)
-	})
+// earlier reports whether the step itself, or one before it, brings something.
+func (c *clusterChecker) earlier(s *step, brings func(*brings) bool) bool {
+	return brings(s.brings) || slices.ContainsFunc(s.before, func(other *step) bool { return brings(other.brings) })
 }
 
 // bringer says what to do about something that no step before brings.
-func (c *Cluster) bringer(s Step, brings func(*brings) bool) string {
-	for _, other := range c.Steps {
-		if other.Name != s.Name && brings(c.brings[other.Name]) {
+func (c *clusterChecker) bringer(s *step, brings func(*brings) bool) string {
+	for _, other := range c.steps {
+		if other != s && brings(other.brings) {
 			return fmt.Sprintf("the step %q brings it: add it to needs", other.Name)
 		}
 	}
@@ -177,33 +120,30 @@ func (c *Cluster) bringer(s Step, brings func(*brings) bool) string {
 
 // sendable is an object that can be sent as a dry run.
 type sendable struct {
-	Object
+	manifest.Object
 	mapping *meta.RESTMapping
 }
 
 // known looks for the kinds and namespaces of a step's objects, and gives those
 // objects that the API server can judge now.
-func (c *Cluster) known(ctx context.Context, s Step) ([]sendable, error) {
+func (c *clusterChecker) known(ctx context.Context, s *step) ([]sendable, error) {
 	var out []sendable
 	told := map[string]bool{}
-	once := func(key string, f finding.Finding) {
-		if !told[key] {
-			told[key] = true
-			c.find(f)
-		}
+	first := func(key string) bool {
+		before := told[key]
+		told[key] = true
+		return !before
 	}
-	for _, o := range s.Objects {
+	for _, o := range s.objects {
 		gvk := o.GroupVersionKind()
 		brought := c.earlier(s, func(b *brings) bool { return b.defines(gvk.GroupKind()) })
-		mapping, err := c.Session.Cluster.Mapping(ctx, gvk)
+		mapping, err := c.session.Cluster.Mapping(ctx, gvk)
 		switch {
 		case err == nil:
 		case !meta.IsNoMatchError(err):
 			return nil, fmt.Errorf("looking for the kind %s: %w", gvk.Kind, err)
-		default:
-			if f, found := c.unserved(ctx, s, o); found {
-				once(gvk.String(), f)
-			}
+		case first(gvk.String()):
+			c.unserved(ctx, s, o)
 		}
 		if err != nil || brought { // a definition that changes may have another schema by then
 			continue
@@ -223,13 +163,13 @@ func (c *Cluster) known(ctx context.Context, s Step) ([]sendable, error) {
 			return nil, err
 		case exists:
 			out = append(out, sendable{o, mapping})
-		case !c.earlier(s, made):
+		case !c.earlier(s, made) && first("namespace "+o.GetNamespace()):
 			hint := "make it in a step before"
 			if s.Helm != nil {
 				hint += ", or with create_namespace: true"
 			}
-			message := o.from() + fmt.Sprintf("the namespace %q does not exist, and no step before makes it", o.GetNamespace())
-			once("namespace "+o.GetNamespace(), Find(Namespace, s.Step, hint, message, o.Fields...))
+			message := from(o) + fmt.Sprintf("the namespace %q does not exist, and no step before makes it", o.GetNamespace())
+			c.find(Namespace, s.Step, hint, message, s.fields(o)...)
 		}
 	}
 	return out, nil
@@ -237,71 +177,67 @@ func (c *Cluster) known(ctx context.Context, s Step) ([]sendable, error) {
 
 // unserved says what is to be said of an object whose kind the cluster does not
 // serve; nothing when a step before brings it.
-func (c *Cluster) unserved(ctx context.Context, s Step, o Object) (finding.Finding, bool) {
+func (c *clusterChecker) unserved(ctx context.Context, s *step, o manifest.Object) {
 	gvk := o.GroupVersionKind()
 	defines := func(b *brings) bool { return b.defines(gvk.GroupKind()) }
-	p := c.neighbours(s).Find(gvk)
+	p := s.neighbours().Find(gvk)
 	switch {
 	case p.Comes && p.Definition != "" && !p.Beside,
-		defines(c.brings[s.Name]), // by itself
+		defines(s.brings), // by itself
 		c.earlier(s, func(b *brings) bool { return b.waitsFor(gvk.GroupKind()) }):
-		return finding.Finding{}, false
+		return
 	case p.Comes:
 		hint := ""
 		if p.Beside {
 			hint = c.bringer(s, defines)
 		}
 		message := fmt.Sprintf("the cluster does not know the kind %s of %s yet: %s", gvk.Kind, gvk.GroupVersion(), p.Why)
-		return Find(Unchecked, s.Step, hint, o.from()+message, o.Fields...), true
+		c.find(Unchecked, s.Step, hint, from(o)+message, s.fields(o)...)
+		return
 	}
 	why, hint := "no step before brings it", c.bringer(s, defines)
 	if p.Why != "" {
 		why, hint = p.Why, "let the object and the definition agree on a version"
 	}
 	message := fmt.Sprintf("the cluster does not know the kind %s of %s%s, and %s", gvk.Kind, gvk.GroupVersion(), c.otherVersion(ctx, gvk), why)
-	return Find(Kind, s.Step, hint, o.from()+message, o.Fields...), true
+	c.find(Kind, s.Step, hint, from(o)+message, s.fields(o)...)
 }
 
 // neighbours are the steps around one, as far as kinds go.
-func (c *Cluster) neighbours(s Step) kinds.Neighbours {
-	n := kinds.Neighbours{Own: c.origins[s.Name]}
-	add := func(to *[]*kinds.Step, names []string) {
-		for _, name := range names {
-			if o := c.origins[name]; o != nil { // on this cluster
-				*to = append(*to, o)
-			}
+func (s *step) neighbours() kinds.Neighbours {
+	origins := func(steps []*step) []*kinds.Step {
+		var all []*kinds.Step
+		for _, other := range steps {
+			all = append(all, other.origin)
 		}
+		return all
 	}
-	add(&n.Before, s.Before)
-	add(&n.Beside, s.Beside)
-	return n
+	return kinds.Neighbours{Own: s.origin, Before: origins(s.before), Beside: origins(s.beside)}
 }
 
 // from is the start of a message on an object of a file.
-func (o Object) from() string {
+func from(o manifest.Object) string {
 	if o.File == "" {
 		return ""
 	}
 	return o.Source + ": "
 }
 
-func (o Object) id() string { t := watch.TargetOf(o.Unstructured); return t.Object() }
-
 // otherVersion tells of a kind that the cluster has in another version.
-func (c *Cluster) otherVersion(ctx context.Context, gvk schema.GroupVersionKind) string {
-	m, err := c.Session.Cluster.Mapping(ctx, gvk.GroupKind().WithVersion(""))
+func (c *clusterChecker) otherVersion(ctx context.Context, gvk schema.GroupVersionKind) string {
+	m, err := c.session.Cluster.Mapping(ctx, gvk.GroupKind().WithVersion(""))
 	if err != nil {
 		return ""
 	}
 	return ", but of " + m.GroupVersionKind.GroupVersion().String()
 }
 
-// namespace tells whether a namespace exists. One that may not be read does.
-func (c *Cluster) namespace(ctx context.Context, name string) (bool, error) {
+// namespace reports whether a namespace exists. One that may not be read does.
+func (c *clusterChecker) namespace(ctx context.Context, name string) (bool, error) {
 	if exists, known := c.exists[name]; known {
 		return exists, nil
 	}
-	_, err := c.Session.Clientset.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	_, err := c.session.Clientset.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return false, fmt.Errorf("looking for the namespace %q: %w", name, err)
 	}
@@ -310,12 +246,10 @@ func (c *Cluster) namespace(ctx context.Context, name string) (bool, error) {
 }
 
 // send asks the API server what it says to an object, by a dry run.
-func (c *Cluster) send(ctx context.Context, s Step, o sendable) {
+func (c *clusterChecker) send(ctx context.Context, s *step, o sendable) {
 	body, err := json.Marshal(o.Unstructured)
 	if err == nil {
-		_, err = c.Session.Resource(o.mapping, o.GetNamespace()).Patch(ctx, o.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{
-			DryRun: []string{metav1.DryRunAll}, FieldManager: o.Manager, Force: new(o.Force), FieldValidation: o.Validation,
-		})
+		_, err = c.session.Resource(o.mapping, o.GetNamespace()).Patch(ctx, o.GetName(), types.ApplyPatchType, body, s.dryRun())
 	}
 	if err == nil || ctx.Err() != nil {
 		return
@@ -325,7 +259,7 @@ func (c *Cluster) send(ctx context.Context, s Step, o sendable) {
 		rule = Unchecked
 	}
 	err = kubeerr.Explain(kubeerr.Redact(err, o.Unstructured), kubeerr.Op{Verb: "patch", Resource: o.mapping.Resource.GroupResource(), Namespace: o.GetNamespace()})
-	c.find(Find(rule, s.Step, runner.HintOf(err), o.from()+o.id()+": "+err.Error(), o.Fields...))
+	c.find(rule, s.Step, runner.HintOf(err), from(o.Object)+o.ID()+": "+err.Error(), s.fields(o.Object)...)
 }
 
 // cannotTell says of an error that it is no judgement of the object: a webhook

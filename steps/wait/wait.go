@@ -207,7 +207,7 @@ func observedGeneration(u *unstructured.Unstructured, condition map[string]any) 
 	return n, ok && err == nil
 }
 
-// gives tells whether there is any value, and not null alone.
+// gives reports whether there is any value, and not null alone.
 func gives(results [][]reflect.Value) bool {
 	for _, list := range results {
 		for _, v := range list {

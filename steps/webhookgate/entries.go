@@ -9,10 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kplan-dev/kplan/internal/clean"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
-	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
 )
 
@@ -45,7 +45,7 @@ func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]web
 		}
 		if err := changed(ctx); err != nil {
 			last := cmp.Or(hidden, a.unread(definitions), "there is none")
-			return nil, diagnosis.TimedOut(err, a.target.what+" to be configured", string(webhook.Configured)+": "+watch.Plain(last), a.target.hint)
+			return nil, diagnosis.TimedOut(err, a.target.what+" to be configured", string(webhook.Configured)+": "+clean.Line(last), a.target.hint)
 		}
 	}
 }

@@ -17,12 +17,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kplan-dev/kplan/internal/clean"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
-	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
@@ -128,12 +128,12 @@ func summary(gates []*gate, hidden string) string {
 	var notes []string
 	for _, g := range gates {
 		if g.unproven != "" {
-			notes = append(notes, fmt.Sprintf("%s %s unproven: %s", g.entry.Kind, g.entry.Name, watch.Plain(g.unproven)))
+			notes = append(notes, fmt.Sprintf("%s %s unproven: %s", g.entry.Kind, g.entry.Name, clean.Line(g.unproven)))
 		}
 	}
 	s := fmt.Sprintf("%d of %d webhooks admit", len(gates)-len(notes), len(gates))
 	if hidden != "" {
-		notes = append(notes, "conversion webhooks unproven: "+watch.Plain(hidden))
+		notes = append(notes, "conversion webhooks unproven: "+clean.Line(hidden))
 	}
 	if len(notes) > 0 {
 		s += " (" + strings.Join(notes, "; ") + ")"

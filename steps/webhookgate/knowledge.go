@@ -2,7 +2,6 @@ package webhookgate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -10,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/webhook/match"
@@ -29,13 +27,9 @@ type knowledge struct {
 
 func newKnowledge(ctx context.Context, s *cluster.Session) (*knowledge, error) {
 	k := &knowledge{session: s}
-	cached, err := s.Getter("").ToDiscoveryClient()
+	lists, _, err := s.Cluster.Serves(ctx)
 	if err != nil {
 		return nil, err
-	}
-	_, lists, err := cached.ServerGroupsAndResources()
-	if failed := (*discovery.ErrGroupDiscoveryFailed)(nil); err != nil && !errors.As(err, &failed) {
-		return nil, fmt.Errorf("reading the API server's kinds: %w", err)
 	}
 	var resources match.Resources
 	if err := resources.AddDiscovery(lists...); err != nil {
@@ -77,7 +71,7 @@ func (k *knowledge) labelsOf(namespace string) (map[string]string, bool) {
 	return l, ok
 }
 
-// blind tells whether the labels of namespaces may not be read.
+// blind reports whether the labels of namespaces may not be read.
 func (k *knowledge) blind() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -29,7 +29,7 @@ func objectsOf(owners diagnosis.Owners, step plan.Step) (objects, error) {
 	var o objects
 	spec := *step.Webhook
 	read := func(files ...string) ([]*unstructured.Unstructured, error) {
-		found, err := manifest.Objects(owners.Plan.In(step), plan.Apply{Files: files, Namespace: cmp.Or(spec.Namespace, owners.Namespace)})
+		found, err := manifest.Objects(plan.Step{Dir: step.Dir, Apply: &plan.Apply{Files: files, Namespace: cmp.Or(spec.Namespace, owners.Namespace)}})
 		return manifest.Bare(found), err
 	}
 	var err error
@@ -45,7 +45,7 @@ func objectsOf(owners diagnosis.Owners, step plan.Step) (objects, error) {
 	return o, nil
 }
 
-// custom tells whether any object of the step's files may be of a kind that a CRD
+// custom reports whether any object of the step's files may be of a kind that a CRD
 // defines: its group is none of Kubernetes' own.
 func (o objects) custom() bool {
 	return slices.ContainsFunc(o.files, func(u *unstructured.Unstructured) bool {
@@ -107,7 +107,8 @@ func laterObjects(owners diagnosis.Owners, name string) []*unstructured.Unstruct
 		}
 		spec := *s.Apply
 		spec.Namespace = cmp.Or(spec.Namespace, owners.Namespace)
-		if found, err := manifest.Objects(owners.Plan.In(s), spec); err == nil {
+		s.Apply = &spec
+		if found, err := manifest.Objects(s); err == nil {
 			all = append(all, manifest.Bare(found)...)
 		}
 	}

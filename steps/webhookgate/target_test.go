@@ -76,7 +76,7 @@ func TestTargetReadsCRDs(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	owners := diagnosis.Owners{Plan: &plan.Plan{Dir: dir}, Namespace: "home"}
+	owners := diagnosis.Owners{Plan: &plan.Plan{}, Namespace: "home"}
 	for name, tt := range map[string]struct {
 		spec plan.Webhook
 		want bool
@@ -91,7 +91,7 @@ func TestTargetReadsCRDs(t *testing.T) {
 		"one of *.k8s.io": {plan.Webhook{Files: []string{"gateway.yaml"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := New(owners, plan.Step{Name: "gate", Webhook: &tt.spec}, sessionOf(survey.New(fake.NewSimpleDynamicClient(runtime.NewScheme()))))
+			a, err := New(owners, plan.Step{Name: "gate", Dir: dir, Webhook: &tt.spec}, sessionOf(survey.New(fake.NewSimpleDynamicClient(runtime.NewScheme()))))
 			require.NoError(t, err)
 			require.Equal(t, tt.want, a.target.conversions)
 		})

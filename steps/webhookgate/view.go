@@ -33,7 +33,7 @@ func (v *view) changed() {
 	v.changes = make(chan struct{})
 }
 
-// next gives a function that waits for the first change after now.
+// next returns a function that waits for the first change after now.
 func (v *view) next() func(context.Context) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

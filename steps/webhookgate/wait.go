@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/kplan-dev/kplan/internal/clean"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
@@ -98,7 +99,7 @@ func (g *gate) barred(o probe.Outcome) error {
 	if !o.Forbidden || g.entry.FailurePolicy == admissionv1.Ignore {
 		return nil
 	}
-	return runner.WithHint(runner.Permanent(fmt.Errorf("%s cannot be asked: %s", g.entry, watch.Plain(o.Reason))),
+	return runner.WithHint(runner.Permanent(fmt.Errorf("%s cannot be asked: %s", g.entry, clean.Line(o.Reason))),
 		"a dry run needs the rights to list namespaces and to create what the webhook is called for, by kplan's user; the objects of canaries are asked with first")
 }
 
@@ -106,7 +107,7 @@ func (g *gate) barred(o probe.Outcome) error {
 func (g *gate) climb(ctx context.Context) error {
 	for {
 		changed := g.view.next()
-		st, err := g.standing()
+		st, err := g.status()
 		if err != nil {
 			return err
 		}
@@ -121,8 +122,8 @@ func (g *gate) climb(ctx context.Context) error {
 	}
 }
 
-// standing is how the webhook stands now.
-func (g *gate) standing() (survey.Status, error) {
+// status is how the webhook stands now.
+func (g *gate) status() (survey.Status, error) {
 	for _, st := range g.view.Statuses() {
 		if st.Is(g.entry) {
 			return st, nil
@@ -212,23 +213,23 @@ func (g *gate) tell(o probe.Outcome) (survey.Status, error) {
 	case g.entry.Matches(o.Fault):
 		g.survey.RecordCall(o.Fault, false)
 	}
-	st, err := g.standing()
+	st, err := g.status()
 	if err != nil {
 		return st, err
 	}
 	w := diagnosis.Of(st)
 	switch {
 	case o.State == probe.Unproven:
-		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Unknown), "unproven: "+watch.Plain(o.Reason)
+		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Unknown), "unproven: "+clean.Line(o.Reason)
 	case o.State == probe.Missing && st.Ladder.Callable():
-		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Waiting), watch.Plain(o.Reason)
+		w.Rung, w.State, w.Cause = string(webhook.Admitting), string(webhook.Waiting), clean.Line(o.Reason)
 	}
 	g.report(w)
 	return st, nil
 }
 
 func (g *gate) report(w *runner.Webhook) {
-	w.Cause = watch.Plain(w.Cause)
+	w.Cause = clean.Line(w.Cause)
 	g.reporter.Report(runner.Report{Type: runner.TypeWebhook, Webhook: w})
 }
 
@@ -247,7 +248,7 @@ func (g *gate) explain(ctx context.Context, err error, last probe.Outcome) error
 	case ctx.Err() == nil:
 		return kubeerr.Explain(err, kubeerr.Op{Verb: "create"})
 	}
-	st, gone := g.standing()
+	st, gone := g.status()
 	if gone != nil {
 		st.Entry = g.entry
 	}
@@ -269,7 +270,7 @@ func (g *gate) timedOut(err error, st survey.Status, last, hint string) error {
 
 // admitting says what was shown last of a webhook that does not admit yet.
 func admitting(o probe.Outcome) string {
-	return webhook.Reading{Rung: webhook.Admitting, State: webhook.Waiting, Reason: watch.Plain(o.Reason)}.String()
+	return webhook.Reading{Rung: webhook.Admitting, State: webhook.Waiting, Reason: clean.Line(o.Reason)}.String()
 }
 
 // hint says what people can do after what was shown last.

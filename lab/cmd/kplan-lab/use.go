@@ -195,14 +195,12 @@ func kubectlCommand(o *options) *cobra.Command {
 // run becomes the command, so that its signals, terminal and exit code are
 // its own. It returns only if that failed.
 func run(lab *cluster.Lab, args []string) error {
-	path := lab.Bin() + string(filepath.ListSeparator) + os.Getenv("PATH")
-	variables := map[string]string{
-		"PATH": path, "KUBECONFIG": lab.Kubeconfig(),
+	for name, value := range map[string]string{
+		"PATH": lab.Bin() + string(filepath.ListSeparator) + os.Getenv("PATH"), "KUBECONFIG": lab.Kubeconfig(),
 		// kubectl keeps what it discovers by host and port; the next lab may
 		// get the same port.
 		"KUBECACHEDIR": filepath.Join(lab.Dir, "kubectl-cache"),
-	}
-	for name, value := range variables {
+	} {
 		if err := os.Setenv(name, value); err != nil {
 			return err
 		}

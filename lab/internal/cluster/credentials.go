@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 
@@ -38,14 +39,11 @@ func writeCredentials(l *Lab) error {
 	if err != nil {
 		return err
 	}
-	if err := authority.Write(dir, "ca"); err != nil {
-		return err
-	}
 	tokens, err := pki.NewKeys()
 	if err != nil {
 		return err
 	}
-	if err := tokens.Write(dir, "tokens"); err != nil {
+	if err := errors.Join(authority.Write(dir, "ca"), tokens.Write(dir, "tokens")); err != nil {
 		return err
 	}
 	for name, subject := range subjects {

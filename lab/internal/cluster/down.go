@@ -45,7 +45,8 @@ func (l *Lab) remove(ctx context.Context) error {
 		return err
 	}
 	// Kubelet and containerd go first, so that no new pods come.
-	slices.SortStableFunc(records, func(a, b process.Record) int { return rank(a.Name) - rank(b.Name) })
+	first := func(r process.Record) int { return 1 + slices.Index([]string{containerd, kubelet}, r.Name) }
+	slices.SortStableFunc(records, func(a, b process.Record) int { return first(b) - first(a) })
 	for _, r := range records {
 		if err := r.Stop(ctx, 0); err != nil {
 			return err
@@ -58,17 +59,6 @@ func (l *Lab) remove(ctx context.Context) error {
 		return err
 	}
 	return removeAll(l.Dir)
-}
-
-func rank(component string) int {
-	switch component {
-	case kubelet:
-		return 0
-	case containerd:
-		return 1
-	default:
-		return 2
-	}
 }
 
 // sweep removes the lab's network, and the empty folders that labs' own

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -30,15 +31,15 @@ func Serve(ctx context.Context, dir string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if lab.Nodes > 0 {
 		namespace := netns.Path(lab.node().Namespace())
+		var faults []error
 		for _, text := range append([]string{fmt.Sprintf("127.0.0.1:%d=%s:6443", lab.API, node.Address)}, lab.Forward...) {
-			if err := serveRule(ctx, group, text, "", namespace); err != nil {
-				return err
-			}
+			faults = append(faults, serveRule(ctx, group, text, "", namespace))
 		}
 		for _, text := range lab.Expose {
-			if err := serveRule(ctx, group, text, namespace, ""); err != nil {
-				return err
-			}
+			faults = append(faults, serveRule(ctx, group, text, namespace, ""))
+		}
+		if err := errors.Join(faults...); err != nil {
+			return err
 		}
 	}
 	if err := serveRegistry(ctx, group, lab); err != nil {

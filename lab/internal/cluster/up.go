@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -29,6 +30,22 @@ type Options struct {
 
 // programs are the files that a lab is built from.
 type programs struct{ kube, coredns, pause, charts string }
+
+// HostError says that this machine cannot run a lab.
+type HostError struct{ Message string }
+
+func (e *HostError) Error() string { return e.Message }
+
+// checkHost fails where a lab cannot run: it is made of Linux processes.
+func checkHost(nodes int) error {
+	switch {
+	case runtime.GOOS != "linux":
+		return &HostError{"a lab runs on Linux only, and this is " + runtime.GOOS}
+	case nodes > 0 && os.Geteuid() != 0:
+		return &HostError{"a lab with a node needs root (network namespaces, containers)"}
+	}
+	return nil
+}
 
 // Up brings the lab up, or does nothing if it is up already. A lab whose
 // processes died is removed and made anew. If Up fails, or ctx is done, it

@@ -66,7 +66,7 @@ func (p Program) Run(ctx context.Context, say func(string)) error {
 	} else {
 		say("building " + p.Name)
 	}
-	c := newCount()
+	c := &count{packages: map[string]bool{}}
 	listing, stop := context.WithCancelCause(ctx)
 	var list sync.WaitGroup
 	defer list.Wait()
@@ -144,8 +144,6 @@ type count struct {
 	modules  int // that were downloaded
 	output   bytes.Buffer
 }
-
-func newCount() *count { return &count{packages: map[string]bool{}} }
 
 // expect notes packages that are to be compiled.
 func (c *count) expect(packages []string) {

@@ -48,7 +48,7 @@ func TestRun(t *testing.T) {
 // Go itself says which packages are to be compiled, before and after.
 func TestCount(t *testing.T) {
 	p := tree(t)
-	before, after := newCount(), newCount()
+	before, after := &count{packages: map[string]bool{}}, &count{packages: map[string]bool{}}
 	p.list(t.Context(), "go", before)
 	require.True(t, before.listed)
 	require.Contains(t, before.packages, "example.com/hello/a")
@@ -66,7 +66,7 @@ func TestCount(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	c := newCount()
+	c := &count{packages: map[string]bool{}}
 	c.line("go: downloading k8s.io/api v0.37.0")
 	require.Equal(t, "1 module downloaded after 5s", c.progress(5*time.Second))
 	c.line("example.com/one")

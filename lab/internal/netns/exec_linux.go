@@ -9,20 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Namespaces says in which namespaces a program runs.
-type Namespaces struct {
-	Net    string  `json:"net,omitempty"`    // file of the network namespace; empty: the caller's
-	Mounts []Mount `json:"mounts,omitempty"` // not empty: a new mount namespace with these in it
-	Join   int     `json:"join,omitempty"`   // not zero: the mount namespace of this process
-}
-
-// Mount hides the folder To: behind the folder From, or, if From is empty,
-// behind an empty tmpfs.
-type Mount struct {
-	From string `json:"from,omitempty"`
-	To   string `json:"to"`
-}
-
 // Exec replaces this program by args, run inside the namespaces. It returns only if
 // that failed. The process id stays what it was.
 func Exec(spaces Namespaces, args []string) error {

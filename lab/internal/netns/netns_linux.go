@@ -1,6 +1,3 @@
-// Package netns makes the network namespace that a lab lives in, with a
-// bridge that carries the node's address and no way out, and runs code and
-// programs inside it. It does not know what runs there.
 package netns
 
 import (
@@ -12,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -20,18 +16,6 @@ import (
 
 	"github.com/kplan-dev/kplan/lab/internal/debian"
 )
-
-// folder is where ip-netns(8) keeps names.
-const folder = "/run/netns"
-
-// Network is what a new namespace gets.
-type Network struct {
-	Node     string // the node's address with prefix length, e.g. 10.123.0.1/24
-	Services string // the range of Service addresses, e.g. 10.96.0.0/16
-}
-
-// Path returns the file that stands for the namespace called name.
-func Path(name string) string { return filepath.Join(folder, name) }
 
 // Create makes the namespace name, which `ip netns exec` then finds. Unlike
 // `ip netns add` it leaves no mount on the folder of names.

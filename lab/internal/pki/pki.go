@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -116,10 +117,9 @@ func NewKeys() (Pair, error) {
 // Write stores the pair as dir/NAME.crt and dir/NAME.key, readable by the
 // owner only.
 func (p Pair) Write(dir, name string) error {
-	if err := os.WriteFile(filepath.Join(dir, name+".crt"), p.Cert, 0o600); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, name+".key"), p.Key, 0o600)
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, name+".crt"), p.Cert, 0o600),
+		os.WriteFile(filepath.Join(dir, name+".key"), p.Key, 0o600))
 }
 
 func newTemplate(name pkix.Name) (*x509.Certificate, error) {

@@ -10,12 +10,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/kplan-dev/kplan/lab/internal/file"
 )
@@ -72,22 +73,48 @@ func Find(dir, name string) (Record, error) {
 // A folder that does not exist holds none; unreadable records are skipped,
 // since what they named cannot be known any more.
 func List(dir string) ([]Record, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	var records []Record
-	for _, entry := range entries {
-		name, ok := strings.CutSuffix(entry.Name(), ".json")
-		if !ok {
-			continue
-		}
-		if r, err := Find(dir, name); err == nil {
+	for _, path := range paths {
+		if r, err := Find(dir, strings.TrimSuffix(filepath.Base(path), ".json")); err == nil {
 			records = append(records, r)
 		}
 	}
 	slices.SortStableFunc(records, func(a, b Record) int { return a.Started.Compare(b.Started) })
-	return records, nil
+	return records, err
+}
+
+// Alive reports whether the very process of the record still runs.
+func (r Record) Alive() bool {
+	if r.PID <= 0 || r.Boot != boot() {
+		return false
+	}
+	start, state, err := stat(r.PID)
+	return err == nil && start == r.Start && state != "Z" && state != "X"
+}
+
+// Of makes a record of a process that somebody else started.
+func Of(pid int, name string) (Record, error) {
+	start, _, err := stat(pid)
+	return Record{Name: name, PID: pid, Start: start, Boot: boot()}, err
+}
+
+// stat reads a process's start time, in clock ticks since boot, and its state.
+func stat(pid int) (start uint64, state string, err error) {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0, "", err
+	}
+	status, err := p.Stat()
+	return status.Starttime, status.State, err
+}
+
+func boot() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
 }
 
 // Tail returns the last n lines of a log file, or a note why there are none.

@@ -7,11 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -73,15 +71,6 @@ func Start(spec Spec, dir string) (*Child, error) {
 	return child, nil
 }
 
-// Alive reports whether the very process of the record still runs.
-func (r Record) Alive() bool {
-	if r.PID <= 0 || r.Boot != boot() {
-		return false
-	}
-	start, state, err := stat(r.PID)
-	return err == nil && start == r.Start && state != "Z" && state != "X"
-}
-
 // Signal sends s to the very process of the record; nothing if it is gone.
 func (r Record) Signal(s syscall.Signal) error {
 	// The descriptor pins the process, so the check cannot grow stale.
@@ -133,28 +122,4 @@ func (r Record) await(ctx context.Context, d time.Duration) bool {
 		}
 	}
 	return true
-}
-
-// Of makes a record of a process that somebody else started.
-func Of(pid int, name string) (Record, error) {
-	start, _, err := stat(pid)
-	return Record{Name: name, PID: pid, Start: start, Boot: boot()}, err
-}
-
-// stat reads a process's start time, in clock ticks since boot, and its state.
-func stat(pid int) (start uint64, state string, err error) {
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		return 0, "", err
-	}
-	status, err := p.Stat()
-	return status.Starttime, status.State, err
-}
-
-func boot() string {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(id))
 }

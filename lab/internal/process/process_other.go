@@ -20,9 +20,6 @@ func (c *Child) Err() error { return ErrUnsupported }
 // Start returns ErrUnsupported.
 func Start(Spec, string) (*Child, error) { return nil, ErrUnsupported }
 
-// Alive is always false.
-func (r Record) Alive() bool { return false }
-
 // Signal returns ErrUnsupported.
 func (r Record) Signal(syscall.Signal) error { return ErrUnsupported }
 

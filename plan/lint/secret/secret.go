@@ -22,7 +22,7 @@ var public = []string{"automountserviceaccounttoken", "publickey", "bypass", "co
 
 var flatten = strings.NewReplacer("_", "", "-", "", ".", "")
 
-// Named tells whether a value of that name is a secret, unless it is a reference.
+// Named reports whether a value of that name is a secret, unless it is a reference.
 func Named(name string) bool {
 	flat := strings.ToLower(flatten.Replace(name))
 	ends := func(end string) bool { return strings.HasSuffix(flat, end) }
@@ -33,7 +33,7 @@ func Named(name string) bool {
 // file's path.
 var reference = regexp.MustCompile(`^(\$[({A-Z]|/|\./|file:|vault:|secretref:|(?i:x{3,}|\*+|\.\.\.|…)$|<.*>$)|\{\{`)
 
-// IsReference tells whether a text stands for a secret that is kept elsewhere, or
+// IsReference reports whether a text stands for a secret that is kept elsewhere, or
 // for one to be filled in.
 func IsReference(text string) bool { return reference.MatchString(text) }
 
@@ -83,7 +83,7 @@ func In(text string) string {
 	return ""
 }
 
-// assigns tells whether a value is given to the name of a secret.
+// assigns reports whether a value is given to the name of a secret.
 func assigns(name, value string) bool {
 	return Named(name) && !IsReference(value) && !nothing.MatchString(value)
 }
@@ -98,7 +98,7 @@ var (
 	file   = regexp.MustCompile(`(?im)^\s*["']?[\w.-]*(passw(or)?d|secret|token|api_?key)["']?\s*[:=]\s*["']?[^\s"'{$]`)
 )
 
-// IsLikely tells whether the text at a path of names may be a secret.
+// IsLikely reports whether the text at a path of names may be a secret.
 func IsLikely(path []string, text string) bool {
 	if text == "" || strings.HasPrefix(text, "$(") { // a variable of a container
 		return false
@@ -117,5 +117,5 @@ func IsLikely(path []string, text string) bool {
 	return false
 }
 
-// IsLikelyNumber tells whether a number of that name may be a secret.
+// IsLikelyNumber reports whether a number of that name may be a secret.
 func IsLikelyNumber(name string) bool { return number.MatchString(name) }

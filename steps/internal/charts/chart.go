@@ -31,22 +31,22 @@ import (
 
 // Chart is the chart of a helm step with its values, for one release.
 type Chart struct {
-	plan        *plan.Plan
+	step        plan.Step
 	Spec        plan.Helm
 	ReleaseName string
 	Namespace   string
 	Source      *source
 }
 
-// New makes the chart of a helm step of p; namespace is that of a release
+// New makes the chart of a helm step; namespace is that of a release
 // whose step names none. Nothing is read yet.
-func New(p *plan.Plan, step plan.Step, namespace string) (*Chart, error) {
+func New(step plan.Step, namespace string) (*Chart, error) {
 	spec := *step.Helm
-	c := &Chart{plan: p, Spec: spec, ReleaseName: step.ReleaseName(), Namespace: cmp.Or(spec.Namespace, namespace)}
+	c := &Chart{step: step, Spec: spec, ReleaseName: step.ReleaseName(), Namespace: cmp.Or(spec.Namespace, namespace)}
 	if problems := validation.IsDNS1123Label(c.Namespace); len(problems) > 0 {
 		return nil, fmt.Errorf("namespace %q: %s", c.Namespace, problems[0])
 	}
-	c.Source = &source{spec: spec, path: p.Abs(spec.Chart)}
+	c.Source = &source{spec: spec, path: step.Path(spec.Chart)}
 	return c, nil
 }
 
@@ -136,7 +136,7 @@ func usable(ch *helmchart.Chart) error {
 func (c *Chart) Values() (map[string]any, error) {
 	merged := map[string]any{}
 	for _, name := range c.Spec.ValuesFiles {
-		v, err := chartutil.ReadValuesFile(c.plan.Abs(name))
+		v, err := chartutil.ReadValuesFile(c.step.Path(name))
 		if err != nil {
 			return nil, fmt.Errorf("reading values file %s: %w", name, err)
 		}

@@ -46,7 +46,7 @@ func remote(t *testing.T) (*charts.Chart, <-chan struct{}) {
 	index, err := repo.IndexDirectory(dir, server.URL)
 	require.NoError(t, err)
 	require.NoError(t, index.WriteFile(filepath.Join(dir, "index.yaml"), 0o600))
-	c, err := charts.New(&plan.Plan{}, plan.Step{Name: "s", Helm: &plan.Helm{Chart: "x", Repo: server.URL}}, "default")
+	c, err := charts.New(plan.Step{Name: "s", Helm: &plan.Helm{Chart: "x", Repo: server.URL}}, "default")
 	require.NoError(t, err)
 	return c, asked
 }
@@ -86,7 +86,7 @@ func TestRenderEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	cancel(stopped)
-	c, err := charts.New(&plan.Plan{}, plan.Step{Name: "s", Helm: &plan.Helm{Chart: "./nowhere"}}, "default")
+	c, err := charts.New(plan.Step{Name: "s", Helm: &plan.Helm{Chart: "./nowhere"}}, "default")
 	require.NoError(t, err)
 
 	_, err = c.Render(ctx, charts.Capabilities{})
@@ -116,7 +116,7 @@ func TestUnreachableRepository(t *testing.T) {
 		"wants credentials": {answering(http.StatusUnauthorized), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			chart, err := charts.New(&plan.Plan{}, plan.Step{Name: "s", Helm: &plan.Helm{Chart: "x", Repo: c.repo}}, "default")
+			chart, err := charts.New(plan.Step{Name: "s", Helm: &plan.Helm{Chart: "x", Repo: c.repo}}, "default")
 			require.NoError(t, err)
 			_, err = chart.Render(t.Context(), charts.Capabilities{})
 			var away *charts.UnreachableError

@@ -163,7 +163,7 @@ type answerError struct {
 
 func (e *answerError) Error() string { return e.address + " answered " + e.answer.Status }
 
-// isUnreachable tells whether the same request may do later.
+// isUnreachable reports whether the same request may do later.
 func isUnreachable(err error) bool {
 	if e := (*answerError)(nil); errors.As(err, &e) {
 		return passes(e.answer.StatusCode)
@@ -174,7 +174,7 @@ func isUnreachable(err error) bool {
 	return errors.As(err, new(*url.Error)) || errors.As(err, new(*net.OpError)) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// passes tells whether an HTTP status is of a server that has trouble of its own.
+// passes reports whether an HTTP status is of a server that has trouble of its own.
 func passes(code int) bool {
 	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout
 }

@@ -30,7 +30,7 @@ type Capabilities struct {
 // libraries is the Kubernetes version of kplan's own libraries (k8s.io v0.37).
 const libraries = "v1.37.0"
 
-// Render gives the objects that an install of the chart would send: those of
+// Render returns the objects that an install of the chart would send: those of
 // its crds folder, its templates and its install hooks. No cluster is asked, so
 // templates that look up objects find none.
 func (c *Chart) Render(ctx context.Context, has Capabilities) ([]*unstructured.Unstructured, error) {
@@ -94,7 +94,7 @@ func (c *Chart) DryRelease(ctx context.Context, has Capabilities, crds bool) (*r
 	return rel, nil
 }
 
-// Installs tells whether a hook is run by an install.
+// Installs reports whether a hook is run by an install.
 func Installs(h *release.Hook) bool {
 	for _, e := range h.Events {
 		if e == release.HookPreInstall || e == release.HookPostInstall {

@@ -137,17 +137,18 @@ func withoutFiles(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) er
 		return runner.WithHint(fmt.Errorf("the kubeconfig refers to the file %q in %s; one from a Secret may not", path, field),
 			"put what is in the file into the kubeconfig: kubectl config view --flatten --minify --raw")
 	}
-	switch {
-	case cluster != nil && cluster.CertificateAuthority != "":
+	if cluster != nil && cluster.CertificateAuthority != "" {
 		return refers("certificate-authority", cluster.CertificateAuthority)
-	case user == nil:
+	}
+	if user == nil {
 		return nil
-	case user.TokenFile != "":
-		return refers("tokenFile", user.TokenFile)
-	case user.ClientCertificate != "":
-		return refers("client-certificate", user.ClientCertificate)
-	case user.ClientKey != "":
-		return refers("client-key", user.ClientKey)
+	}
+	for _, f := range []struct{ field, path string }{
+		{"tokenFile", user.TokenFile}, {"client-certificate", user.ClientCertificate}, {"client-key", user.ClientKey},
+	} {
+		if f.path != "" {
+			return refers(f.field, f.path)
+		}
 	}
 	return nil
 }

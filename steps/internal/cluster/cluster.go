@@ -138,7 +138,7 @@ func (c *Cluster) Reach(ctx context.Context) error {
 }
 
 // preflight asks for /version once: it proves address, TLS and credentials,
-// and tells whether the server has priority and fairness.
+// and reports whether the server has priority and fairness.
 func (c *Cluster) preflight(ctx context.Context) (fair bool, err error) {
 	bound := connectTimeout
 	if c.config.ExecProvider != nil || c.config.AuthProvider != nil {

@@ -30,10 +30,10 @@ type Conn struct {
 	all    []*Cluster // that were ever opened
 }
 
-// Connect gives a connection to the cluster, which was just seen to be there.
+// Connect returns a connection to the cluster, which was just seen to be there.
 func (c *Conn) Connect(ctx context.Context) (*Cluster, error) { return c.flight.Do(ctx, "", c.open) }
 
-// Now gives the connection if there is one already.
+// Now returns the connection if there is one already.
 func (c *Conn) Now() *Cluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()

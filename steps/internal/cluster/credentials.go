@@ -124,14 +124,14 @@ func (k *credentials) parse(raw []byte) (*snapshot, error) {
 	return &snapshot{raw: raw, config: access, loader: loader, namespace: namespace, context: name}, nil
 }
 
-// now gives the keys in use, and how often they were read again.
+// now returns the keys in use, and how often they were read again.
 func (k *credentials) now() (*snapshot, int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.current, k.reads
 }
 
-// hasMoved tells whether the kubeconfig names another server than at first.
+// hasMoved reports whether the kubeconfig names another server than at first.
 func (k *credentials) hasMoved() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -164,7 +164,7 @@ func (k *credentials) renew(ctx context.Context, reads int) (*snapshot, error) {
 	})
 }
 
-// renewing is a transport with the credentials of a keyring. A request that is
+// renewing is a transport with the credentials that may be renewed. A request that is
 // refused for its credentials is sent once more if they have changed meanwhile.
 type renewing struct {
 	credentials *credentials
@@ -258,7 +258,7 @@ func (e *RefusedError) Error() string {
 	return s
 }
 
-// Unwrap gives Cause.
+// Unwrap returns Cause.
 func (e *RefusedError) Unwrap() error { return e.Cause }
 
 // Unauthorized tells the hold that the webhook is not to blame.

@@ -13,31 +13,28 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// opener are the ways to the clusters that a plan uses, by the plan's names.
+// opener makes the ways to the clusters that a plan uses, by the plan's names.
 type opener struct {
 	plan      *plan.Plan
 	flags     *genericclioptions.ConfigFlags
 	userAgent string
 	byName    map[string]*Conn
-	// path leads to the link that is being made, by the clusters that hold
-	// kubeconfigs.
-	path []string
 }
 
 // Open reads the kubeconfigs of all clusters that are used, as far as they
 // are on this machine. All faults are told at once; nobody is connected to.
 func Open(p *plan.Plan, flags *genericclioptions.ConfigFlags, userAgent string) (map[string]*Conn, error) {
-	ls := &opener{plan: p, flags: flags, userAgent: userAgent, byName: map[string]*Conn{}}
+	o := &opener{plan: p, flags: flags, userAgent: userAgent, byName: map[string]*Conn{}}
 	var errs []error
 	for _, name := range usedClusters(p) {
-		if _, err := ls.conn(name); err != nil {
+		if _, err := o.conn(name, nil); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return ls.byName, ls.checkFlags()
+	return o.byName, o.checkFlags()
 }
 
 // usedClusters are the clusters that the plan's steps work on, and those that they
@@ -59,49 +56,47 @@ func usedClusters(p *plan.Plan) []string {
 	return slices.Compact(used)
 }
 
-// conn makes the link to a cluster, and those to the clusters that hold its
-// kubeconfig.
-func (ls *opener) conn(name string) (*Conn, error) {
-	if l := ls.byName[name]; l != nil {
-		return l, nil
+// conn makes the way to a cluster, and those to the clusters that hold its
+// kubeconfig; path are the clusters whose kubeconfigs led here.
+func (o *opener) conn(name string, path []string) (*Conn, error) {
+	if c := o.byName[name]; c != nil {
+		return c, nil
 	}
-	if slices.Contains(ls.path, name) {
-		return nil, UserError(fmt.Errorf("cluster %s: its kubeconfig is in a Secret of the cluster itself: %s",
-			name, strings.Join(append(ls.path, name), " → ")))
+	over := append(slices.Clip(path), name)
+	if slices.Contains(path, name) {
+		return nil, UserError(fmt.Errorf("cluster %s: its kubeconfig is in a Secret of the cluster itself: %s", name, strings.Join(over, " → ")))
 	}
-	spec, known := ls.plan.Clusters[name]
+	spec, known := o.plan.Clusters[name]
 	if name != "" && !known {
 		return nil, UserError(fmt.Errorf("the plan has no cluster %q", name))
 	}
-	l := &Conn{name: name, spec: spec, userAgent: ls.userAgent}
+	c := &Conn{name: name, spec: spec, userAgent: o.userAgent}
 	var err error
 	if ref := spec.KubeconfigSecret; ref != nil {
-		ls.path = append(ls.path, name)
-		l.holder, err = ls.conn(cmp.Or(ref.Cluster, ls.plan.Defaults.Cluster))
-		ls.path = ls.path[:len(ls.path)-1]
+		c.holder, err = o.conn(cmp.Or(ref.Cluster, o.plan.Defaults.Cluster), over)
 	} else {
-		l.access, err = ls.access(name, spec)
+		c.access, err = o.access(name, spec)
 	}
 	if err != nil {
 		return nil, err
 	}
-	ls.byName[name] = l
-	return l, nil
+	o.byName[name] = c
+	return c, nil
 }
 
 // access reads the kubeconfig of a cluster where that is on this machine.
-func (ls *opener) access(name string, spec plan.Cluster) (*Access, error) {
+func (o *opener) access(name string, spec plan.Cluster) (*Access, error) {
 	var (
 		a   *Access
 		err error
 	)
 	switch {
 	case spec.Kubeconfig != "":
-		a, err = FromFile(ls.plan.Abs(spec.Kubeconfig), spec.Context)
+		a, err = FromFile(o.plan.Abs(spec.Kubeconfig), spec.Context)
 	case spec.Context != "":
-		a, err = FromFlags(withContext(ls.flags, spec.Context))
+		a, err = FromFlags(withContext(o.flags, spec.Context))
 	default:
-		a, err = FromFlags(ls.flags)
+		a, err = FromFlags(o.flags)
 	}
 	switch {
 	case err != nil && name != "":
@@ -114,13 +109,13 @@ func (ls *opener) access(name string, spec plan.Cluster) (*Access, error) {
 
 // checkFlags refuses flags that pick a cluster when no step works on that: the
 // user expects them to do something.
-func (ls *opener) checkFlags() error {
-	for _, l := range ls.byName {
+func (o *opener) checkFlags() error {
+	for _, l := range o.byName {
 		if l.spec.Context == "" && l.spec.Kubeconfig == "" && l.spec.KubeconfigSecret == nil {
 			return nil
 		}
 	}
-	f := ls.flags
+	f := o.flags
 	for _, flag := range []struct {
 		name  string
 		value *string

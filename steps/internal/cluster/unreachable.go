@@ -36,7 +36,7 @@ func (e *UnreachableError) Error() string {
 	return e.Cluster + " cannot be reached: " + e.Cause.Error()
 }
 
-// Unwrap gives Cause.
+// Unwrap returns Cause.
 func (e *UnreachableError) Unwrap() error { return e.Cause }
 
 // short leaves out the method and address that net/http puts before the cause.

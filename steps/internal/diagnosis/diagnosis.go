@@ -110,7 +110,7 @@ func (o Owners) Steps() iter.Seq2[int, plan.Step] {
 }
 
 // Hint says what it means that a webhook gives no answer, and what people can do
-// about it. The standing may be empty, as far as it is not known, and so may the
+// about it. The status may be empty, as far as it is not known, and so may the
 // fault.
 func (o Owners) Hint(st survey.Status, f webhook.Fault) string {
 	missing, _ := st.Ladder.Missing()

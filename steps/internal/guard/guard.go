@@ -26,7 +26,7 @@ import (
 	"github.com/kplan-dev/kplan/webhook/match"
 )
 
-// Source gives the objects that a step sends; none for steps that send none.
+// Source returns the objects that a step sends; none for steps that send none.
 type Source func(context.Context, plan.Step) ([]manifest.Object, error)
 
 // Find tells which steps' objects are intercepted by webhooks that the same
@@ -114,7 +114,7 @@ func (f *finder) read(s *step) []error {
 	return problems
 }
 
-// labels gives those of a namespace that the plan makes, else of one that the
+// labels returns those of a namespace that the plan makes, else of one that the
 // cluster has.
 func (f *finder) labels(live func(string) (map[string]string, bool)) func(string) (map[string]string, bool) {
 	return func(name string) (map[string]string, bool) {

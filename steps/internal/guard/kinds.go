@@ -57,12 +57,12 @@ func (k *resolver) add(crd *unstructured.Unstructured) error {
 	return nil
 }
 
-// converted tells whether an object of the kind is converted to be stored.
+// converted reports whether an object of the kind is converted to be stored.
 func (k *resolver) converted(gvk schema.GroupVersionKind) bool {
 	return k.custom[gvk.GroupKind()].Storage != gvk.Version
 }
 
-// resource gives the resource of a kind and whether it is namespaced. What
+// resource returns the resource of a kind and whether it is namespaced. What
 // nobody knows is guessed: most kinds are namespaced, and have regular plurals.
 func (k *resolver) resource(gvk schema.GroupVersionKind) (schema.GroupVersionResource, bool) {
 	if d, ok := k.custom[gvk.GroupKind()]; ok {

@@ -14,7 +14,7 @@ type entry struct {
 	from *unstructured.Unstructured
 }
 
-// precedes tells whether a step which brings the webhook and the object o as
+// precedes reports whether a step which brings the webhook and the object o as
 // well configures the webhook before it sends o. Otherwise a first install is
 // not judged, and later runs are. Conversions come with the CRD, without which
 // there are no objects.

@@ -53,7 +53,7 @@ func Of(name string, objects []*unstructured.Unstructured) *Step {
 // Unknown is a step whose objects cannot be known.
 func Unknown(name string) *Step { return &Step{name: name, programs: true} }
 
-// starts tells whether an object of the kind makes a program run. A custom
+// starts reports whether an object of the kind makes a program run. A custom
 // resource may: it can stand for an application that its operator installs.
 func starts(gk schema.GroupKind) bool {
 	switch gk.Group {
@@ -65,7 +65,7 @@ func starts(gk schema.GroupKind) bool {
 	return Custom(gk.Group)
 }
 
-// Defines tells whether a definition of the kind, in any version, is among the
+// Defines reports whether a definition of the kind, in any version, is among the
 // step's objects.
 func (s *Step) Defines(gk schema.GroupKind) bool { return s.definitions[gk].Name != "" }
 
@@ -78,7 +78,7 @@ type Neighbours struct {
 	Before, Beside []*Step
 }
 
-// Find tells whether a kind that the cluster does not serve may come yet.
+// Find reports whether a kind that the cluster does not serve may come yet.
 func (n Neighbours) Find(gvk schema.GroupVersionKind) Prospect {
 	gk, other := gvk.GroupKind(), ""
 	for i, s := range slices.Concat(n.Before, n.Beside) {
@@ -103,7 +103,7 @@ func (n Neighbours) Find(gvk schema.GroupVersionKind) Prospect {
 	return n.Run()
 }
 
-// Run tells whether a step before may define any kind when it runs.
+// Run reports whether a step before may define any kind when it runs.
 func (n Neighbours) Run() Prospect {
 	for _, s := range n.Before {
 		if s.programs {

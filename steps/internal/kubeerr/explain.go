@@ -85,7 +85,7 @@ func explainStatus(err error, status metav1.Status, op Op) error {
 	return runner.WithHint(err, words(err))
 }
 
-// Denied tells whether an admission webhook refused the request. The API
+// Denied reports whether an admission webhook refused the request. The API
 // server gives such answers no type of their own, and the webhook picks code
 // and reason freely: the words are those of k8s.io/apiserver
 // pkg/admission/plugin/webhook/errors/statuserror.go.

@@ -56,12 +56,12 @@ func (o Object) ID() string {
 	return o.GetKind() + "/" + o.GetName()
 }
 
-// Of reads the objects that a step of p sends as far as they are known without its
+// Of reads the objects that a step sends as far as they are known without its
 // cluster; chart is that of a helm step, and has what it may ask about the cluster.
-func Of(ctx context.Context, p *plan.Plan, step plan.Step, chart *charts.Chart, has charts.Capabilities) ([]Object, error) {
+func Of(ctx context.Context, step plan.Step, chart *charts.Chart, has charts.Capabilities) ([]Object, error) {
 	switch {
 	case step.Apply != nil:
-		return Objects(p.In(step), *step.Apply)
+		return Objects(step)
 	case chart == nil:
 		return nil, nil
 	}
@@ -78,16 +78,16 @@ func Placeless(bare []*unstructured.Unstructured) []Object {
 	return objects
 }
 
-// Planned reads the objects that a step of p sends as far as they are known without
+// Planned reads the objects that a step sends as far as they are known without
 // any cluster: a chart is rendered for the default namespace.
-func Planned(ctx context.Context, p *plan.Plan, step plan.Step) (_ []Object, err error) {
+func Planned(ctx context.Context, step plan.Step) (_ []Object, err error) {
 	var chart *charts.Chart
 	if step.Helm != nil {
-		if chart, err = charts.New(p.In(step), step, metav1.NamespaceDefault); err != nil {
+		if chart, err = charts.New(step, metav1.NamespaceDefault); err != nil {
 			return nil, err
 		}
 	}
-	return Of(ctx, p, step, chart, charts.Capabilities{})
+	return Of(ctx, step, chart, charts.Capabilities{})
 }
 
 // Bare returns objects without their places.
@@ -99,28 +99,28 @@ func Bare(objects []Object) []*unstructured.Unstructured {
 	return bare
 }
 
-// Objects reads the objects that an apply step of p sends; those that name no
+// Objects reads the objects that an apply step sends; those that name no
 // namespace get the step's, if it has one. The cluster is not asked, so this
 // includes objects of kinds without namespaces. Those that can be read are given
 // even if others cannot.
-func Objects(p *plan.Plan, spec plan.Apply) ([]Object, error) {
-	objects, err := Read(p, spec)
+func Objects(step plan.Step) ([]Object, error) {
+	objects, err := Read(step)
 	for _, o := range objects {
 		if o.GetNamespace() == "" {
-			o.SetNamespace(spec.Namespace)
+			o.SetNamespace(step.Apply.Namespace)
 		}
 	}
 	return objects, err
 }
 
 // Read reads the objects of an apply step as they are written.
-func Read(p *plan.Plan, spec plan.Apply) ([]Object, error) {
-	files, err := p.ApplyFiles(spec)
+func Read(step plan.Step) ([]Object, error) {
+	files, err := step.ApplyFiles()
 	if err != nil {
 		return nil, err
 	}
-	manifests, err := readFiles(files, p.Dir)
-	own, inlineErr := inline(spec.Objects)
+	manifests, err := readFiles(files, step.Dir)
+	own, inlineErr := inline(step.Apply.Objects)
 	return append(manifests, own...), errors.Join(err, inlineErr)
 }
 

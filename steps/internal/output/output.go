@@ -69,7 +69,7 @@ func compile(spec plan.Output) (query, error) {
 	return nil, errors.New("it takes jsonpath or cel to say what is read")
 }
 
-// Empty tells whether the step declares none.
+// Empty reports whether the step declares none.
 func (o *Outputs) Empty() bool { return len(o.queries) == 0 }
 
 // Read reads the values, and gives the names of those that must not be shown.

@@ -35,10 +35,10 @@ func newPath(text string) (*path, error) {
 	return &path{text, strings.HasPrefix(text, "{") && strings.Index(text, "}") == len(text)-1}, nil
 }
 
-// String gives the path's text.
+// String returns the path's text.
 func (p *path) String() string { return p.text }
 
-// find gives what one expression finds, with its type, if that is one value; else
+// find returns what one expression finds, with its type, if that is one value; else
 // the text that kubectl prints.
 func (p *path) find(object map[string]any) (any, error) {
 	j := jsonpath.New("output").AllowMissingKeys(true) // one cannot be used by two at once
@@ -86,7 +86,7 @@ func (q celQuery) find(object map[string]any) (any, error) {
 	return native(value)
 }
 
-// native gives a CEL value as JSON has it.
+// native returns a CEL value as JSON has it.
 func native(v ref.Val) (any, error) {
 	switch v := v.(type) {
 	case types.Null:

@@ -51,7 +51,7 @@ func NewSource(client kubernetes.Interface) *Source {
 	return &Source{client: client, refused: map[string]bool{}}
 }
 
-// refuse notes that something may not be read, and tells whether that is new.
+// refuse notes that something may not be read, and reports whether that is new.
 func (s *Source) refuse(what, namespace string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +252,7 @@ func (e *troubleError) Error() string {
 	return first
 }
 
-// names tells whether a text has the name of an object, and not as a part of another
+// names reports whether a text has the name of an object, and not as a part of another
 // word.
 func names(text, name string) bool {
 	return regexp.MustCompile(`(^|[^-.\w])` + regexp.QuoteMeta(name) + `($|[^-.\w]|\.(\s|$))`).MatchString(text)

@@ -133,7 +133,7 @@ func (t *Reporter) logsOf(c *target, p *corev1.Pod) []stream {
 	return slices.DeleteFunc(all, func(s stream) bool { return s.id == "" })
 }
 
-// since tells whether something began with the attempt. The cluster's clock tells
+// since reports whether something began with the attempt. The cluster's clock tells
 // seconds, and may be a little off.
 func (t *Reporter) since(at time.Time) bool { return at.After(t.began.Add(-3 * time.Second)) }
 

@@ -190,7 +190,7 @@ func (t *Reporter) choose(c *target) {
 	}
 }
 
-// owns tells whether a pod is one of those that c waits for.
+// owns reports whether a pod is one of those that c waits for.
 func (c *target) owns(p *corev1.Pod) bool {
 	if p.Namespace != c.namespace {
 		return false
@@ -211,7 +211,7 @@ func (c *target) owns(p *corev1.Pod) bool {
 	return owner.Kind == string(c.kind) && owner.Name == c.name
 }
 
-// isAbout tells whether an event is about c or something that it makes; its pods
+// isAbout reports whether an event is about c or something that it makes; its pods
 // excepted, which are known by their names.
 func (c *target) isAbout(e *corev1.Event) bool {
 	o := e.InvolvedObject
@@ -225,7 +225,7 @@ func (c *target) isAbout(e *corev1.Event) bool {
 	return false
 }
 
-// ofJob tells whether a pod is a Job's.
+// ofJob reports whether a pod is a Job's.
 func ofJob(p *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(p)
 	return owner != nil && owner.Kind == "Job" && owner.APIVersion == batchv1.SchemeGroupVersion.String()

@@ -38,7 +38,7 @@ type watcher struct {
 	warnings map[string]*corev1.Event
 }
 
-// watcher gives that of a namespace, which is watched from then on. The caller holds
+// watcher returns that of a namespace, which is watched from then on. The caller holds
 // mu.
 func (t *Reporter) watcher(namespace string) *watcher {
 	s := t.watchers[namespace]
@@ -221,7 +221,7 @@ func (s *watcher) warn(e *corev1.Event) {
 	}
 }
 
-// regards gives what is waited for that a warning is about; nil without. The caller
+// regards returns what is waited for that a warning is about; nil without. The caller
 // holds mu.
 func (s *watcher) regards(e *corev1.Event) *target {
 	for _, to := range slices.SortedFunc(maps.Keys(s.reporter.targets), ref.compare) {
@@ -252,7 +252,7 @@ func last(e *corev1.Event) time.Time {
 	return e.CreationTimestamp.Time
 }
 
-// fell tells whether a container of a pod has ended and was started anew since the
+// fell reports whether a container of a pod has ended and was started anew since the
 // attempt began.
 func (t *Reporter) fell(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {

@@ -206,7 +206,7 @@ func (f *follower) wants(o *unstructured.Unstructured) bool {
 	return f.names == nil || slices.Contains(f.names, o.GetName())
 }
 
-// apart tells whether objects are followed one by one from the start: a list of
+// apart reports whether objects are followed one by one from the start: a list of
 // all CustomResourceDefinitions is tens of megabytes where there are hundreds.
 func (f *follower) apart() bool {
 	return f.listing.kind.Group == kinds.Definitions.Group && 1 < len(f.names) && len(f.names) <= 100

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -142,7 +141,7 @@ func jobReady(u *unstructured.Unstructured) Reading {
 		completions, number(u, 0, "status", "active"), number(u, 0, "status", "failed")))
 }
 
-// hasAddress tells whether a Service that wants a load balancer has one, or
+// hasAddress reports whether a Service that wants a load balancer has one, or
 // addresses of its own (helm.sh/helm/v3 pkg/kube/ready.go, serviceReady).
 func hasAddress(u *unstructured.Unstructured) bool {
 	if kind, _, _ := unstructured.NestedString(u.Object, "spec", "type"); kind != "LoadBalancer" {
@@ -232,20 +231,4 @@ func number(u *unstructured.Unstructured, without int64, path ...string) int64 {
 		return n
 	}
 	return without
-}
-
-// Plain makes text of the cluster fit for one line of a terminal: control
-// characters become blanks, and more than 300 characters are cut.
-func Plain(s string) string {
-	s = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			return ' '
-		}
-		return r
-	}, s))
-	const most = 300
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return s
 }

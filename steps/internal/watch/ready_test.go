@@ -232,12 +232,3 @@ status: {conditions: {ready: true}}`, reached("")},
 		})
 	}
 }
-
-func TestPlain(t *testing.T) {
-	require.Equal(t, "a  [31mred b", Plain("a \x1b[31mred\nb\u200b"))
-	long := make([]byte, 1000)
-	for i := range long {
-		long[i] = 'x'
-	}
-	require.Len(t, []rune(Plain(string(long))), 301)
-}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kplan-dev/kplan/internal/clean"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 )
@@ -276,7 +277,7 @@ func (b *tracker) judgeAllOf(e *entry) Reading {
 }
 
 func (b *tracker) set(e *entry, r Reading) {
-	r.Reason = Plain(r.Reason)
+	r.Reason = clean.Line(r.Reason)
 	if e.reading == r {
 		return
 	}
@@ -321,7 +322,7 @@ func (b *tracker) due() <-chan time.Time {
 	return b.next.C
 }
 
-// verdict tells whether the wait is over, and how.
+// verdict reports whether the wait is over, and how.
 func (b *tracker) verdict() (bool, error) {
 	var (
 		errs   []error

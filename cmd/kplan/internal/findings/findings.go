@@ -5,13 +5,10 @@
 package findings
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
-	"sigs.k8s.io/yaml"
-
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/plan/finding"
 )
 
@@ -58,12 +55,12 @@ func (r Report) Write(w io.Writer, f Format) error {
 	case GitHub:
 		_, err = io.WriteString(w, r.annotations())
 	case SARIF:
-		err = writeData(w, r.log(), JSON)
+		err = data.Write(w, data.JSON, r.log(), nil)
 	case JSON, YAML:
 		if r.Findings == nil {
 			r.Findings = []finding.Finding{} // a list, for programs
 		}
-		err = writeData(w, r, f)
+		err = data.Write(w, data.Format(f), r, nil)
 	default:
 		return fmt.Errorf("there is no output format %q", string(f))
 	}
@@ -71,20 +68,4 @@ func (r Report) Write(w io.Writer, f Format) error {
 		return fmt.Errorf("writing what was found: %w", err)
 	}
 	return nil
-}
-
-func writeData(w io.Writer, v any, f Format) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	if b = append(b, '\n'); f == YAML {
-		if b, err = yaml.JSONToYAML(b); err != nil {
-			return err
-		}
-	} else {
-		b = ui.InertJSON(b)
-	}
-	_, err = w.Write(b)
-	return err
 }

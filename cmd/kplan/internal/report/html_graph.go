@@ -168,7 +168,7 @@ func (w *pageWriter) arrows(levels []int) *htmlGraph {
 	return g
 }
 
-// onPath tells whether two steps follow each other on the critical path.
+// onPath reports whether two steps follow each other on the critical path.
 func (w *pageWriter) onPath(from, to string) bool {
 	i := slices.Index(w.critical, from)
 	return i >= 0 && i+1 < len(w.critical) && w.critical[i+1] == to

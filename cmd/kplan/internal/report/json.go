@@ -6,8 +6,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -79,7 +79,7 @@ func writeJSON(w io.Writer, r *run) error {
 	if err := enc.Encode(newDocument(r)); err != nil {
 		return err
 	}
-	_, err := w.Write(ui.InertJSON(b.Bytes()))
+	_, err := w.Write(data.Inert(b.Bytes()))
 	return err
 }
 

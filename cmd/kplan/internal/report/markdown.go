@@ -49,10 +49,10 @@ type page struct {
 // left out.
 const reserve = 2 << 10
 
-// fits tells whether n more bytes have room.
+// fits reports whether n more bytes have room.
 func (p *page) fits(n int) bool { return p.Len()+n+reserve <= p.limit }
 
-// add writes a piece if it has room, and tells whether it had.
+// add writes a piece if it has room, and reports whether it had.
 func (p *page) add(piece string) bool {
 	if !p.fits(len(piece)) {
 		return false

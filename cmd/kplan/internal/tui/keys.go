@@ -199,7 +199,7 @@ func (m *Model) toggle() {
 	switch m.view {
 	case viewTime:
 		if s := m.chart.selected(); s != nil {
-			m.chart.cursor, m.chart.list.follow = s.Name, false
+			m.chart.cursor, m.chart.follow = s.Name, false
 		}
 		m.show(viewLog)
 	case viewSteps:

@@ -40,7 +40,7 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("there is no progress mode %q, only %s", s, strings.Join(words.Names(Modes), ", "))
 }
 
-// Reports tells whether a renderer of this mode shows by itself why a run failed.
+// Reports reports whether a renderer of this mode shows by itself why a run failed.
 func (m Mode) Reports() bool { return m != Quiet }
 
 // Environment is what a mode is chosen by.
@@ -56,7 +56,7 @@ type Environment struct {
 // ErrNoTerminal says that there is no terminal to draw on.
 var ErrNoTerminal = errors.New("there is no terminal on stdin and stderr that can be drawn on")
 
-// Choose gives the mode that is meant by m: Auto becomes GitHub in a workflow of
+// Choose returns the mode that is meant by m: Auto becomes GitHub in a workflow of
 // GitHub Actions, TTY on a terminal that can be drawn on and is nobody's CI, and
 // else Plain. Any other mode stays; TTY where it cannot be drawn is ErrNoTerminal.
 func (s Environment) Choose(m Mode) (Mode, error) {
@@ -75,7 +75,7 @@ func (s Environment) Choose(m Mode) (Mode, error) {
 
 func (s Environment) drawable() bool { return s.Stdin && s.Stderr && s.Term != "dumb" }
 
-// isSet tells whether an environment variable says yes.
+// isSet reports whether an environment variable says yes.
 func isSet(v string) bool {
 	switch strings.ToLower(v) {
 	case "", "0", "false", "no", "off":

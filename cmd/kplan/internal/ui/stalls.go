@@ -87,7 +87,7 @@ func (s *Stalls) Observe(e runner.Event) (object string, moved bool) {
 	}
 }
 
-// see notes how an object is, and tells whether it was never so before.
+// see notes how an object is, and reports whether it was never so before.
 func (s *Stalls) see(e runner.Event, object, text string) bool {
 	o := s.of(e.Step, object, e.Time)
 	if text = signature(text); o.seen[text] {
@@ -114,7 +114,7 @@ func (s *Stalls) of(step, object string, now time.Time) *awaited {
 	return o
 }
 
-// Stalled tells whether an object of a step has not moved for a while. That of "" has
+// Stalled reports whether an object of a step has not moved for a while. That of "" has
 // moved when any did: logs of older records do not say whose they are.
 func (s *Stalls) Stalled(step, object string, now time.Time) bool {
 	o := s.steps[step][object]

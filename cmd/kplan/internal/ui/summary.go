@@ -26,7 +26,7 @@ func summarize(w io.Writer, x *runner.Execution, o Options) {
 		}
 	}
 	fmt.Fprintln(w)
-	io.WriteString(w, words.Table(rows, func(i, j int, cell, pad string) string {
+	fmt.Fprint(w, words.Table(rows, func(i, j int, cell, pad string) string {
 		if i > 0 && j == 1 {
 			return o.paint(colours[runner.State(cell)], cell+pad)
 		}
@@ -53,7 +53,7 @@ func row(x *runner.Execution, s *runner.Step, o Options) []string {
 	return []string{o.Clean(s.Name), string(s.State), attempt, revision, took, o.Clean(note(x, s))}
 }
 
-// manyClusters tells whether the steps of a run work on more than one cluster.
+// manyClusters reports whether the steps of a run work on more than one cluster.
 func manyClusters(x *runner.Execution) bool {
 	steps := x.Steps()
 	return slices.ContainsFunc(steps, func(s *runner.Step) bool { return s.Cluster != steps[0].Cluster })

@@ -281,7 +281,7 @@ func owner(w Webhook) string {
 	return cmp.Or(w.Owner.String(), "-")
 }
 
-// brief gives the first text, and how many more there are.
+// brief returns the first text, and how many more there are.
 func brief(texts []string) string {
 	switch len(texts) {
 	case 0:

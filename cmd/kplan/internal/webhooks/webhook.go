@@ -111,13 +111,13 @@ func (w Webhook) among(all []Webhook) string {
 	return w.ID()
 }
 
-// Failing tells whether a rung is known not to be reached.
+// Failing reports whether a rung is known not to be reached.
 func (w Webhook) Failing() bool {
 	_, missing := w.Ladder.Missing()
 	return missing
 }
 
-// blind tells whether a rung could not be read that a call would not show.
+// blind reports whether a rung could not be read that a call would not show.
 func (w Webhook) blind() bool {
 	return !w.Failing() && w.Lowest.Rung != "" && w.Lowest.Rung != webhook.Serving && w.Lowest.Rung != webhook.Admitting
 }
