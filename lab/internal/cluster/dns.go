@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kplan-dev/kplan/lab/internal/api"
 	"github.com/kplan-dev/kplan/lab/internal/node"
 )
 
@@ -18,11 +17,11 @@ const dnsImage = "kplan.dev/lab/coredns:1"
 var dnsObjects string
 
 // applyDNS creates the cluster's DNS server.
-func applyDNS(ctx context.Context, client *api.Client) error {
+func applyDNS(ctx context.Context, client client) error {
 	filled := strings.NewReplacer("DOMAIN", node.Domain, "ADDRESS", node.ServiceDNS, "IMAGE", dnsImage).Replace(dnsObjects)
 	for _, object := range strings.Split(filled, "\n---\n# ")[1:] {
 		path, text, _ := strings.Cut(object, "\n")
-		if err := client.Apply(ctx, path, []byte(text)); err != nil {
+		if err := client.apply(ctx, path, []byte(text)); err != nil {
 			return fmt.Errorf("cluster DNS: %w", err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 
-	"github.com/kplan-dev/kplan/lab/internal/api"
 	"github.com/kplan-dev/kplan/lab/internal/netns"
 	"github.com/kplan-dev/kplan/lab/internal/node"
 )
@@ -13,7 +12,7 @@ import (
 // waits until each is ready.
 type starter struct {
 	*launcher
-	client   *api.Client
+	client   client
 	programs programs
 	say      Progress
 	answers  chan struct{} // closed by controlPlane when the API server answers
@@ -22,7 +21,7 @@ type starter struct {
 // controlPlane starts the clients of the API server when that answers, and waits
 // for what they make.
 func (s starter) controlPlane(ctx context.Context) error {
-	if err := s.await(ctx, "API server", "/readyz"); err != nil {
+	if err := s.client.await(ctx, "API server", "/readyz"); err != nil {
 		return err
 	}
 	s.say("API server answers at %s", s.lab.Server())
@@ -39,7 +38,7 @@ func (s starter) controlPlane(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.await(ctx, "default service account", "/api/v1/namespaces/default/serviceaccounts/default"); err != nil {
+	if err := s.client.await(ctx, "default service account", "/api/v1/namespaces/default/serviceaccounts/default"); err != nil {
 		return err
 	}
 	s.say("controllers work")
@@ -71,11 +70,11 @@ func (s starter) node(ctx context.Context) error {
 	if err := s.start(kubelet); err != nil {
 		return err
 	}
-	if err := s.awaitReady(ctx, "node", "/api/v1/nodes/"+node.Name); err != nil {
+	if err := s.client.awaitReady(ctx, "node", "/api/v1/nodes"); err != nil {
 		return err
 	}
 	s.say("node is ready")
-	if err := s.awaitReady(ctx, "cluster DNS", "/api/v1/namespaces/kube-system/pods?labelSelector=k8s-app%3Dkube-dns"); err != nil {
+	if err := s.client.awaitReady(ctx, "cluster DNS", "/api/v1/namespaces/kube-system/pods?labelSelector=k8s-app%3Dkube-dns"); err != nil {
 		return err
 	}
 	// kube-proxy brings a ready pod to its Service within a second.
@@ -87,16 +86,6 @@ func (s starter) node(ctx context.Context) error {
 	}
 	s.say("cluster DNS is ready")
 	return nil
-}
-
-// await polls until the API server has an object.
-func (s starter) await(ctx context.Context, what, path string) error {
-	return await(ctx, what, func(ctx context.Context) error { return s.client.Get(ctx, path, nil) })
-}
-
-// awaitReady polls until an object, or each of a list, is ready.
-func (s starter) awaitReady(ctx context.Context, what, path string) error {
-	return await(ctx, what, func(ctx context.Context) error { return s.client.Ready(ctx, path) })
 }
 
 // closed closes a connection that was opened only to see that it can be.
