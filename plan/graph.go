@@ -97,27 +97,24 @@ func (g *Graph) Dependents(step string) []string {
 	return nil
 }
 
-// Ancestors returns the steps that the named one needs, directly or not, in plan
+// Ancestors returns the steps that the named ones need, directly or not, in plan
 // order. A step of a cycle is its own ancestor.
-func (g *Graph) Ancestors(step string) []string { return g.reach(step, g.needs) }
-
-// Descendants returns the steps that need the named one, directly or not, in plan
-// order. A step of a cycle is its own descendant.
-func (g *Graph) Descendants(step string) []string { return g.reach(step, g.dependents) }
-
-// reach names the steps to which edges lead from one, over any number of others.
-func (g *Graph) reach(step string, edges [][]int) []string {
-	if i, ok := g.index[step]; ok {
-		return g.named(g.reachable(i, edges))
-	}
-	return nil
+func (g *Graph) Ancestors(steps ...string) []string {
+	return g.named(g.reachable(g.indices(steps), g.needs))
 }
 
-// reachable is reach in indices, sorted.
-func (g *Graph) reachable(from int, edges [][]int) []int {
+// Descendants returns the steps that need one of the named ones, directly or not, in
+// plan order. A step of a cycle is its own descendant.
+func (g *Graph) Descendants(steps ...string) []string {
+	return g.named(g.reachable(g.indices(steps), g.dependents))
+}
+
+// reachable returns the steps to which edges lead from others, over any number of
+// them, sorted.
+func (g *Graph) reachable(todo []int, edges [][]int) []int {
 	seen := make([]bool, len(g.names))
 	var found []int
-	for todo := []int{from}; len(todo) > 0; todo = todo[1:] {
+	for ; len(todo) > 0; todo = todo[1:] {
 		for _, i := range edges[todo[0]] {
 			if !seen[i] {
 				seen[i] = true
@@ -200,8 +197,8 @@ func (g *Graph) Cycles() [][]string {
 			continue
 		}
 		cycles = append(cycles, g.named(cycle))
-		dependents := g.reachable(i, g.dependents)
-		for _, n := range g.reachable(i, g.needs) {
+		dependents := g.reachable([]int{i}, g.dependents)
+		for _, n := range g.reachable([]int{i}, g.needs) {
 			if _, both := slices.BinarySearch(dependents, n); both {
 				done[n] = true
 			}
@@ -240,13 +237,21 @@ func (g *Graph) shortestCycle(first int, from []int) []int {
 	return nil
 }
 
-func (g *Graph) named(indices []int) []string {
-	if len(indices) == 0 {
-		return nil
+// indices leaves out names that no step has.
+func (g *Graph) indices(names []string) []int {
+	var indices []int
+	for _, name := range names {
+		if i, ok := g.index[name]; ok {
+			indices = append(indices, i)
+		}
 	}
-	names := make([]string, len(indices))
-	for i, n := range indices {
-		names[i] = g.names[n]
+	return indices
+}
+
+func (g *Graph) named(indices []int) []string {
+	var names []string
+	for _, i := range indices {
+		names = append(names, g.names[i])
 	}
 	return names
 }
