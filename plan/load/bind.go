@@ -23,7 +23,7 @@ func (c *file) bind(s plan.Step, e *stepDecl, it *instance, o inherited, known p
 	b := c.again()
 	scope := b.deferredScope(e, it, known)
 	now := &instance{key: it.key, value: it.value}
-	now.tree, now.secretAt = b.expandInstance(e, scope, true)
+	now.tree, now.secretAt = b.expandInstance(e, scope)
 	if now.tree["when"] == false { // what else is not known is of no matter
 		return skipped(s), nil
 	}
@@ -48,7 +48,9 @@ func skipped(s plan.Step) plan.Step {
 
 // again is a pass for a second look at the file.
 func (c *file) again() *pass {
-	return newSession(&document.Faults{Secrets: c.plan.Sensitive}).pass(c, c.source.Clone())
+	p := newSession(&document.Faults{Secrets: c.plan.Sensitive}).pass(c)
+	p.Source = c.source.Clone()
+	return p
 }
 
 // holds reports whether the when of an include is true.

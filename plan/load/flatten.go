@@ -236,7 +236,7 @@ func (f *flattener) needs(c *file, e *stepDecl, o inherited) []plan.Need {
 	for j, n := range e.needs {
 		names := c.meant(e, n.Step)
 		if target := c.target(n.Step); len(names) == 0 && target != nil && target.name != n.Step && target.whole() {
-			f.pass(c, c.source).Report(fault{Code: document.CodeUnknownName, At: e.at.Key("needs").Index(j)}, "there is no step %q", n.Step)
+			f.pass(c).Report(fault{Code: document.CodeUnknownName, At: e.at.Key("needs").Index(j)}, "there is no step %q", n.Step)
 		}
 		for _, name := range names {
 			if !seen[name] {
@@ -248,7 +248,7 @@ func (f *flattener) needs(c *file, e *stepDecl, o inherited) []plan.Need {
 	f.sum.needs += len(needs) * max(1, len(e.instances))
 	if f.sum.needs > maxNeeds {
 		if f.sum.needs-len(needs)*max(1, len(e.instances)) <= maxNeeds {
-			f.pass(c, c.source).ReportField(fault{At: e.at.Key("needs"), Hint: "let a single step stand between two large groups"}, "the steps have more than %d needs once for_each and include are put in", maxNeeds)
+			f.pass(c).ReportField(fault{At: e.at.Key("needs"), Hint: "let a single step stand between two large groups"}, "the steps have more than %d needs once for_each and include are put in", maxNeeds)
 		}
 		return nil
 	}

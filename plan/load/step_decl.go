@@ -115,7 +115,7 @@ func (p *pass) declareStep(raw map[string]any, at path, last bool) *stepDecl {
 	e.name, _ = raw["name"].(string)
 	if raw["needs"] != nil {
 		quiet := newSession(&document.Faults{}) // its faults are found again when the step is decoded
-		decoder{quiet.pass(p.file, p.Source)}.set(reflect.ValueOf(&e.needs).Elem(), raw["needs"], at.Key("needs"))
+		decoder{quiet.pass(p.file)}.set(reflect.ValueOf(&e.needs).Elem(), raw["needs"], at.Key("needs"))
 	}
 	_, e.isInclude = raw["include"]
 	outputs, _ := raw["outputs"].(map[string]any)
@@ -248,7 +248,7 @@ func (p *pass) readSteps(in Options) {
 
 func (p *pass) readStep(e *stepDecl, it *instance, in Options) {
 	s := p.stepScope(e, it)
-	it.tree, it.secretAt = p.expandInstance(e, s, len(e.instances) > 1)
+	it.tree, it.secretAt = p.expandInstance(e, s)
 	it.refs = s.refs
 	it.skip = it.skip || it.tree["when"] == false
 	p.decodeStep(e, it, &it.step)
@@ -259,8 +259,8 @@ func (p *pass) readStep(e *stepDecl, it *instance, in Options) {
 
 // expandInstance returns the fields of one step with their expressions resolved, and where
 // these read sensitive values.
-func (p *pass) expandInstance(e *stepDecl, s *scope, copies bool) (tree map[string]any, secretAt map[string]bool) {
-	x := expander{pass: p, scope: s, copies: copies, skip: p.skip}
+func (p *pass) expandInstance(e *stepDecl, s *scope) (tree map[string]any, secretAt map[string]bool) {
+	x := expander{pass: p, scope: s, skip: p.skip}
 	tree = make(map[string]any, len(e.raw))
 	if when, has := e.raw["when"]; has {
 		tree["when"] = x.expand(when, e.at.Key("when"))
