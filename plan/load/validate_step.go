@@ -16,6 +16,10 @@ import (
 // stepValidator looks at one step.
 type stepValidator struct{ validator }
 
+func (p *pass) stepValidator(it *instance) stepValidator {
+	return stepValidator{validator{p, it.decl.at, it.tree}}
+}
+
 // step looks at a step as the file has it.
 func (v stepValidator) step(s plan.Step) {
 	at := v.at

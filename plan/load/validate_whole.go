@@ -47,8 +47,8 @@ func (p *pass) validateWhole(w *whole) {
 				p.session.pass(it.child).validateWhole(w)
 			case it.step.Webhook != nil && !e.isInclude:
 				s := it.step
-				s.Name, s.Cluster = e.flatName(it), p.clusterName(s.Cluster)
-				stepValidator{validator{p, e.at, it.tree}}.wholeStep(s)
+				s.Name, s.Cluster = it.flatName(), p.clusterName(s.Cluster)
+				p.stepValidator(it).wholeStep(s)
 			}
 		}
 	}
