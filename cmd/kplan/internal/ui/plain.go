@@ -69,11 +69,6 @@ func newPlain(out io.Writer, o Options) *plain {
 	return p
 }
 
-var (
-	_ drawer = (*plain)(nil)
-	_ ticker = (*plain)(nil)
-)
-
 func (p *plain) close() error {
 	p.end()
 	return p.sink.close()
