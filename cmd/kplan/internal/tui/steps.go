@@ -120,14 +120,7 @@ func (s *state) note(step *timeline.Step) (style.Role, string) {
 			role, text = style.Stop, "needs "+strings.Join(why, ", ")+", which failed"
 		}
 	case runner.StateSucceeded, runner.StateUnchanged:
-		revision, held := "", ""
-		if step.Revision > 0 {
-			revision = fmt.Sprintf("revision %d", step.Revision)
-		}
-		if d := step.HoldTime(s.now); d > 0 {
-			held = "held " + words.Brief(d)
-		}
-		text = words.Join(": ", words.Join(", ", revision, held), step.Message)
+		text = words.Join(": ", ui.Gains(step.Step, s.now), step.Message)
 	case runner.StateSkipped, runner.StateCancelled:
 	}
 	return role, words.Line(text)
