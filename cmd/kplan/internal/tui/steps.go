@@ -116,8 +116,8 @@ func (s *state) note(step *timeline.Step) (style.Role, string) {
 	case runner.StateFailed:
 		role, text = style.Bad, step.Error
 	case runner.StateBlocked:
-		if why := s.run.Execution().WhyBlocked(step.Name); len(why) > 0 {
-			role, text = style.Stop, "needs "+strings.Join(why, ", ")+", which failed"
+		if why := ui.Reason(s.run.Execution(), step.Step); why != step.Message {
+			role, text = style.Stop, why
 		}
 	case runner.StateSucceeded, runner.StateUnchanged:
 		text = words.Join(": ", ui.Gains(step.Step, s.now), step.Message)

@@ -159,7 +159,7 @@ func (p *plain) begin(e runner.Event) {
 			log: log{kept: map[string][]logLine{}, named: map[string]bool{}, written: map[logLine]bool{}},
 		}
 	}
-	p.many = manyClusters(&p.x)
+	p.many = p.x.ManyClusters()
 	text := words.Join(" on ", fmt.Sprintf("%s: %s", e.Plan, words.Count(len(e.Steps), "step")), e.Message)
 	p.line(line{at: e.Time, word: "plan", colour: "1", text: text, news: true})
 }
