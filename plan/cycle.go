@@ -2,7 +2,7 @@ package plan
 
 import "slices"
 
-// Cycles gives one cycle of every group of steps that need each other: the
+// Cycles returns one cycle of every group of steps that need each other: the
 // shortest through the group's first step in the plan, which stands first. Each
 // step needs the next one, and the last one needs the first. A step that needs
 // itself is a cycle of one.
@@ -53,7 +53,7 @@ func (g *Graph) shortestCycle(first int, from []int) []int {
 	return nil
 }
 
-// components gives the strongly connected components of the graph (Tarjan's
+// components returns the strongly connected components of the graph (Tarjan's
 // algorithm, with a stack of its own: a chain of steps may be long).
 func (g *Graph) components() [][]int {
 	t := tarjan{g: g, number: make([]int, len(g.names)), low: make([]int, len(g.names)), onStack: make([]bool, len(g.names))}

@@ -28,7 +28,7 @@ type Hold struct {
 // command line.
 func (p *Plan) StepCluster(s Step) string { return cmp.Or(s.Cluster, p.Defaults.Cluster) }
 
-// SameCluster tells whether two names mean one cluster as far as the plan says:
+// SameCluster reports whether two names mean one cluster as far as the plan says:
 // it declares them alike, whatever their namespaces.
 func (p *Plan) SameCluster(a, b string) bool {
 	if a == b {
@@ -59,7 +59,7 @@ func (p *Plan) StepRetry(s Step) Retry {
 	return *s.Retry.Or(p.Defaults.Retry).Or(&r)
 }
 
-// over gives the fields of r, and where it has none those of base.
+// Or returns the fields of r, and where it has none those of base.
 func (r *Retry) Or(base *Retry) *Retry {
 	if r == nil || base == nil {
 		return cmp.Or(r, base)
@@ -93,7 +93,7 @@ func (p *Plan) StepWebhooks(s Step) Hold {
 	return h
 }
 
-// over gives the fields of w, and where it has none those of base.
+// Or returns the fields of w, and where it has none those of base.
 func (w *Webhooks) Or(base *Webhooks) *Webhooks {
 	if w == nil || base == nil {
 		return cmp.Or(w, base)

@@ -55,7 +55,7 @@ func (k KeyRef) path() string {
 // make the errors better.
 type Inputs map[Input]any
 
-// Deferred gives what the step asks for before it can start, each once, in a stable
+// Deferred returns what the step asks for before it can start, each once, in a stable
 // order; nil for a step whose fields are all known. The fields of a step that are
 // deferred are zero, and keys of maps whose values are deferred are left out.
 func (s Step) Deferred() []Input {
@@ -65,7 +65,7 @@ func (s Step) Deferred() []Input {
 	return s.Pending.Inputs
 }
 
-// Bind gives the step with all of its fields resolved and checked, its paths too.
+// Bind returns the step with all of its fields resolved and checked, its paths too.
 // Of a step whose when turns out to be false it resolves nothing else, but says
 // so in Skip. The error is a Diagnostics with positions in the plan's file. Of a
 // step that is not deferred it gives the step itself. Steps of one plan may be bound

@@ -8,7 +8,7 @@ import (
 // Duration is a time.Duration written as in Go: 90s, 10m, 1h30m.
 type Duration time.Duration
 
-// D gives the duration as the standard library's type.
+// D returns the duration as the standard library's type.
 func (d Duration) D() time.Duration { return time.Duration(d) }
 
 // MarshalJSON writes the duration as a string.

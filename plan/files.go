@@ -8,12 +8,12 @@ import (
 	"github.com/kplan-dev/kplan/plan/internal/files"
 )
 
-// IsLocal tells whether the chart is a folder or archive on disk.
+// IsLocal reports whether the chart is a folder or archive on disk.
 func (h Helm) IsLocal() bool {
 	return h.Chart == "." || h.Chart == ".." || strings.HasPrefix(h.Chart, "./") || strings.HasPrefix(h.Chart, "../") || filepath.IsAbs(h.Chart)
 }
 
-// IsOCI tells whether the chart is in an OCI registry.
+// IsOCI reports whether the chart is in an OCI registry.
 func (h Helm) IsOCI() bool { return strings.HasPrefix(h.Chart, "oci://") }
 
 // OCITag takes the tag off the chart's reference, as in oci://host/chart:1.2.3; ""
@@ -30,7 +30,7 @@ func (h Helm) OCITag() (chart, tag string) {
 	return h.Chart[:last+1+i], h.Chart[last+2+i:]
 }
 
-// Abs gives the absolute path of a file that the plan names.
+// Abs returns the absolute path of a file that the plan names.
 func (p *Plan) Abs(name string) string {
 	return files.Abs(p.Dir, name)
 }

@@ -17,7 +17,7 @@ type Graph struct {
 	level             []int
 }
 
-// Graph gives the graph of the plan's steps as they are now.
+// Graph returns the graph of the plan's steps as they are now.
 func (p *Plan) Graph() *Graph {
 	g := &Graph{index: make(map[string]int, len(p.Steps))}
 	for _, s := range p.Steps {
@@ -77,11 +77,11 @@ func (g *Graph) sort() {
 	}
 }
 
-// Order gives all steps, each after those that it needs, in plan order where the
+// Order returns all steps, each after those that it needs, in plan order where the
 // needs allow it. Steps in a cycle, and those that need one, are left out.
 func (g *Graph) Order() []string { return g.named(g.order) }
 
-// Needs gives the steps that must have succeeded before the named one starts.
+// Needs returns the steps that must have succeeded before the named one starts.
 func (g *Graph) Needs(step string) []string {
 	if i, ok := g.index[step]; ok {
 		return g.named(g.needs[i])
@@ -89,7 +89,7 @@ func (g *Graph) Needs(step string) []string {
 	return nil
 }
 
-// Dependents gives the steps that need the named one directly.
+// Dependents returns the steps that need the named one directly.
 func (g *Graph) Dependents(step string) []string {
 	if i, ok := g.index[step]; ok {
 		return g.named(g.dependents[i])
@@ -97,11 +97,11 @@ func (g *Graph) Dependents(step string) []string {
 	return nil
 }
 
-// Ancestors gives the steps that the named one needs, directly or not, in plan
+// Ancestors returns the steps that the named one needs, directly or not, in plan
 // order. A step of a cycle is its own ancestor.
 func (g *Graph) Ancestors(step string) []string { return g.reach(step, g.needs) }
 
-// Descendants gives the steps that need the named one, directly or not, in plan
+// Descendants returns the steps that need the named one, directly or not, in plan
 // order. A step of a cycle is its own descendant.
 func (g *Graph) Descendants(step string) []string { return g.reach(step, g.dependents) }
 
@@ -125,7 +125,7 @@ func (g *Graph) reach(step string, edges [][]int) []string {
 	return g.named(found)
 }
 
-// Roots gives the steps that need nothing.
+// Roots returns the steps that need nothing.
 func (g *Graph) Roots() []string {
 	var roots []string
 	for i, n := range g.needs {
@@ -150,7 +150,7 @@ func (g *Graph) Levels() [][]string {
 	return levels
 }
 
-// after tells whether step needs the step before, directly or not. Of steps in a
+// Follows reports whether step needs the step before, directly or not. Of steps in a
 // cycle, or behind one, it knows nothing.
 func (g *Graph) Follows(step, before string) bool {
 	from, ok1 := g.index[step]

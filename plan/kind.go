@@ -12,7 +12,7 @@ const (
 	KindInclude Kind = "include"
 )
 
-// Kind tells which of the step's kinds is set; "" when none is.
+// Kind returns the kind that is set; "" when none is.
 func (s Step) Kind() Kind {
 	switch {
 	case s.Helm != nil:

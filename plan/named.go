@@ -37,7 +37,7 @@ func (e *KindError) Hint() string {
 	return "it takes: " + strings.Join(e.There, ", ")
 }
 
-// Named gives the names of those steps of a kind that names mean. A name means what
+// Named returns the names of those steps of a kind that names mean. A name means what
 // it does in a Selection. The error is an *UnknownError or a *KindError, and names
 // the flag that the names were given to.
 func (p *Plan) Named(flag string, kind Kind, names ...string) (map[string]bool, error) {
@@ -45,7 +45,7 @@ func (p *Plan) Named(flag string, kind Kind, names ...string) (map[string]bool, 
 	for _, name := range names {
 		meant, of, is := 0, 0, Kind("")
 		for _, s := range p.Steps {
-			if !s.isPart(name) {
+			if !s.IsPart(name) {
 				continue
 			}
 			meant++
@@ -71,6 +71,6 @@ func (p *Plan) Named(flag string, kind Kind, names ...string) (map[string]bool, 
 // StepNamesOf are those of StepNames that mean a step of a kind.
 func (p *Plan) StepNamesOf(kind Kind) []string {
 	return slices.DeleteFunc(p.StepNames(), func(name string) bool {
-		return !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Kind() == kind && s.isPart(name) })
+		return !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Kind() == kind && s.IsPart(name) })
 	})
 }

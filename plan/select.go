@@ -120,7 +120,7 @@ func (x *selector) steps(flag string, names []string, next func(*Graph, string) 
 	for _, name := range names {
 		found := false
 		for _, s := range x.plan.Steps {
-			if s.isPart(name) {
+			if s.IsPart(name) {
 				found, picked[s.Name] = true, true
 				todo = append(todo, s.Name)
 			}
@@ -179,7 +179,7 @@ func (x *selector) unknown(flag, what, name string, there []string) error {
 func (x *selector) apply(only []string) error {
 	picked := false
 	for i, s := range x.plan.Steps {
-		picked = picked || x.skip[i] == "" && (!s.Last || slices.ContainsFunc(only, s.isPart))
+		picked = picked || x.skip[i] == "" && (!s.Last || slices.ContainsFunc(only, s.IsPart))
 	}
 	if !picked && len(x.skip) > 0 {
 		return &NothingPickedError{}
@@ -223,9 +223,9 @@ const (
 	leftOut   = "left out by "
 )
 
-// isPart tells whether a name means the step: its own, that of the group which it
+// IsPart reports whether a name means the step: its own, that of the group which it
 // is an item of, or that of an include which it came from.
-func (s Step) isPart(name string) bool {
+func (s Step) IsPart(name string) bool {
 	rest, ok := strings.CutPrefix(s.Name, name)
 	return ok && name != "" && (rest == "" || rest[0] == '/' || rest[0] == '[')
 }

@@ -45,7 +45,7 @@ func Faults(err error) []Fault {
 	return faults
 }
 
-// walk also tells whether a leaf is known by more than its text.
+// walk returns the faults of err, and whether a leaf is known by more than its text.
 func walk(err error) (faults []Fault, structured bool) {
 	//nolint:errorlint // The walk itself looks through every wrapping.
 	switch e := err.(type) {

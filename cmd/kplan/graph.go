@@ -10,6 +10,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui/graph"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
+	"github.com/kplan-dev/kplan/plan/redact"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/analyze"
 )
@@ -54,7 +55,7 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 				guards, err = analyze.Guards(cmd.Context(), p)
 				a.warn("not all webhooks are shown", err)
 			}
-			return a.draw(output, p, guards)
+			return writeGraph(a.stdout, output, p, guards, a.secrets())
 		},
 	}
 	in = addInputs(cmd)
@@ -64,14 +65,14 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 	return cmd
 }
 
-// draw writes the graph to stdout.
-func (a *app) draw(f graph.Format, p *plan.Plan, guards []runner.Guard) error {
+// writeGraph writes the graph of a plan without what is sensitive.
+func writeGraph(w io.Writer, f graph.Format, p *plan.Plan, guards []runner.Guard, secrets *redact.Set) error {
 	var b bytes.Buffer
 	err := graph.Write(&b, f, p, guards)
 	if err == nil && f == graph.JSON {
-		_, err = a.stdout.Write(a.secrets().JSON(b.Bytes()))
+		_, err = w.Write(secrets.JSON(b.Bytes()))
 	} else if err == nil {
-		_, err = io.WriteString(a.stdout, a.secrets().Text(b.String()))
+		_, err = io.WriteString(w, secrets.Text(b.String()))
 	}
 	if err != nil {
 		return fmt.Errorf("writing the graph: %w", err)

@@ -101,7 +101,8 @@ func TestHoldKapp(t *testing.T) {
 		_, _, _ = r.run(nil, r.kubectl, "create", "-f", kinds) // another test may have
 		_, stderr, err := r.run(nil, r.kubectl, "wait", "--for=condition=Established", "-f", kinds)
 		require.NoError(t, err, stderr)
-		manifest, stderr, err := r.run(nil, append([]string{r.helm, "template"}, r.upgrade()[3:]...)...)
+		// kapp tries each request for 5 s before it says so.
+		manifest, stderr, err := r.run(nil, append([]string{r.helm, "template"}, r.upgrade("listenDelay=8s")[3:]...)...)
 		require.NoError(t, err, stderr)
 		file := filepath.Join(t.TempDir(), "all.yaml")
 		require.NoError(t, os.WriteFile(file, []byte(manifest), 0o600))

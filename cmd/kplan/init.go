@@ -118,7 +118,7 @@ func (o *initOptions) releases(ctx context.Context, file, reference string) (tex
 	found, problems := analyze.Releases(ctx, o.flags, userAgent(), o.everywhere)
 	if len(found) == 0 {
 		if problems != nil {
-			return nil, nil, o.stopped(ctx, problems)
+			return nil, nil, stopped(ctx, problems)
 		}
 		if o.everywhere {
 			return nil, nil, usagef("the cluster has no Helm releases")

@@ -102,22 +102,22 @@ func (o *webhooksOptions) run(ctx context.Context) error {
 	defer signals.Release()
 	view, err := analyze.Survey(ctx, o.flags, userAgent())
 	if err != nil {
-		return o.stopped(ctx, err)
+		return stopped(ctx, err)
 	}
 	defer view.Close()
 	l := &listing{webhooksOptions: o, view: view, changes: make(chan struct{}, 1), noted: map[string]bool{}}
 	l.following = view.Subscribe(survey.Target{Match: o.wants(), Conversions: true}, l.changed)
 	if err := l.read(ctx); err != nil {
-		return o.stopped(ctx, err)
+		return stopped(ctx, err)
 	}
 	if o.watch {
-		return o.stopped(ctx, l.watch(ctx))
+		return stopped(ctx, l.watch(ctx))
 	}
 	return l.show()
 }
 
 // stopped is err, or the signal that stopped the command, which needs no words.
-func (*app) stopped(ctx context.Context, err error) error {
+func stopped(ctx context.Context, err error) error {
 	if stop, ok := errors.AsType[*runner.Interrupted](context.Cause(ctx)); ok {
 		return &shownError{stop}
 	}

@@ -18,7 +18,7 @@ type Pos struct {
 	Col  int    `json:"col,omitempty"`
 }
 
-// String gives file:line:col, as editors and terminals link it.
+// String returns file:line:col, as editors and terminals link it.
 func (p Pos) String() string {
 	if p.Line == 0 {
 		return p.File

@@ -9,7 +9,7 @@ import (
 // excerptWidth is how many characters of a line are shown.
 const excerptWidth = 100
 
-// excerpt gives the line of a position, cut around the column, and a caret under
+// excerpt returns the line of a position, cut around the column, and a caret under
 // that column. It looks at the characters near the column only: a line may be as
 // long as the file.
 func (s *Source) excerpt(p Pos) string {
@@ -37,7 +37,7 @@ func (s *Source) excerpt(p Pos) string {
 	return cleaned(head+string(before)+string(after)+tail) + "\n" + caret
 }
 
-// firstRunes gives at most n characters from the start of s.
+// firstRunes returns at most n characters from the start of s.
 func firstRunes(s []byte, n int) []rune {
 	if len(s) > n*utf8.UTFMax {
 		s = s[:n*utf8.UTFMax]
@@ -46,7 +46,7 @@ func firstRunes(s []byte, n int) []rune {
 	return r[:min(n, len(r))]
 }
 
-// lastRunes gives at most n characters from the end of s.
+// lastRunes returns at most n characters from the end of s.
 func lastRunes(s []byte, n int) []rune {
 	if len(s) > n*utf8.UTFMax {
 		s = s[len(s)-n*utf8.UTFMax:]
@@ -55,7 +55,7 @@ func lastRunes(s []byte, n int) []rune {
 	return r[max(0, len(r)-n):]
 }
 
-// isWide tells characters that take two columns of a terminal, roughly.
+// isWide reports whether a character takes two columns of a terminal, roughly.
 func isWide(r rune) bool {
 	return r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana)
 }

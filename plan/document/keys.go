@@ -42,7 +42,7 @@ func (s *Source) nameKeys(root *yamlv3.Node) (quoted []*yamlv3.Node) {
 	return quoted
 }
 
-// namedMaps gives the mappings whose keys are names.
+// namedMaps returns the mappings whose keys are names.
 func namedMaps(root *yamlv3.Node, kind Keys) (maps []*yamlv3.Node) {
 	add := func(n *yamlv3.Node) {
 		if n != nil && n.Kind == yamlv3.MappingNode {
@@ -72,7 +72,7 @@ func namedMaps(root *yamlv3.Node, kind Keys) (maps []*yamlv3.Node) {
 	return maps
 }
 
-// child gives the value of a field; nil where there is none. It does not follow
+// child returns the value of a field; nil where there is none. It does not follow
 // aliases: what they mean stands elsewhere, maybe among values of Helm.
 func child(n *yamlv3.Node, name string) *yamlv3.Node {
 	if n == nil || n.Kind != yamlv3.MappingNode {
@@ -86,7 +86,7 @@ func child(n *yamlv3.Node, name string) *yamlv3.Node {
 	return nil
 }
 
-// quoteKeys gives the file with quotes around keys, for a parser that knows
+// quoteKeys returns the file with quotes around keys, for a parser that knows
 // nothing of names.
 func (s *Source) quoteKeys(keys []*yamlv3.Node) []byte {
 	if len(keys) == 0 {

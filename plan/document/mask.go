@@ -14,14 +14,14 @@ import (
 // mayHide finds the declaration of a sensitive variable in a file that is not YAML.
 var mayHide = regexp.MustCompile(`\bsensitive["']?\s*:`)
 
-// open tells whether the words of a file that cannot be understood may be shown:
+// open reports whether the words of a file that cannot be understood may be shown:
 // nobody knows where a secret stands in it.
 func (s *Source) open() bool { return !s.private && !mayHide.Match(s.src) }
 
-// hide keeps the value at a path out of all lines that are shown.
+// Hide keeps the value at a path out of all lines that are shown.
 func (s *Source) Hide(at Path) { s.hidden = append(s.hidden, at) }
 
-// redacted gives the line of a position, without its end, and the byte of it that
+// redacted returns the line of a position, without its end, and the byte of it that
 // the position is at. Secrets are left out: where they stand as values of
 // sensitive variables, however these are quoted and folded, and where the same
 // text stands elsewhere.
@@ -52,7 +52,7 @@ func (s *Source) redacted(p Pos) (line []byte, at int) {
 	return []byte(clean), at
 }
 
-// extents gives from where to where hidden values stand in the file, the last
+// extents returns from where to where hidden values stand in the file, the last
 // one first.
 func (s *Source) extents() [][2]int {
 	if s.hiddenAt == nil {
@@ -65,7 +65,7 @@ func (s *Source) extents() [][2]int {
 	return s.hiddenAt
 }
 
-// extent gives from where to where the value at a path stands in the file: at most
+// extent returns from where to where the value at a path stands in the file: at most
 // up to the next key or item, whichever mapping or list that is of. It is empty
 // when there is no such value.
 func (s *Source) extent(at Path) (from, to int) {
@@ -112,7 +112,7 @@ func unclosed(text []byte) (n int) {
 
 func isBracket(c byte, brackets string) bool { return strings.IndexByte(brackets, c) >= 0 }
 
-// after gives what stands behind a child of n; nil when the child is the last.
+// after returns what stands behind a child of n; nil when the child is the last.
 func after(n, child *yamlv3.Node) *yamlv3.Node {
 	for i, c := range n.Content {
 		if c == child && i+1 < len(n.Content) {

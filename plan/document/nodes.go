@@ -140,7 +140,7 @@ var yaml11Bool = map[string]string{
 
 var decimal = regexp.MustCompile(`^(0|[1-9][0-9]{0,17})$`)
 
-// simpleKey gives the name of a key where that is plain to see; see keyName.
+// SimpleKey returns the name of a key where that is plain to see; see keyName.
 func SimpleKey(k *yamlv3.Node) (name string, ok bool) {
 	switch {
 	case k.Kind != yamlv3.ScalarNode, k.Style&yamlv3.TaggedStyle != 0:
@@ -158,7 +158,7 @@ func SimpleKey(k *yamlv3.Node) (name string, ok bool) {
 	return k.Value, true
 }
 
-// keyName gives the name of a key as the values have it: on is "true" in YAML
+// keyName returns the name of a key as the values have it: on is "true" in YAML
 // 1.1, 010 is "8". It is not ok for null, lists, mappings and aliases.
 func keyName(k *yamlv3.Node) (name string, ok bool) {
 	if name, ok := SimpleKey(k); ok || k.Kind != yamlv3.ScalarNode {

@@ -26,7 +26,7 @@ var syntaxHints = []struct{ message, hint string }{
 	{"block sequence entries are not allowed", "start the list on a line of its own"},
 }
 
-// syntaxFault reports what a YAML parser says, whose positions are lines at best.
+// ReportSyntax reports what a YAML parser says, whose positions are lines at best.
 func (s *Source) ReportSyntax(f *Faults, err error) {
 	line, text := s.syntaxLine(err)
 	pos, hint := Pos{File: s.file}, ""
@@ -62,7 +62,7 @@ func (s *Source) ReportSyntax(f *Faults, err error) {
 	f.Add(s, pos, Fault{Code: CodeSyntax, Hint: hint}, "%s", text)
 }
 
-// syntaxLine gives the line that a parser's error is about; 0 when it does not
+// syntaxLine returns the line that a parser's error is about; 0 when it does not
 // say. The two parsers name different lines: yaml.v3 where the surrounding thing
 // starts, yaml.v2 where it went wrong, which is mostly the better one. Errors of
 // the grammar, unlike those of the scanner, count lines from 0 in both.
@@ -92,7 +92,7 @@ func splitLine(err error) (line int, text string) {
 	return line, text
 }
 
-// firstColumn gives the column of the first character which is not blank.
+// firstColumn returns the column of the first character which is not blank.
 func firstColumn(line string) int {
 	return len(line) - len(strings.TrimLeft(line, " ")) + 1
 }

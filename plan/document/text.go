@@ -70,7 +70,7 @@ func (t *Text) Node(fields ...any) *yamlv3.Node {
 	return n
 }
 
-// Place gives where the value at a path stands: the value itself when it is a
+// Place returns where the value at a path stands: the value itself when it is a
 // scalar, else its key. Where the path cannot be followed to its end, it is as far
 // as that goes.
 func (t *Text) Place(fields ...any) Place {

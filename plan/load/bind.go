@@ -51,7 +51,7 @@ func (c *file) again() *pass {
 	return newSession(&document.Faults{Secrets: c.plan.Sensitive}).pass(c, c.source.Clone())
 }
 
-// holds tells whether the when of an include is true.
+// holds reports whether the when of an include is true.
 func (w when) holds(known plan.Inputs) (bool, error) {
 	w.c.binding.Lock()
 	defer w.c.binding.Unlock()
@@ -94,7 +94,7 @@ func (p *pass) deferredScope(e *stepDecl, it *instance, known plan.Inputs) *scop
 	return s
 }
 
-// below gives the map at a path of maps, which it makes where they are missing.
+// below returns the map at a path of maps, which it makes where they are missing.
 func below(m map[string]any, at []string) map[string]any {
 	for _, name := range at {
 		next, ok := m[name].(map[string]any)

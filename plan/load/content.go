@@ -71,7 +71,7 @@ type contents struct {
 	files int
 }
 
-// knows tells whether a list of files of a folder was looked into before: steps of
+// knows reports whether a list of files of a folder was looked into before: steps of
 // one for_each have the same, and globs take time.
 func (c *contents) knows(dir string, files []string) bool {
 	key := fmt.Sprintf("%q %q", dir, files)

@@ -37,13 +37,14 @@ var (
 	forEachType  = reflect.TypeFor[plan.ForEach]()
 )
 
-// isMapping tells the long form of a value that can be a text.
+// isMapping reports whether a value is the long form of one that can be a text.
 func isMapping(v any) bool {
 	_, ok := v.(map[string]any)
 	return ok
 }
 
-// isLongForEach tells a mapping of in and parallel from the items themselves: its
+// isLongForEach reports whether v is a mapping of in and parallel rather than the items
+// themselves: its
 // in is a list, or there is nothing else.
 func isLongForEach(v any) bool {
 	m, ok := v.(map[string]any)
@@ -68,7 +69,7 @@ type structField struct {
 	required bool
 }
 
-// structFields gives the fields that a mapping of type t has, in the order of
+// structFields returns the fields that a mapping of type t has, in the order of
 // their declaration. A field is required unless its tag says omitempty or
 // omitzero.
 func structFields(t reflect.Type) []structField {

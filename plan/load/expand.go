@@ -44,7 +44,7 @@ type expander struct {
 	secretAt map[string]bool
 }
 
-// expand gives v with all expressions resolved. What has expressions is a copy.
+// expand returns v with all expressions resolved. What has expressions is a copy.
 func (x *expander) expand(v any, at path) any {
 	v, _ = x.expandValue(v, at)
 	return v
@@ -203,7 +203,7 @@ func noText(v any) string {
 	return document.Describe(v)
 }
 
-// eval gives the value of one expression of a text: invalid when it has a fault,
+// eval returns the value of one expression of a text: invalid when it has a fault,
 // which is reported; deferred when it is known only when the step starts.
 func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 	if x.literal {

@@ -64,7 +64,7 @@ func (f *file) clusterValues() map[string]any {
 	return values
 }
 
-// mapped gives the cluster of the including plan that one of this plan's is.
+// mapped returns the cluster of the including plan that one of this plan's is.
 func (f *file) mapped(name string) (string, bool) {
 	if f.parent == nil {
 		return "", false
@@ -117,14 +117,6 @@ var (
 	stepType  = reflect.TypeFor[plan.Step]()
 	stepsType = reflect.TypeFor[[]plan.Step]()
 )
-
-// root is the checker of the whole plan.
-func (f *file) root() *file {
-	for f.parent != nil {
-		f = f.parent
-	}
-	return f
-}
 
 // varType is the type of a variable.
 func (f *file) varType(name string) (expr.Type, bool) {

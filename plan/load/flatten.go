@@ -79,7 +79,7 @@ func (f *flattener) add(c *file, o inherited) {
 	}
 }
 
-// inherit gives what an include hands down.
+// inherit returns what an include hands down.
 func (c *file) inherit(o inherited, needs []plan.Need, e *stepDecl, it *instance) inherited {
 	d, s := c.plan.Defaults, it.step
 	in := inherited{
@@ -255,7 +255,7 @@ func (f *flattener) needs(c *file, e *stepDecl, o inherited) []plan.Need {
 	return needs
 }
 
-// whole tells whether all that a step includes could be read.
+// whole reports whether all that a step includes could be read.
 func (e *stepDecl) whole() bool {
 	return !e.isInclude || !slices.ContainsFunc(e.instances, func(it *instance) bool { return it.child == nil })
 }
@@ -272,31 +272,14 @@ func (c *file) meant(e *stepDecl, name string) []string {
 	full := c.prefix + name
 	var names []string
 	for _, n := range target.flatNames(true) {
-		rest, ok := cutName(n, full)
-		if ok || rest != "" {
+		if (plan.Step{Name: n}).IsPart(full) {
 			names = append(names, n)
 		}
 	}
 	return names
 }
 
-// cutName tells whether a name is another one, or what follows when it starts with
-// it: that of a step of a group or an include.
-func cutName(name, start string) (rest string, same bool) {
-	if len(name) < len(start) || name[:len(start)] != start {
-		return "", false
-	}
-	rest = name[len(start):]
-	if rest == "" {
-		return "", true
-	}
-	if rest[0] != '/' && rest[0] != '[' {
-		return "", false
-	}
-	return rest, false
-}
-
-// clusterName gives the name in the whole plan of one of the file's clusters; for
+// clusterName returns the name in the whole plan of one of the file's clusters; for
 // "" that of the default.
 func (c *file) clusterName(name string) string {
 	if name == "" {

@@ -41,67 +41,46 @@ type Options struct {
 	Files map[string][]byte
 }
 
-// Load reads the plan file at Path, with its variables resolved, and checks all
+// File reads the plan file at a path, with its variables resolved, and checks all
 // that can be known without a cluster, the files that it names included. The
-// error is a Diagnostics with every fault.
-func File(path string, in Options) (*plan.Plan, error) {
-	dir, err := filepath.Abs(filepath.Dir(path))
+// error is a document.Diagnostics with every fault.
+func File(name string, in Options) (*plan.Plan, error) {
+	p, err := newPlan(name, true)
 	if err != nil {
-		return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
-	}
-	src, given := in.Files[filepath.Join(dir, filepath.Base(path))]
-	if !given {
-		if src, err = files.Read(path, document.MaxSize); err != nil {
-			return nil, document.Diagnostics{{Pos: document.Pos{File: path}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
-		}
-	}
-	return parse(path, dir, src, in, true)
-}
-
-// Parse reads a plan from src as Load does, but does not look whether the files
-// that the plan names exist. Messages call the plan file; paths in the plan are
-// relative to file's folder.
-func Parse(file string, src []byte, in Options) (*plan.Plan, error) {
-	dir, err := filepath.Abs(filepath.Dir(file))
-	if err != nil {
-		return nil, document.Diagnostics{{Pos: document.Pos{File: file}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
-	}
-	return parse(file, dir, src, in, false)
-}
-
-func parse(name, dir string, src []byte, in Options, onDisk bool) (*plan.Plan, error) {
-	p := newPlan(name, dir, onDisk)
-	p.load(src, in, nil)
-	flatten(p)
-	p.validateWhole(newWhole(p.plan))
-	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	p.plan.Variables = p.vars.Variables()
-	return p.plan, nil
+	src, given := in.Files[filepath.Join(p.plan.Dir, filepath.Base(name))]
+	if !given {
+		if src, err = files.Read(name, document.MaxSize); err != nil {
+			return nil, unreadable(name, err)
+		}
+	}
+	return p.all(src, in)
 }
 
-// newPlan starts a session with the file that was asked for.
-func newPlan(name, dir string, onDisk bool) *pass {
-	secrets := &redact.Set{}
-	s := newSession(&document.Faults{Secrets: secrets})
-	return s.pass(&file{plan: &plan.Plan{File: name, Dir: dir, Sensitive: secrets}, onDisk: onDisk}, nil)
+// Parse reads a plan from src as File does, but does not look whether the files
+// that the plan names exist. Messages call the plan name; paths in the plan are
+// relative to the folder of that.
+func Parse(name string, src []byte, in Options) (*plan.Plan, error) {
+	p, err := newPlan(name, false)
+	if err != nil {
+		return nil, err
+	}
+	return p.all(src, in)
 }
 
-// LoadVars reads of the plan file at Path only its variables, whatever else is
-// wrong with it: the Plan has Vars, Variables and Sensitive. The error is a
-// Diagnostics with every fault of variables; the Plan is nil only when the file is
-// no YAML mapping.
+// Vars reads of a plan file only its variables, whatever else is wrong with it: the
+// Plan has Vars, Variables and Sensitive. The error is a document.Diagnostics with
+// every fault of variables; the Plan is nil only when the file is no YAML mapping.
 func Vars(name string, in Options) (*plan.Plan, error) {
 	src, err := files.Read(name, document.MaxSize)
 	if err != nil {
-		return nil, document.Diagnostics{{Pos: document.Pos{File: name}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
+		return nil, unreadable(name, err)
 	}
-	dir, err := filepath.Abs(filepath.Dir(name))
+	p, err := newPlan(name, false)
 	if err != nil {
-		return nil, document.Diagnostics{{Pos: document.Pos{File: name}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
+		return nil, err
 	}
-	p := newPlan(name, dir, false)
 	root, ok := p.read(src)
 	if !ok {
 		return nil, p.Err()
@@ -115,4 +94,32 @@ func Vars(name string, in Options) (*plan.Plan, error) {
 	}
 	p.plan.Variables = p.vars.Variables()
 	return p.plan, p.Err()
+}
+
+// unreadable is the error of a plan file that cannot be read.
+func unreadable(name string, err error) error {
+	return document.Diagnostics{{Pos: document.Pos{File: name}, Code: document.CodeFile, Message: document.Clean(err.Error())}}
+}
+
+// newPlan starts a session with the file that was asked for.
+func newPlan(name string, onDisk bool) (*pass, error) {
+	dir, err := filepath.Abs(filepath.Dir(name))
+	if err != nil {
+		return nil, unreadable(name, err)
+	}
+	secrets := &redact.Set{}
+	s := newSession(&document.Faults{Secrets: secrets})
+	return s.pass(&file{plan: &plan.Plan{File: name, Dir: dir, Sensitive: secrets}, onDisk: onDisk}, nil), nil
+}
+
+// all reads the plan and all that it includes.
+func (p *pass) all(src []byte, in Options) (*plan.Plan, error) {
+	p.load(src, in, nil)
+	flatten(p)
+	p.validateWhole(newWhole(p.plan))
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	p.plan.Variables = p.vars.Variables()
+	return p.plan, nil
 }

@@ -49,7 +49,7 @@ type usage struct {
 // useError says that an expression may not use a name.
 type useError struct{ message, hint string }
 
-// newScope gives what expressions see that may use the named things; each is added for
+// newScope returns what expressions see that may use the named things; each is added for
 // a step of a for_each.
 func (f *file) newScope(names ...string) *scope {
 	key := strings.Join(names, " ")
@@ -107,7 +107,7 @@ func (f *file) stepScope(e *stepDecl, it *instance) *scope {
 	return s
 }
 
-// hasValue tells whether there is a value at a path: see expr.NewEnv.
+// hasValue reports whether there is a value at a path: see expr.NewEnv.
 func (f *file) hasValue(path []string) bool {
 	if path[0] == "steps" {
 		return f.hasInstance(path[1:])
@@ -115,7 +115,7 @@ func (f *file) hasValue(path []string) bool {
 	return value.At(f.values, path) != nil
 }
 
-// hasInstance tells whether a path of names ends with the key of an item of a for_each.
+// hasInstance reports whether a path of names ends with the key of an item of a for_each.
 func (f *file) hasInstance(path []string) bool {
 	if len(path) < 2 || f.byName[path[0]] == nil {
 		return false
@@ -142,7 +142,7 @@ func (e *stepDecl) hasValue(path []string) bool {
 	return len(path) > 2 && slices.ContainsFunc(e.instances, func(it *instance) bool { return value.At(it.value, path[2:]) != nil })
 }
 
-// plain tells whether no item has a name with a dash in it, which is the only thing
+// plain reports whether no item has a name with a dash in it, which is the only thing
 // that makes a difference to how expressions are read.
 func (e *stepDecl) plain() bool {
 	return !slices.ContainsFunc(e.instances, func(it *instance) bool { return hasDash(it.value) })
@@ -238,7 +238,7 @@ func (s *scope) use(path []string) (usage, *useError) {
 	return usage{}, nil
 }
 
-// mayRead tells whether a step starts only after another one has ended.
+// mayRead reports whether a step starts only after another one has ended.
 func (f *file) mayRead(e, target *stepDecl) bool {
 	if e.last && !target.last {
 		return true
@@ -315,7 +315,7 @@ func (e *stepDecl) leafReferences(it *instance, below, here []string) []referenc
 	return found
 }
 
-// stepType gives the type of steps.NAME.
+// stepType returns the type of steps.NAME.
 func (f *file) stepType(name string) (expr.Type, bool) {
 	e := f.byName[name]
 	if e == nil || name == "" {
@@ -354,7 +354,7 @@ func (e *stepDecl) makeType() expr.Type {
 	return t
 }
 
-// clusterType gives the type of clusters.NAME.
+// clusterType returns the type of clusters.NAME.
 func (f *file) clusterType(name string) (expr.Type, bool) {
 	if _, ok := f.clusters()[name]; !ok {
 		return expr.Type{}, false

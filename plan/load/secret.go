@@ -9,7 +9,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
-// reads gives the first sensitive name of which the result of an expression may be
+// reads returns the first sensitive name of which the result of an expression may be
 // made; "" when there is none.
 func (s *scope) reads(p *expr.Program) (r expr.Ref, ok bool) {
 	for _, r := range p.Refs() {
@@ -20,7 +20,7 @@ func (s *scope) reads(p *expr.Program) (r expr.Ref, ok bool) {
 	return expr.Ref{}, false
 }
 
-// sensitive tells whether the value at a path must not be shown, or part of it.
+// sensitive reports whether the value at a path must not be shown, or part of it.
 func (s *scope) sensitive(at []string) bool {
 	if len(at) < 2 {
 		return false
@@ -37,8 +37,8 @@ func (s *scope) sensitive(at []string) bool {
 	return false
 }
 
-// shownField tells fields whose value stands in all that is shown: no secret can be
-// kept out of it.
+// shownField reports whether the value of a field stands in all that is shown: no
+// secret can be kept out of it.
 func shownField(at path) bool {
 	if len(at) > 2 && (at[0] == "steps" || at[0] == "finally") {
 		at = at[2:]
@@ -89,7 +89,7 @@ func (x *expander) keepSecret(p *expr.Program, v any, at path) {
 	}
 }
 
-// secretKeys tells whether the keys of a for_each, or of one of the items of its
+// secretKeys reports whether the keys of a for_each, or of one of the items of its
 // list, are made of a sensitive value.
 func (e *stepDecl) secretKeys(v any, at path) bool {
 	plain, secret := e.secretAt[at.String()]
@@ -105,7 +105,7 @@ func (e *stepDecl) secretKeys(v any, at path) bool {
 	return value.IsScalar(v)
 }
 
-// hasSecret tells whether the value at a path, or one below it, is made of a
+// hasSecret reports whether the value at a path, or one below it, is made of a
 // sensitive one.
 func (it *instance) hasSecret(at path) bool {
 	start := at.String()

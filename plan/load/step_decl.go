@@ -134,7 +134,7 @@ func (p *pass) declareStep(raw map[string]any, at path, last bool) *stepDecl {
 	return e
 }
 
-// isSecret tells whether TYPE/NAME is that of a Secret.
+// isSecret reports whether TYPE/NAME is that of a Secret.
 func isSecret(resource string) bool {
 	kind, _, _ := strings.Cut(strings.ToLower(resource), "/")
 	kind, _, _ = strings.Cut(kind, ".")
@@ -257,7 +257,7 @@ func (p *pass) readStep(e *stepDecl, it *instance, in Options) {
 	}
 }
 
-// expandInstance gives the fields of one step with their expressions resolved, and where
+// expandInstance returns the fields of one step with their expressions resolved, and where
 // these read sensitive values.
 func (p *pass) expandInstance(e *stepDecl, s *scope, copies bool) (tree map[string]any, secretAt map[string]bool) {
 	x := expander{pass: p, scope: s, copies: copies, skip: p.skip}

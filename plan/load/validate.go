@@ -54,10 +54,10 @@ func (v validator) value(at path) any {
 	return found
 }
 
-// has tells whether the file gives a value at a path.
+// has reports whether the file gives a value at a path.
 func (v validator) has(at path) bool { return v.value(at) != nil }
 
-// isNumber tells whether the file gives a number: a zero in the plan may also
+// isNumber reports whether the file gives a number: a zero in the plan may also
 // mean that there is none, or that its fault is reported already.
 func (v validator) isNumber(at path) bool {
 	switch v.value(at).(type) {
@@ -67,8 +67,15 @@ func (v validator) isNumber(at path) bool {
 	return false
 }
 
-// isEmptyText tells an empty text from none, and from one whose fault is
-// reported already.
+// inRange reports a number that the file gives and that is not from low to high.
+func inRange[N int | float64](v validator, at path, n *N, low, high int, hint string) {
+	if v.isNumber(at) && n != nil && (*n < N(low) || *n > N(high)) {
+		v.Report(fault{At: at, Hint: hint}, "%s is %v, but must be from %d to %d", at.Last(), *n, low, high)
+	}
+}
+
+// isEmptyText reports whether the file gives an empty text, rather than none or one
+// whose fault is reported already.
 func (v validator) isEmptyText(at path) bool { return v.value(at) == "" }
 
 // head looks at all but the steps.

@@ -23,7 +23,7 @@ func (v stepValidator) checkApply(a plan.Apply, at path) {
 	}
 }
 
-// emptyLists tells whether all lists of an apply step that are given are empty.
+// emptyLists reports whether all lists of an apply step that are given are empty.
 func (v stepValidator) emptyLists(at path) bool {
 	apply, _ := v.value(at).(map[string]any)
 	total := 0

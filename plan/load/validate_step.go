@@ -79,23 +79,13 @@ func (v validator) checkRetry(r *plan.Retry, at path) {
 	if r == nil {
 		return
 	}
-	n, d := at.Key("install_retries"), at.Key("retry_delay_seconds")
-	if v.isNumber(n) && (r.InstallRetries < 1 || r.InstallRetries > maxInstallRetries) {
-		v.Report(fault{At: n, Hint: "it counts the attempts in all: 1 is no retry"}, "install_retries is %d, but must be from 1 to %d", r.InstallRetries, maxInstallRetries)
-	}
-	if v.isNumber(d) && r.RetryDelaySeconds != nil && (*r.RetryDelaySeconds < 0 || *r.RetryDelaySeconds > maxRetryDelay) {
-		v.Report(fault{At: d, Hint: "it is the longest wait between two attempts"}, "retry_delay_seconds is %v, but must be from 0 to %d", *r.RetryDelaySeconds, maxRetryDelay)
-	}
-	m, most, jitter := at.Key("multiplier"), at.Key("max_delay_seconds"), at.Key("jitter")
-	if v.isNumber(m) && (r.Multiplier < 1 || r.Multiplier > maxMultiplier) {
-		v.Report(fault{At: m, Hint: "2 makes each delay twice as long as the one before"}, "multiplier is %v, but must be from 1 to %d", r.Multiplier, maxMultiplier)
-	}
-	if v.isNumber(most) && (r.MaxDelaySeconds <= 0 || r.MaxDelaySeconds > maxRetryDelay) {
+	inRange(v, at.Key("install_retries"), &r.InstallRetries, 1, maxInstallRetries, "it counts the attempts in all: 1 is no retry")
+	inRange(v, at.Key("retry_delay_seconds"), r.RetryDelaySeconds, 0, maxRetryDelay, "it is the longest wait between two attempts")
+	inRange(v, at.Key("multiplier"), &r.Multiplier, 1, maxMultiplier, "2 makes each delay twice as long as the one before")
+	if most := at.Key("max_delay_seconds"); v.isNumber(most) && (r.MaxDelaySeconds <= 0 || r.MaxDelaySeconds > maxRetryDelay) {
 		v.Report(fault{At: most, Hint: "it bounds the delays that multiplier makes"}, "max_delay_seconds is %v, but must be more than 0 and at most %d", r.MaxDelaySeconds, maxRetryDelay)
 	}
-	if v.isNumber(jitter) && r.Jitter != nil && (*r.Jitter < 0 || *r.Jitter > maxJitter) {
-		v.Report(fault{At: jitter, Hint: "0.2 makes each delay up to a fifth shorter"}, "jitter is %v, but must be from 0 to %d", *r.Jitter, maxJitter)
-	}
+	inRange(v, at.Key("jitter"), r.Jitter, 0, maxJitter, "0.2 makes each delay up to a fifth shorter")
 	on := at.Key("on")
 	if list, ok := v.value(on).([]any); ok && len(list) == 0 {
 		v.ReportField(fault{At: on, Hint: "name a kind of failure, or leave on out for any"}, "on is empty")

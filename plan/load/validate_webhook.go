@@ -15,9 +15,7 @@ var webhookSelectors = []string{"release", "configuration", "service", "selector
 func (v stepValidator) checkWebhook(s plan.Step, at path) {
 	w := *s.Webhook
 	v.checkLabel(w.Namespace, at.Key("namespace"))
-	if v.isNumber(at.Key("stable")) && (w.Stable < 1 || w.Stable > maxStable) {
-		v.Report(fault{At: at.Key("stable"), Hint: "it is how many answers in a row are wanted"}, "stable is %d, but must be from 1 to %d", w.Stable, maxStable)
-	}
+	inRange(v.validator, at.Key("stable"), &w.Stable, 1, maxStable, "it is how many answers in a row are wanted")
 	var given []string
 	for _, field := range webhookSelectors {
 		if v.has(at.Key(field)) {
@@ -74,7 +72,7 @@ func (v stepValidator) checkCanary(canary plan.Canary, at path) {
 	}
 }
 
-// emptyCanary tells whether all that is given of a canary is empty lists.
+// emptyCanary reports whether all that is given of a canary is empty lists.
 func emptyCanary(tree map[string]any) bool {
 	for _, v := range tree {
 		if list, ok := v.([]any); v != nil && (!ok || len(list) > 0) {

@@ -90,7 +90,7 @@ func (q *request) review() bool {
 	return false
 }
 
-// lacks tells which objects the request has, but are not known.
+// lacks reports which objects the request has, but are not known.
 func (q *request) lacks() (object, oldObject bool) {
 	object = q.Object == nil && q.Operation != admissionv1.Delete
 	oldObject = q.OldObject == nil && (q.Operation == admissionv1.Update || q.Operation == admissionv1.Delete)

@@ -47,7 +47,7 @@ func send(ctx context.Context, client dynamic.Interface, d dryRun) (answer, erro
 	return read(ctx, err, d.object)
 }
 
-// read tells what an error of a dry run says.
+// read returns what an error of a dry run says.
 func read(ctx context.Context, err error, u *unstructured.Unstructured) (answer, error) {
 	if ctx.Err() != nil {
 		return answer{}, context.Cause(ctx)
@@ -85,7 +85,7 @@ func read(ctx context.Context, err error, u *unstructured.Unstructured) (answer,
 	return answer{}, err
 }
 
-// unauthorized tells the authorizer's words from those of admission plugins, which
+// unauthorized reports whether the authorizer gave the message: admission plugins
 // answer Forbidden as well (k8s.io/apiserver
 // pkg/endpoints/handlers/responsewriters/errors.go).
 func unauthorized(message string) bool {

@@ -66,8 +66,8 @@ func (b *service) readSecrets(ctx context.Context) {
 	}
 }
 
-// setSecrets takes down what was read of the Secrets of these pods, and tells whether
-// it is news.
+// setSecrets notes what was read of the Secrets of these pods, and reports whether it
+// differs from before.
 func (b *service) setSecrets(pods *follower[*corev1.Pod], m secretState) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -29,19 +29,19 @@ func (f *Subscription) Statuses() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	var standings []Status
+	var all []Status
 	for _, e := range s.entries() {
 		if f.target.wants(e) {
-			standings = append(standings, s.status(e, now))
+			all = append(all, s.status(e, now))
 		}
 	}
-	if len(standings) == 0 && f.target.Fault != nil {
-		standings = append(standings, s.unconfigured(*f.target.Fault, f.target.resources(), now))
+	if len(all) == 0 && f.target.Fault != nil {
+		all = append(all, s.unconfigured(*f.target.Fault, f.target.resources(), now))
 	}
-	return standings
+	return all
 }
 
-// status reads how one webhook stands. The mutex is held.
+// status returns the status of one webhook. The mutex is held.
 func (s *Survey) status(e webhook.Entry, now time.Time) Status {
 	st := Status{Entry: e}
 	if b := s.services[e.Service()]; b != nil {
@@ -54,7 +54,7 @@ func (s *Survey) status(e webhook.Entry, now time.Time) Status {
 	return st
 }
 
-// unconfigured makes a standing of what a fault tells of its webhook. Its
+// unconfigured returns a status made of what a fault says of its webhook. Its
 // configuration is missing only if all that could hold it can be read.
 func (s *Survey) unconfigured(f webhook.Fault, resources []schema.GroupVersionResource, now time.Time) Status {
 	e := webhook.Entry{Kind: f.Kind, Name: f.Webhook}
@@ -117,7 +117,7 @@ type rung struct {
 	rung                webhook.Rung
 }
 
-// Synced reports whether all that the following needs was read, or cannot be.
+// Synced reports whether all that the subscription needs was read, or cannot be.
 func (f *Subscription) Synced() bool {
 	s := f.survey
 	s.mu.Lock()
@@ -141,7 +141,7 @@ func (s *Survey) Unreadable() []string {
 }
 
 // Unlisted says why the webhooks cannot be read that objects of one resource configure,
-// and whether the user may not. It gives "" when they can be, before that was tried,
+// and whether the user may not. It returns "" when they can be, before that was tried,
 // and while nobody wants them.
 func (s *Survey) Unlisted(configurations schema.GroupVersionResource) (why string, denied bool) {
 	s.mu.Lock()
@@ -171,7 +171,7 @@ type collection interface {
 	name() string
 }
 
-// texts are what say tells of all that is followed, sorted, without empty ones.
+// texts returns what say says of all that is followed, sorted, without empty ones.
 func (s *Survey) texts(say func(collection) string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

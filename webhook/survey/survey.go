@@ -55,7 +55,7 @@ type configurations struct {
 
 // recordedCall is what calls to a webhook showed.
 type recordedCall struct {
-	of   func(webhook.Entry) bool // tells the webhook
+	of   func(webhook.Entry) bool // selects the webhook
 	call webhook.Call
 }
 
@@ -98,7 +98,7 @@ type Subscription struct {
 
 // Subscribe begins to watch what t selects. changed is called once at the start
 // and after every change that may concern it, from goroutines of the survey: it
-// must return soon, and may call methods of the following. Close the following
+// must return soon, and may call methods of the subscription. Close the subscription
 // when it is not needed any more. Of a survey that was closed nothing is told.
 func (s *Survey) Subscribe(t Target, changed func()) *Subscription {
 	f := &Subscription{s, t, changed}
@@ -144,7 +144,7 @@ func (t Target) resources() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{mutatingGVR, validatingGVR}
 }
 
-// notify tells everybody who follows.
+// notify tells every subscriber.
 func (s *Survey) notify() {
 	s.mu.Lock()
 	followings := slices.Clone(s.subscriptions)
@@ -260,7 +260,7 @@ func (s *Survey) RecordAnswer(e webhook.Entry) {
 	s.record(strings.Join([]string{string(e.Kind), e.Configuration, e.Name}, "/"), e.Is, webhook.Fault{})
 }
 
-// record takes down what a call to a webhook showed; a fault without Kind is none.
+// record notes what a call to a webhook showed; a fault without Kind is an answer.
 func (s *Survey) record(key string, of func(webhook.Entry) bool, fault webhook.Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

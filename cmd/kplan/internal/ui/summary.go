@@ -26,7 +26,7 @@ func summarize(w io.Writer, x *runner.Execution, o Options) {
 		}
 	}
 	fmt.Fprintln(w)
-	io.WriteString(w, words.Table(rows, func(i, j int, cell, pad string) string {
+	fmt.Fprint(w, words.Table(rows, func(i, j int, cell, pad string) string {
 		if i > 0 && j == 1 {
 			return o.paint(colours[runner.State(cell)], cell+pad)
 		}

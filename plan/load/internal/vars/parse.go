@@ -146,7 +146,7 @@ func parseFlow(text string) (any, error) {
 	return v, nil
 }
 
-// among tells whether v is one of the allowed values.
+// among reports whether v is one of the allowed values.
 func among(allowed []any, v any) bool {
 	for _, a := range allowed {
 		if reflect.DeepEqual(a, v) || typeOf(a) == plan.VarNumber && typeOf(v) == plan.VarNumber && fmt.Sprint(a) == fmt.Sprint(v) {
@@ -156,7 +156,7 @@ func among(allowed []any, v any) bool {
 	return false
 }
 
-// isEmpty tells a value that says nothing.
+// isEmpty reports whether a value says nothing.
 func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case nil:

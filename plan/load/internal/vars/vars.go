@@ -56,7 +56,7 @@ type Given struct {
 	Secret bool
 }
 
-// quotable tells whether a message may show the value. Var files and the
+// quotable reports whether a message may show the value. Var files and the
 // environment often hold secrets, also in variables that are not declared so.
 func (g Given) quotable() bool { return g.Source != plan.SourceVarFile && g.Source != plan.SourceEnv }
 
