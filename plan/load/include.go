@@ -26,9 +26,7 @@ func (p *pass) include(it *instance, in Options) *file {
 	inc := it.step.Include
 	at := e.at.Key("include").Key("plan")
 	if inc.Plan == "" {
-		if p.validator().isEmptyText(at) {
-			p.Report(fault{At: at}, "the path is empty")
-		}
+		p.validator().checkText(at, "the path", "")
 		return nil
 	}
 	abs := p.plan.Abs(inc.Plan)

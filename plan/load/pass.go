@@ -106,7 +106,7 @@ func (p *pass) readVars(root map[string]any, in Options, from *vars.Include) {
 	}
 	p.vars = vars.Read(declared, vars.Config{
 		Reporter: p.Reporter, Text: p.text, Near: &p.near, Set: in.Set, VarFiles: in.VarFiles, Env: in.Env, Unknown: in.Unknown,
-		Include: from, Clusters: root["clusters"],
+		Include: from, HasCluster: p.hasCluster,
 		Unescape: func(v any, at path) any {
 			x := expander{pass: p}
 			return x.expand(v, at)
