@@ -33,7 +33,7 @@ var (
 // checkYAML looks for plain scalars that mean something else than they seem to.
 func checkYAML(p *pass) {
 	seen := map[*yamlv3.Node]bool{}
-	for _, r := range append(slices.Clip(p.values()), p.manifests()...) {
+	for _, r := range slices.Concat(p.written, p.filed, p.manifests()) {
 		if r.object {
 			p.checkTexts(r, seen)
 		}
