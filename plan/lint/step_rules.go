@@ -50,12 +50,7 @@ func checkUnread(p *pass) {
 // hasExpression reports whether the file of the step has an expression at a path: its value
 // may be one that the run finds out.
 func hasExpression(s *plan.Step, fields ...any) bool {
-	t, at := s.Origin.Text, s.Origin.At
-	if t == nil {
-		return false
-	}
-	n := t.Node(slices.Concat(at, fields)...)
-	return n != nil && strings.Contains(n.Value, "${{")
+	return strings.Contains(raw(s, fields...), "${{")
 }
 
 func checkRetryUninstalls(p *pass) {
