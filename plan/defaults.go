@@ -59,7 +59,7 @@ func (p *Plan) StepRetry(s Step) Retry {
 	return *s.Retry.Or(p.Defaults.Retry).Or(&r)
 }
 
-// over returns the fields of r, and where it has none those of base.
+// Or returns the fields of r, and where it has none those of base.
 func (r *Retry) Or(base *Retry) *Retry {
 	if r == nil || base == nil {
 		return cmp.Or(r, base)
@@ -93,7 +93,7 @@ func (p *Plan) StepWebhooks(s Step) Hold {
 	return h
 }
 
-// over returns the fields of w, and where it has none those of base.
+// Or returns the fields of w, and where it has none those of base.
 func (w *Webhooks) Or(base *Webhooks) *Webhooks {
 	if w == nil || base == nil {
 		return cmp.Or(w, base)

@@ -150,7 +150,7 @@ func (g *Graph) Levels() [][]string {
 	return levels
 }
 
-// after reports whether step needs the step before, directly or not. Of steps in a
+// Follows reports whether step needs the step before, directly or not. Of steps in a
 // cycle, or behind one, it knows nothing.
 func (g *Graph) Follows(step, before string) bool {
 	from, ok1 := g.index[step]

@@ -56,6 +56,8 @@ func TestHoldInterrupted(t *testing.T) {
 test -t 0 && test -t 1 && test -t 2 && echo ready; while :; do sleep 0.01; done`)
 	keys := h.terminal()
 	require.Equal(t, "ready", h.line(), "the streams are the terminal")
+	require.NoError(t, h.cmd.Process.Signal(os.Interrupt)) // which may be the terminal's
+	time.Sleep(100 * time.Millisecond)
 	_, err := keys.WriteString("\x03")
 	require.NoError(t, err)
 	require.Equal(t, "^Cgot 1", h.line())
@@ -139,7 +141,11 @@ func TestHoldCommandKilledLeavesTime(t *testing.T) {
 	require.NoError(t, syscall.Kill(killed, syscall.SIGKILL))
 	require.Equal(t, "told", h.line())
 	time.Sleep(5 * time.Second) // it takes that long
-	require.NoError(t, os.WriteFile(fifo, []byte("all\n"), 0))
+	saves, err := os.OpenFile(fifo, os.O_RDWR, 0) // nobody may read it any more
+	require.NoError(t, err)
+	defer saves.Close()
+	_, err = saves.WriteString("all\n")
+	require.NoError(t, err)
 	require.Equal(t, "saved all", h.line())
 	require.Equal(t, 137, h.code())
 	h.leavesNothing("")

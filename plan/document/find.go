@@ -2,7 +2,7 @@ package document
 
 import yamlv3 "go.yaml.in/yaml/v3"
 
-// node finds the node at a path, and the key that leads to it: nil for the
+// Node finds the node at a path, and the key that leads to it: nil for the
 // items of lists and the root. It goes as deep as the path can be followed.
 func (s *Source) Node(at Path) (n, key *yamlv3.Node) {
 	n, key, _ = s.find(at)
@@ -66,7 +66,7 @@ func (s *Source) field(n *yamlv3.Node, name string) (value, key *yamlv3.Node) {
 	return nil, nil
 }
 
-// valuePos returns where the value at a path starts.
+// ValuePos returns where the value at a path starts.
 func (s *Source) ValuePos(at Path) Pos {
 	if n, _ := s.Node(at); n != nil {
 		return s.Pos(n)
@@ -74,7 +74,7 @@ func (s *Source) ValuePos(at Path) Pos {
 	return Pos{File: s.file}
 }
 
-// keyPos returns where the key of the field at a path starts, or the value where
+// KeyPos returns where the key of the field at a path starts, or the value where
 // there is no key.
 func (s *Source) KeyPos(at Path) Pos {
 	n, key := s.Node(at)

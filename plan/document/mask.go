@@ -18,7 +18,7 @@ var mayHide = regexp.MustCompile(`\bsensitive["']?\s*:`)
 // nobody knows where a secret stands in it.
 func (s *Source) open() bool { return !s.private && !mayHide.Match(s.src) }
 
-// hide keeps the value at a path out of all lines that are shown.
+// Hide keeps the value at a path out of all lines that are shown.
 func (s *Source) Hide(at Path) { s.hidden = append(s.hidden, at) }
 
 // redacted returns the line of a position, without its end, and the byte of it that

@@ -140,7 +140,7 @@ var yaml11Bool = map[string]string{
 
 var decimal = regexp.MustCompile(`^(0|[1-9][0-9]{0,17})$`)
 
-// simpleKey returns the name of a key where that is plain to see; see keyName.
+// SimpleKey returns the name of a key where that is plain to see; see keyName.
 func SimpleKey(k *yamlv3.Node) (name string, ok bool) {
 	switch {
 	case k.Kind != yamlv3.ScalarNode, k.Style&yamlv3.TaggedStyle != 0:

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// path leads to a value: strings are names of fields, ints are indices of lists.
+// Path leads to a value: strings are names of fields, ints are indices of lists.
 type Path []any
 
-// key returns the path of a field below p.
+// Key returns the path of a field below p.
 func (p Path) Key(name string) Path { return append(slices.Clip(p), name) }
 
-// index returns the path of an item below p.
+// Index returns the path of an item below p.
 func (p Path) Index(i int) Path { return append(slices.Clip(p), i) }
 
-// last is the last name of the path.
+// Last is the last name of the path.
 func (p Path) Last() string {
 	for _, e := range slices.Backward(p) {
 		if name, ok := e.(string); ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/redact"
 )
 
-// ZSource is a YAML file that was read: its lines and nodes, for positions.
+// Source is a YAML file that was read: its lines and nodes, for positions.
 type Source struct {
 	*lines
 	file    string
@@ -26,7 +26,7 @@ type Source struct {
 	hiddenAt [][2]int
 }
 
-// ZOptions say how a source is read.
+// Options say how a source is read.
 type Options struct {
 	// Order sorts the faults of several sources.
 	Order int
@@ -71,7 +71,7 @@ func (s *Source) Pos(n *yamlv3.Node) Pos { return Pos{s.file, n.Line, n.Column} 
 
 // posAt returns the position of the byte at an offset.
 func (s *Source) posAt(offset int) Pos {
-	p := s.lines.posOf(offset)
+	p := s.posOf(offset)
 	p.File = s.file
 	return p
 }

@@ -26,7 +26,7 @@ var syntaxHints = []struct{ message, hint string }{
 	{"block sequence entries are not allowed", "start the list on a line of its own"},
 }
 
-// syntaxFault reports what a YAML parser says, whose positions are lines at best.
+// ReportSyntax reports what a YAML parser says, whose positions are lines at best.
 func (s *Source) ReportSyntax(f *Faults, err error) {
 	line, text := s.syntaxLine(err)
 	pos, hint := Pos{File: s.file}, ""

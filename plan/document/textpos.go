@@ -8,7 +8,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// textPos returns where a byte of the text at a path stands in the file. What the
+// TextPos returns where a byte of the text at a path stands in the file. What the
 // file has differs from the text: in how lines are folded and indented, in quotes
 // that are doubled, in escapes. The expressions of the text, which are what faults
 // are about, are found by their ${{ and followed from there.
@@ -35,7 +35,7 @@ func (s *Source) TextPos(at Path, text string, offset int) Pos {
 	return s.posAt(s.follow(file, text[min(from+3, len(text)):], offset-from-3, n.Style) - back(offset-from))
 }
 
-// plainPos is textPos for a text that is an expression as a whole.
+// PlainPos is textPos for a text that is an expression as a whole.
 func (s *Source) PlainPos(at Path, text string, offset int) Pos {
 	n, _ := s.Node(at)
 	pos := s.ValuePos(at)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// describeType says in words what kind of value v is.
+// DescribeType says in words what kind of value v is.
 func DescribeType(v any) string {
 	switch v.(type) {
 	case string:
@@ -18,7 +18,7 @@ func DescribeType(v any) string {
 	return Describe(v)
 }
 
-// describe says in words what a value is.
+// Describe says in words what a value is.
 func Describe(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -37,6 +37,7 @@ func Describe(v any) string {
 	return "another value"
 }
 
+// OrList returns the values with commas and a final "or".
 func OrList(values []string) string {
 	if len(values) == 1 {
 		return values[0]

@@ -62,7 +62,7 @@ func (p *pass) include(e *stepDecl, it *instance, in Options) *file {
 		}
 		return nil
 	}
-	child := p.session.pass(p.newChild(e, it, abs), nil)
+	child := p.pass(p.newChild(e, it, abs), nil)
 	child.load(src, Options{Env: in.Env, Files: in.Files, Unknown: in.Unknown}, &vars.Include{
 		Reporter: p.Reporter, At: e.at.Key("include"), Step: e.name, Plan: inc.Plan, Values: p.includeVars(e, it),
 	})

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"helm.sh/helm/v3/pkg/chart"
 	helmchart "helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/repo"
@@ -26,7 +25,7 @@ func remote(t *testing.T) (*charts.Chart, <-chan struct{}) {
 	t.Helper()
 	dir := t.TempDir()
 	_, err := chartutil.Save(&helmchart.Chart{
-		Metadata:  &helmchart.Metadata{APIVersion: chart.APIVersionV2, Name: "x", Version: "0.1.0"},
+		Metadata:  &helmchart.Metadata{APIVersion: helmchart.APIVersionV2, Name: "x", Version: "0.1.0"},
 		Templates: []*helmchart.File{{Name: "templates/map.yaml", Data: []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}")}},
 	}, dir)
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 )
 
+// The kinds of objects that Value reads.
 var (
 	Secrets    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	ConfigMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}

@@ -76,8 +76,7 @@ func (a *Attempt) nameDenied(err error) error {
 // attempt ended: first, for that is why a wait or a hook came to no end, unless
 // another attempt would fail by itself. The caller holds mu.
 func (a *Attempt) nameHeld(err error, x *Explainer) error {
-	var held *hold.Error
-	if errors.As(err, &held) {
+	if _, held := errors.AsType[*hold.Error](err); held {
 		return x.Explain(err)
 	}
 	timeout := (*runner.TimeoutError)(nil)

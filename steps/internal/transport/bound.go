@@ -25,7 +25,7 @@ func (b *Bound) RoundTrip(req *http.Request) (*http.Response, error) {
 	if b.Records != nil && isReleaseRecord(req) {
 		bound = b.Records
 	}
-	resp, err := send(b.Next, req, req.Context(), bound, 0)
+	resp, err := send(req.Context(), bound, 0, b.Next, req)
 	if err != nil && bound.Err() != nil {
 		err = context.Cause(bound)
 	}
@@ -57,13 +57,13 @@ func deliver(base http.RoundTripper, req *http.Request) (*http.Response, error) 
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	return send(base, req, context.WithoutCancel(ctx), ctx, finish)
+	return send(context.WithoutCancel(ctx), ctx, finish, base, req)
 }
 
 // send sends a request with a context of its own: a child of parent that ends a
 // while after bound has ended, with bound's cause. It lasts until the answer was
 // read.
-func send(next http.RoundTripper, req *http.Request, parent, bound context.Context, while time.Duration) (*http.Response, error) {
+func send(parent, bound context.Context, while time.Duration, next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	if bound.Err() != nil && while == 0 {
 		return nil, context.Cause(bound)
 	}

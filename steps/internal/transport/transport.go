@@ -79,9 +79,9 @@ func (s *Step) bound(next http.RoundTripper, req *http.Request) (*http.Response,
 	case a == nil || req.Context().Value(pastEnd{}) != nil:
 		return next.RoundTrip(req)
 	case req.Method == http.MethodPut && isReleaseRecord(req):
-		return send(next, req, req.Context(), a.ctx, record)
+		return send(req.Context(), a.ctx, record, next, req)
 	}
-	return send(next, req, req.Context(), a.ctx, 0)
+	return send(req.Context(), a.ctx, 0, next, req)
 }
 
 // Notify tells the attempt's reporter what the hold tells, and keeps denials.

@@ -148,19 +148,18 @@ func newPageWriter(r *run) *pageWriter {
 
 func (w *pageWriter) page() *htmlPage {
 	sum := sha256.Sum256([]byte(pageScript))
-	c := chart{w.run}
 	p := &htmlPage{
 		Style: template.CSS(pageStyle), Script: template.JS(pageScript), //nolint:gosec // they are ours
 		ScriptHash: "sha256-" + base64.StdEncoding.EncodeToString(sum[:]),
 		Plan:       cmp.Or(line(w.x.Plan()), "plan"), State: w.state(), On: line(w.About()), Elapsed: words.Brief(w.elapsed()),
-		Start: clock(w.Start()), StartMachine: w.Start().UTC().Format(time.RFC3339Nano), Stopped: clean(w.x.Err()), Counts: w.counts(), Axis: c.axis(), Legend: c.legend(), Steps: w.steps, Environment: w.environment(),
+		Start: clock(w.Start()), StartMachine: w.Start().UTC().Format(time.RFC3339Nano), Stopped: clean(w.x.Err()), Counts: w.counts(), Axis: w.axis(), Legend: w.legend(), Steps: w.steps, Environment: w.environment(),
 	}
 	p.Title = p.Plan + ": " + string(p.State)
 	if !w.Ended() {
 		p.Unfinished = "This is a run that was not over: it shows how far it had come."
 	}
 	for _, s := range w.steps {
-		p.Rows = append(p.Rows, c.row(s))
+		p.Rows = append(p.Rows, w.row(s))
 	}
 	p.Failures, p.MoreFailures = w.tell()
 	for _, name := range w.critical {

@@ -264,26 +264,36 @@ func (w *Webhook) Ladder() []Rung {
 	if !ok {
 		return nil
 	}
+	reached := func(name string) Rung {
+		since := w.reached[name]
+		return Rung{Name: name, State: Ready, From: since, Found: since.Equal(w.told)}
+	}
+	switch {
+	case !slices.Contains(Ladder, now.Name): // one that this version does not know
+		return append(Rungs(now, w.Service, reached), now)
+	case now.State == Ready:
+		now = reached(now.Name)
+	default:
+		now.From = w.since()
+	}
+	return Rungs(now, w.Service, reached)
+}
+
+// Rungs returns how each rung stands of a webhook that stands at now: those below are
+// as reached returns them, and nothing is known of those above.
+func Rungs(now Rung, service string, reached func(name string) Rung) []Rung {
 	var all []Rung
 	at := slices.Index(Ladder, now.Name)
 	for i, name := range Ladder {
-		if w.Service == "" && (name == "routed" || name == "backed") && i != at {
-			continue
-		}
-		since, ready := w.reached[name]
 		switch {
-		case ready:
-			all = append(all, Rung{Name: name, State: Ready, From: since, Found: since.Equal(w.told)})
 		case i == at:
-			r := now
-			r.From = w.since()
-			all = append(all, r)
+			all = append(all, now)
+		case service == "" && (name == "routed" || name == "backed"):
+		case i < at:
+			all = append(all, reached(name))
 		default:
 			all = append(all, Rung{Name: name})
 		}
-	}
-	if at < 0 { // one that this version does not know
-		all = append(all, now)
 	}
 	return all
 }

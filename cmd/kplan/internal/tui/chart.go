@@ -88,24 +88,9 @@ func (c *chart) axis() string {
 		if at > c.cells()-5 && t > 0 {
 			break
 		}
-		l.To(c.begin()+at).Put(style.Dim, c.Sign("╷", "|")+scale(t))
+		l.To(c.begin()+at).Put(style.Dim, c.Sign("╷", "|")+words.Exact(t))
 	}
 	return l.String()
-}
-
-// scale writes a time on the axis, where all are whole.
-func scale(t time.Duration) string {
-	return strings.TrimSuffix(strings.TrimSuffix(t.String(), "0s"), "0m") + zero(t)
-}
-
-func zero(t time.Duration) string {
-	switch {
-	case t%time.Minute != 0 && t%(10*time.Second) == 0, t == 0:
-		return "0s"
-	case t%time.Hour != 0 && t%(10*time.Minute) == 0 && t%time.Minute == 0:
-		return "0m"
-	}
-	return ""
 }
 
 func (c *chart) items() []item {

@@ -116,18 +116,11 @@ func (s *state) note(step *timeline.Step) (style.Role, string) {
 	case runner.StateFailed:
 		role, text = style.Bad, step.Error
 	case runner.StateBlocked:
-		if why := s.run.Execution().WhyBlocked(step.Name); len(why) > 0 {
-			role, text = style.Stop, "needs "+strings.Join(why, ", ")+", which failed"
+		if why := ui.Reason(s.run.Execution(), step.Step); why != step.Message {
+			role, text = style.Stop, why
 		}
 	case runner.StateSucceeded, runner.StateUnchanged:
-		revision, held := "", ""
-		if step.Revision > 0 {
-			revision = fmt.Sprintf("revision %d", step.Revision)
-		}
-		if d := step.HoldTime(s.now); d > 0 {
-			held = "held " + words.Brief(d)
-		}
-		text = words.Join(": ", words.Join(", ", revision, held), step.Message)
+		text = words.Join(": ", ui.Gains(step.Step, s.now), step.Message)
 	case runner.StateSkipped, runner.StateCancelled:
 	}
 	return role, words.Line(text)

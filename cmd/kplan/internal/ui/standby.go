@@ -9,17 +9,17 @@ import (
 // the run: until Speak it writes nothing but the summary, when it is closed.
 type Standby struct {
 	Renderer
-	standby *standby
+	drawer *standby
 }
 
 // NewStandby makes a renderer that stands by.
 func NewStandby(out io.Writer, o Options) *Standby {
-	a := &standby{plain: newPlain(out, o)}
-	return &Standby{newPump(a), a}
+	d := &standby{plain: newPlain(out, o)}
+	return &Standby{newPump(d), d}
 }
 
 // Speak makes it write what happens from now on.
-func (a *Standby) Speak() { a.standby.speaks.Store(true) }
+func (a *Standby) Speak() { a.drawer.speaks.Store(true) }
 
 // standby drops the lines that were shown elsewhere.
 type standby struct {
@@ -28,17 +28,13 @@ type standby struct {
 }
 
 func (a *standby) flush() {
-	a.hush()
+	if !a.speaks.Load() {
+		a.buf.Reset()
+	}
 	a.plain.flush()
 }
 
 func (a *standby) close() error {
-	a.hush()
+	a.flush()
 	return a.plain.close()
-}
-
-func (a *standby) hush() {
-	if !a.speaks.Load() {
-		a.buf.Reset()
-	}
 }

@@ -32,11 +32,6 @@ func newTerse(out io.Writer, o Options) *terse {
 	return t
 }
 
-var (
-	_ drawer = (*terse)(nil)
-	_ ticker = (*terse)(nil)
-)
-
 // draw folds e, and writes kplan's own log; that of others is in records and reports.
 func (t *terse) draw(e runner.Event) {
 	if e.Type != runner.TypeLog {

@@ -73,7 +73,7 @@ func (r *reader) declare(name string, declared any) {
 	d.def, d.hasDefault = raw["default"]
 	r.declareType(d, raw)
 	r.declareAllowed(d, raw)
-	r.declareDefault(d, raw)
+	r.declareDefault(d)
 	r.declareRef(d, raw)
 	r.declareEnv(d, raw)
 }
@@ -144,7 +144,7 @@ func (r *reader) declareAllowed(d *declaration, raw map[string]any) {
 	}
 }
 
-func (r *reader) declareDefault(d *declaration, raw map[string]any) {
+func (r *reader) declareDefault(d *declaration) {
 	v := d.def
 	if !d.hasDefault {
 		return
