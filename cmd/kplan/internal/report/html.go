@@ -61,8 +61,9 @@ type htmlPage struct {
 	// ScriptHash lets this script run and no other.
 	ScriptHash string
 
-	Title, Plan, On, Elapsed, Stopped, StoppedAt, Unfinished string
-	State                                                    runner.State
+	Plan, On, Elapsed, Stopped, StoppedAt string
+	State                                 runner.State
+	Unfinished                            bool
 	// Start and StartMachine are when the run began, for people and for programs.
 	Start, StartMachine string
 	Counts              []stateCount
@@ -112,6 +113,7 @@ func (w *pageWriter) funcs() template.FuncMap {
 		"offset":  w.offset,
 		"lasted":  func(from, to time.Time) string { return words.Brief(w.until(to).Sub(from)) },
 		"glyph":   func(s runner.State) string { return glyphs[s] },
+		"ladder":  ladder,
 		"stands":  func(state string) string { return stands[state] },
 		"word":    word, "where": where, "holder": holder, "notice": notice, "cameTo": cameTo, "outcome": outcome,
 		"link": func(step string) htmlLink { return w.links[step] },
@@ -153,10 +155,7 @@ func (w *pageWriter) page() *htmlPage {
 		ScriptHash: "sha256-" + base64.StdEncoding.EncodeToString(sum[:]),
 		Plan:       cmp.Or(line(w.x.Plan()), "plan"), State: w.state(), On: line(w.About()), Elapsed: words.Brief(w.elapsed()),
 		Start: clock(w.Start()), StartMachine: w.Start().UTC().Format(time.RFC3339Nano), Stopped: clean(w.x.Err()), Counts: w.counts(), Axis: w.axis(), Legend: w.legend(), Steps: w.steps, Environment: w.environment(),
-	}
-	p.Title = p.Plan + ": " + string(p.State)
-	if !w.Ended() {
-		p.Unfinished = "This is a run that was not over: it shows how far it had come."
+		Unfinished: !w.Ended(),
 	}
 	for _, s := range w.steps {
 		p.Rows = append(p.Rows, w.row(s))
@@ -241,24 +240,15 @@ type htmlStep struct {
 	State                     runner.State
 	Critical                  bool
 	Attempt, Took, Held, Note string
-	Ladders                   []htmlLadder
-	// Attempts are those of a step that had more than one.
-	Attempts    []timeline.Attempt
-	Needs       []htmlLink
-	Blocks      []htmlLink
-	MoreBlocks  int
-	Guards      []string
-	Objects     []*timeline.Object
-	MoreObjects int
-	Holds       []*runner.Hold
-	Outputs     []pair
-	Log         string
-}
-
-// htmlLadder is how a webhook stood when the step was last told of it.
-type htmlLadder struct {
-	Name, Service string
-	Rungs         []timeline.Rung
+	Needs                     []htmlLink
+	Blocks                    []htmlLink
+	MoreBlocks                int
+	Guards                    []string
+	Objects                   []*timeline.Object
+	MoreObjects               int
+	Holds                     []*runner.Hold
+	Outputs                   []pair
+	Log                       string
 }
 
 func (w *pageWriter) step(i int, s *timeline.Step) *htmlStep {
@@ -285,12 +275,6 @@ func (w *pageWriter) step(i int, s *timeline.Step) *htmlStep {
 		if g.Step == s.Name {
 			h.Guards = append(h.Guards, line(g.String()))
 		}
-	}
-	for _, x := range s.Webhooks {
-		h.Ladders = append(h.Ladders, htmlLadder{Name: line(x.Name), Service: line(x.Service), Rungs: ladder(x)})
-	}
-	if len(s.Attempts) > 1 {
-		h.Attempts = s.Attempts
 	}
 	return h
 }
