@@ -120,7 +120,6 @@ func (w *pageWriter) funcs() template.FuncMap {
 	}
 }
 
-// writeHTML writes the page.
 func writeHTML(w io.Writer, r *run) error {
 	page, err := pageTemplate.Clone()
 	if err != nil {

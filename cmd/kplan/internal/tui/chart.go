@@ -43,7 +43,6 @@ func (c *chart) scroll(m motion, height int) { c.list.scroll(m, rows(height)) }
 
 func (c *chart) click(line, height int) (again bool) { return c.list.click(line-1, rows(height)) }
 
-// begin returns the column where the bars begin.
 func (c *chart) begin() int { return 4 + min(c.nameWidth(c.width), max(c.width/4, 10)) + 1 + 2 }
 
 // cells returns how many columns there are for bars.
@@ -54,7 +53,6 @@ func (c *chart) column(t time.Duration) int {
 	return int(t * time.Duration(c.cells()) / c.span())
 }
 
-// span returns the time that the chart shows.
 func (c *chart) span() time.Duration { return max(c.now.Sub(c.run.Start()), time.Second) }
 
 // ticks are distances on the axis that are easy to read.
@@ -95,7 +93,6 @@ func (c *chart) items() []item {
 	return items
 }
 
-// line returns the line of a step.
 func (c *chart) line(s *timeline.Step, critical, selected bool) string {
 	l, name := c.head(c.width, selected, s.State == runner.StatePending || s.State == runner.StateSkipped)
 	role, sign := c.sign(s.State)

@@ -126,7 +126,6 @@ func (l *list) click(line, height int) (again bool) {
 	return false
 }
 
-// toggle opens or closes the item under the cursor.
 func (l *list) toggle(height int) {
 	w := l.window(height)
 	if len(w.items) > 0 {
@@ -136,7 +135,6 @@ func (l *list) toggle(height int) {
 	}
 }
 
-// put puts the cursor on an item and shows it.
 func (l *list) put(w window, at int) {
 	if len(w.items) == 0 {
 		return

@@ -96,7 +96,6 @@ func (s *screen) press(key tea.Key) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// act does what a key asks for.
 func (s *screen) act(a Act) tea.Cmd {
 	switch a.Do {
 	case DoLeave:
