@@ -22,9 +22,6 @@ var bars = map[runner.State]sign{
 // time, and which steps the end of the run depends on.
 type chart struct{ list }
 
-// selected returns the step under the cursor; nil when there is none.
-func (c *chart) selected() *timeline.Step { return c.step(c.current()) }
-
 // rows returns how many lines the steps have, between the scale and the legend.
 func rows(height int) int { return max(height-2, 1) }
 
@@ -81,14 +78,10 @@ func (c *chart) axis() string {
 }
 
 func (c *chart) items() []item {
-	critical := map[string]bool{}
-	for _, name := range c.run.Critical(c.now) {
-		critical[name] = true
-	}
-	steps := c.steps()
+	critical, steps := c.run.Critical(c.now), c.steps()
 	items := make([]item, len(steps))
 	for i, s := range steps {
-		items[i] = item{key: s.Name, head: func(selected bool) string { return c.line(s, critical[s.Name], selected) }}
+		items[i] = item{key: s.Name, head: func(selected bool) string { return c.line(s, slices.Contains(critical, s.Name), selected) }}
 	}
 	return items
 }
@@ -161,12 +154,9 @@ func (c *chart) legend() string {
 		l.Put(b.role, text).Put(style.Plain, "  ")
 	}
 	if path := c.run.Critical(c.now); len(path) > 0 {
-		for i := range path {
-			path[i] = words.Line(path[i])
-		}
 		text := c.Sign("◆", "*") + " critical: "
 		if l.Room() > words.Width(text)+10 {
-			l.Put(style.Mark, text).Put(style.Plain, strings.Join(path, c.Sign(" → ", " > ")))
+			l.Put(style.Mark, text).Put(style.Plain, words.Line(strings.Join(path, c.Sign(" → ", " > "))))
 		}
 	}
 	return l.String()

@@ -1,6 +1,9 @@
 package tui
 
-import "github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
+import (
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
+)
 
 // pane is what the body of the display shows: one of the views, or the help.
 type pane interface {
@@ -74,6 +77,10 @@ func (l *list) current() string {
 	}
 	return l.cursor
 }
+
+// selected returns the step under the cursor, in a list of steps; nil when there is
+// none.
+func (l *list) selected() *timeline.Step { return l.step(l.current()) }
 
 func (l *list) draw(height int) []string {
 	w := l.window(height)

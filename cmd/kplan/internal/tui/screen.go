@@ -25,8 +25,6 @@ type screen struct {
 	crash  error
 }
 
-var _ tea.Model = (*screen)(nil)
-
 // Init implements tea.Model.
 func (s *screen) Init() tea.Cmd {
 	s.live.Store(s.player != nil)

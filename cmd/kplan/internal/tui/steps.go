@@ -14,9 +14,6 @@ import (
 // stepList is the view of all steps, with what is known of each below it.
 type stepList struct{ list }
 
-// selected returns the step under the cursor; nil when there is none.
-func (v *stepList) selected() *timeline.Step { return v.step(v.current()) }
-
 // wide is the width from which the list leaves room for a log beside it.
 const wide = 150
 
