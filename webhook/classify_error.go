@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -191,15 +192,10 @@ func splitAll(texts []string, sep string) []string {
 // of k8s.io/apimachinery (a webhook's answer that is no JSON) and apiserver,
 // cli-runtime (a missing CRD), and golang.org/x/net/http2.
 func continues(piece string) bool {
-	for _, start := range []string{
+	return slices.ContainsFunc([]string{
 		"json parse error: ", "no further details available", "ensure CRDs are installed first",
 		`Kind string "json:`, "LastStreamID=", "INTERNAL_ERROR", "CANCEL", "REFUSED_STREAM", "received from peer",
-	} {
-		if strings.HasPrefix(piece, start) {
-			return true
-		}
-	}
-	return false
+	}, func(start string) bool { return strings.HasPrefix(piece, start) })
 }
 
 // worst is the fault that decides for all.
