@@ -106,11 +106,10 @@ func (w *pageWriter) rung(l *timeline.Webhook, now timeline.Rung) []bar {
 
 // rungClass keeps words that are not known out of the page's classes.
 func rungClass(state string) string {
-	switch state {
-	case timeline.Ready, timeline.Waiting, timeline.Failed:
-		return state
+	if stands[state] == "" || state == "" {
+		return timeline.Unknown
 	}
-	return timeline.Unknown
+	return state
 }
 
 // requests draws each request that was held.

@@ -12,18 +12,7 @@ import (
 )
 
 // stepList is the view of all steps, with what is known of each below it.
-type stepList struct {
-	*state
-	list
-}
-
-func newStepList(s *state) *stepList {
-	v := &stepList{state: s}
-	v.list = newList(v, s.nothing("the plan has no steps"))
-	return v
-}
-
-func (v *stepList) focus() string { return v.state.focus() }
+type stepList struct{ list }
 
 // selected returns the step under the cursor; nil when there is none.
 func (v *stepList) selected() *timeline.Step { return v.step(v.current()) }

@@ -99,8 +99,5 @@ func counts(x *runner.Execution) string {
 			parts = append(parts, fmt.Sprintf("%d %s", n[s], s))
 		}
 	}
-	if len(parts) == 0 {
-		return "no steps"
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "no steps")
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -140,6 +141,40 @@ func (q *quiet) draw(e runner.Event) {
 // stopNotice says what being stopped means, and what a signal does now.
 func stopNotice(e runner.Event) string {
 	return e.Error + ": " + words.Join(", ", "nothing new starts", "requests in flight may end", e.Message) + "; ^C now aborts at once"
+}
+
+// Standby is a renderer as that of Plain, which stands by while something else shows
+// the run: until Speak it writes nothing but the summary, when it is closed.
+type Standby struct {
+	Renderer
+	drawer *standby
+}
+
+// NewStandby makes a renderer that stands by.
+func NewStandby(out io.Writer, o Options) *Standby {
+	d := &standby{plain: newPlain(out, o)}
+	return &Standby{newPump(d), d}
+}
+
+// Speak makes it write what happens from now on.
+func (a *Standby) Speak() { a.drawer.speaks.Store(true) }
+
+// standby drops the lines that were shown elsewhere.
+type standby struct {
+	*plain
+	speaks atomic.Bool
+}
+
+func (a *standby) flush() {
+	if !a.speaks.Load() {
+		a.buf.Reset()
+	}
+	a.plain.flush()
+}
+
+func (a *standby) close() error {
+	a.flush()
+	return a.plain.close()
 }
 
 // sink is an output that is given up at its first error. What draws fills buf.
