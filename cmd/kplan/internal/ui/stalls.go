@@ -28,13 +28,19 @@ const (
 // LogsNames are the names of all choices.
 var LogsNames = []string{string(LogsNone), string(LogsTrouble), string(LogsAll)}
 
-// ParseLogs reads a choice.
-func ParseLogs(s string) (Logs, error) {
-	if slices.Contains(LogsNames, s) {
-		return Logs(s), nil
+// Set implements pflag.Value, as String and Type do: Logs is the value of a flag.
+func (l *Logs) Set(s string) error {
+	if !slices.Contains(LogsNames, s) {
+		return fmt.Errorf("logs cannot be shown %q, only %s", s, strings.Join(LogsNames, ", "))
 	}
-	return "", fmt.Errorf("logs cannot be shown %q, only %s", s, strings.Join(LogsNames, ", "))
+	*l = Logs(s)
+	return nil
 }
+
+func (l *Logs) String() string { return string(*l) }
+
+// Type returns what help has for the value.
+func (l *Logs) Type() string { return "string" }
 
 // StallAfter is how long what is waited for may stay as it is until it is in trouble:
 // what starts well rarely stays so long.
