@@ -69,10 +69,10 @@ func named(v any) any {
 	return v
 }
 
-// archives are the test plans of package plan.
+// archives are the test plans of package load.
 func archives(t *testing.T) map[string]*txtar.Archive {
 	t.Helper()
-	files, err := filepath.Glob("../plan/testdata/*.txtar")
+	files, err := filepath.Glob("../plan/load/testdata/*.txtar")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	all := map[string]*txtar.Archive{}

@@ -140,7 +140,7 @@ func TestHoldCommandKilledLeavesTime(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(killed, syscall.SIGKILL))
 	require.Equal(t, "told", h.line())
-	time.Sleep(5 * time.Second) // it takes that long
+	time.Sleep(5 * time.Second)                   // it takes that long
 	saves, err := os.OpenFile(fifo, os.O_RDWR, 0) // nobody may read it any more
 	require.NoError(t, err)
 	defer saves.Close()

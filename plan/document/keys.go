@@ -14,11 +14,11 @@ import (
 type Keys int
 
 const (
-	// PlainKeys: none. In values of Helm on is true, as Helm has it.
+	// PlainKeys says that none has. In values of Helm on is true, as Helm has it.
 	PlainKeys Keys = iota
-	// PlanKeys: those of a plan.
+	// PlanKeys says that those of a plan have.
 	PlanKeys
-	// VarKeys: the file itself, whose keys are names of variables.
+	// VarKeys says that the file itself has: its keys are names of variables.
 	VarKeys
 )
 
