@@ -31,12 +31,12 @@ func Read(file string, src []byte, o Options, f *Faults) (s *Source, tree any, o
 	s = NewSource(file, src, o, f)
 	r := reader{Source: s, faults: f}
 	if !r.checkBytes() || !r.parse() {
-		s.private = !s.open()
+		s.Private = !s.open()
 		return s, nil, false
 	}
 	duplicates, ok := r.checkNodes()
 	if !ok {
-		s.private = !s.open()
+		s.Private = !s.open()
 		return s, nil, false
 	}
 	if len(s.src) > keepNodes {
@@ -110,7 +110,7 @@ func (r *reader) parse() bool {
 		return false
 	}
 	r.root = doc.Content[0]
-	r.quoted = r.nameKeys(r.root)
+	r.quoted = nameKeys(r.root, r.Keys)
 	switch err := d.Decode(&next); {
 	case errors.Is(err, io.EOF):
 	case err != nil:

@@ -14,7 +14,7 @@ var ignoring = regexp.MustCompile(`(^|\s)#\s*kplan:ignore(?:\s+([-\w.,]+))?`)
 
 // ignored reports whether a comment on the line, or alone on the one above, silences
 // the rule.
-func ignored(t *document.Text, line int, rule string) bool {
+func ignored(t *document.Source, line int, rule string) bool {
 	if silences(t.Line(line), rule) {
 		return true
 	}
@@ -67,6 +67,6 @@ func checkIgnores(p *pass) {
 }
 
 // texts are the files that the plan was read from, and its files of values.
-func (l *linter) texts() []*document.Text {
-	return append(append([]*document.Text{}, l.Plan.Texts...), l.Values...)
+func (l *linter) texts() []*document.Source {
+	return append(append([]*document.Source{}, l.Plan.Texts...), l.Values...)
 }

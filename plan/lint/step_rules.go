@@ -54,7 +54,7 @@ func hasExpression(s *plan.Step, fields ...any) bool {
 	if t == nil {
 		return false
 	}
-	n := t.Node(append(append([]any{}, at...), fields...)...)
+	n := t.Find(append(append([]any{}, at...), fields...)...)
 	return n != nil && strings.Contains(n.Value, "${{")
 }
 

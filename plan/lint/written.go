@@ -23,8 +23,8 @@ func raw(s *plan.Step, fields ...any) string {
 	return rawAt(t, append(slices.Clone(at), fields...))
 }
 
-func rawAt(t *document.Text, at []any) string {
-	if n := t.Node(at...); n != nil && n.Kind == yamlv3.ScalarNode {
+func rawAt(t *document.Source, at []any) string {
+	if n := t.Find(at...); n != nil && n.Kind == yamlv3.ScalarNode {
 		return n.Value
 	}
 	return ""

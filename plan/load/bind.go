@@ -48,7 +48,7 @@ func skipped(s plan.Step) plan.Step {
 
 // again is a pass for a second look at the file.
 func (c *file) again() *pass {
-	return newSession(&document.Faults{Secrets: c.plan.Sensitive}).pass(c, c.source.Clone())
+	return newSession(&document.Faults{Secrets: c.plan.Sensitive}).pass(c, c.source)
 }
 
 // holds reports whether the when of an include is true.

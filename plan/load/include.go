@@ -110,7 +110,7 @@ func (p *pass) includeVars(e *stepDecl, it *instance) map[string]vars.Given {
 	values := make(map[string]vars.Given, len(raw))
 	for name, v := range raw {
 		at := e.at.Key("include").Key("vars").Key(name)
-		values[name] = vars.Given{Value: v, Origin: document.Origin{Text: p.text, At: at}, Secret: it.hasSecret(at)}
+		values[name] = vars.Given{Value: v, Origin: document.Origin{Text: p.source, At: at}, Secret: it.hasSecret(at)}
 	}
 	return values
 }

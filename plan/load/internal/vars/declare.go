@@ -150,7 +150,7 @@ func (r *reader) declareDefault(d *declaration) {
 		return
 	}
 	at := d.at.Key("default")
-	r.give(d, Given{Source: plan.SourceDefault, Value: v, Origin: document.Origin{Text: r.Text, At: at}})
+	r.give(d, Given{Source: plan.SourceDefault, Value: v, Origin: document.Origin{Text: r.Source, At: at}})
 	_, bad := v.(value.Invalid)
 	switch {
 	case bad:
@@ -195,7 +195,7 @@ func (r *reader) declareRef(d *declaration, raw map[string]any) {
 	at := d.at.Key(field)
 	text := func(name string) string { s, _ := m[name].(string); return s }
 	d.ref = &plan.KeyRef{Cluster: text("cluster"), Namespace: text("namespace"), Name: text("name"), Key: text("key")}
-	r.give(d, Given{Source: source, Value: value.Deferred{}, Origin: document.Origin{Text: r.Text, At: at}})
+	r.give(d, Given{Source: source, Value: value.Deferred{}, Origin: document.Origin{Text: r.Source, At: at}})
 	if m["key"] == nil {
 		r.ReportField(document.Fault{Code: document.CodeMissingField, At: at, Hint: "say which key of its data has the value"}, "the field %q is missing in %s", "key", at)
 		d.broken = true
