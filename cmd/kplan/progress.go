@@ -31,29 +31,9 @@ func addProgress(cmd *cobra.Command, progress *string) {
 // addLogs registers --logs.
 func (a *app) addLogs(cmd *cobra.Command) {
 	a.logs = ui.LogsTrouble
-	cmd.Flags().Var(&logsFlag{&a.logs}, "logs",
+	cmd.Flags().Var(&a.logs, "logs",
 		"which logs of pods to show: none, trouble (of what does not move, and of what failed) or all; --record and reports keep all")
 	complete(cmd, "logs", ui.LogsNames...)
-}
-
-// logsFlag is the value of --logs.
-type logsFlag struct{ to *ui.Logs }
-
-func (f *logsFlag) String() string {
-	if f.to == nil { // cobra asks an empty one
-		return ""
-	}
-	return string(*f.to)
-}
-
-func (f *logsFlag) Type() string { return "string" }
-
-func (f *logsFlag) Set(s string) (err error) {
-	logs, err := ui.ParseLogs(s)
-	if err == nil {
-		*f.to = logs
-	}
-	return err
 }
 
 // mode reads --progress, and chooses where it says auto: not the display beside logs

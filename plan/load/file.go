@@ -28,7 +28,6 @@ type file struct {
 	// parent is the plan that includes this one, by an instance of a step; prefix is
 	// what the names of this one's steps start with in the whole plan.
 	parent         *file
-	parentDecl     *stepDecl
 	parentInstance *instance
 	prefix         string
 	// skip says that none of the steps runs, for the when of the include is false.

@@ -82,7 +82,8 @@ func (f *file) types(names []string) map[string]expr.Type {
 }
 
 // stepScope is what the expressions of one item of a for_each see.
-func (f *file) stepScope(e *stepDecl, it *instance) *scope {
+func (f *file) stepScope(it *instance) *scope {
+	e := it.decl
 	s := f.newScope("vars", "plan", "clusters", "steps")
 	s.decl = e
 	if !e.grouped {
@@ -292,14 +293,14 @@ func (e *stepDecl) references(rest, at []string) []reference {
 				}
 			}
 		default:
-			found = append(found, e.leafReferences(it, below, here)...)
+			found = append(found, it.leafReferences(below, here)...)
 		}
 	}
 	return found
 }
 
-func (e *stepDecl) leafReferences(it *instance, below, here []string) []reference {
-	name := e.flatName(it)
+func (it *instance) leafReferences(below, here []string) []reference {
+	name := it.flatName()
 	found := []reference{{path: append(slices.Clip(here), "outputs")}}
 	if len(below) == 0 || below[0] == "state" {
 		found = append(found, reference{path: append(slices.Clip(here), "state"), input: plan.Input{Step: name}})
@@ -307,9 +308,9 @@ func (e *stepDecl) leafReferences(it *instance, below, here []string) []referenc
 	if len(below) == 0 || below[0] == "changed" {
 		found = append(found, reference{path: append(slices.Clip(here), "changed"), input: plan.Input{Step: name}})
 	}
-	for _, o := range slices.Sorted(maps.Keys(e.outputs)) {
+	for _, o := range slices.Sorted(maps.Keys(it.decl.outputs)) {
 		if len(below) == 0 || below[0] == "outputs" && (len(below) == 1 || below[1] == o) {
-			found = append(found, reference{path: append(slices.Clip(here), "outputs", o), input: plan.Input{Step: name, Output: o, Sensitive: e.outputs[o]}})
+			found = append(found, reference{path: append(slices.Clip(here), "outputs", o), input: plan.Input{Step: name, Output: o, Sensitive: it.decl.outputs[o]}})
 		}
 	}
 	return found

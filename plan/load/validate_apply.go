@@ -10,8 +10,8 @@ import (
 
 func (v stepValidator) checkApply(a plan.Apply, at path) {
 	v.checkLabel(a.Namespace, at.Key("namespace"))
-	v.checkNotEmpty(a.Files, at.Key("files"))
-	if !v.has(at.Key("files")) && !v.has(at.Key("objects")) || v.emptyLists(at) {
+	v.checkPaths(a.Files, at.Key("files"))
+	if isBare(v.value(at.Key("files")), v.value(at.Key("objects"))) {
 		v.ReportField(fault{At: at, Hint: "give files or objects"}, "there is nothing to apply")
 	}
 	if a.Wait == plan.WaitHooks {
@@ -21,20 +21,6 @@ func (v stepValidator) checkApply(a plan.Apply, at path) {
 		o, _ := v.value(at.Key("objects").Index(i)).(map[string]any)
 		v.checkObject(o, at.Key("objects").Index(i))
 	}
-}
-
-// emptyLists reports whether all lists of an apply step that are given are empty.
-func (v stepValidator) emptyLists(at path) bool {
-	apply, _ := v.value(at).(map[string]any)
-	total := 0
-	for _, k := range []string{"files", "objects"} {
-		list, ok := apply[k].([]any)
-		if apply[k] != nil && !ok {
-			return false
-		}
-		total += len(list)
-	}
-	return total == 0 && (apply["files"] != nil || apply["objects"] != nil)
 }
 
 // checkObject wants what every Kubernetes object has.

@@ -13,13 +13,11 @@ func (v stepValidator) checkHelm(s plan.Step, at path) {
 	h := *s.Helm
 	v.checkLabel(h.Namespace, at.Key("namespace"))
 	v.checkRelease(s, at)
-	v.checkNotEmpty(h.ValuesFiles, at.Key("values_files"))
+	v.checkPaths(h.ValuesFiles, at.Key("values_files"))
 	chart, repo := at.Key("chart"), at.Key("repo")
 	switch {
 	case h.Chart == "":
-		if v.isEmptyText(chart) {
-			v.Report(fault{At: chart}, "the chart is empty")
-		}
+		v.checkText(chart, "the chart", "")
 	case h.IsLocal():
 		if h.Repo != "" {
 			v.ReportField(fault{At: repo, Hint: "remove it, or give the chart's name without the path"}, "repo is of no use for the chart %q, which is a path", document.Cut(h.Chart, 80))

@@ -22,9 +22,7 @@ func (v stepValidator) checkWait(w plan.Wait, at path) {
 		}
 	}
 	if w.For == "" {
-		if v.isEmptyText(at.Key("for")) {
-			v.Report(fault{At: at.Key("for"), Hint: conditionHint}, "for is empty")
-		}
+		v.checkText(at.Key("for"), "for", conditionHint)
 		return
 	}
 	if _, err := w.Condition(); err != nil {

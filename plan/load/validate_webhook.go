@@ -1,6 +1,8 @@
 package load
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -39,9 +41,7 @@ func (v stepValidator) checkWebhook(s plan.Step, at path) {
 // checkWebhookSelector looks at the field that says which webhooks are meant.
 func (v stepValidator) checkWebhookSelector(w plan.Webhook, at path) {
 	for _, field := range []string{"configuration", "service", "selector"} {
-		if v.isEmptyText(at.Key(field)) {
-			v.Report(fault{At: at.Key(field)}, "%s is empty", field)
-		}
+		v.checkText(at.Key(field), field, "")
 	}
 	if w.Service != "" {
 		namespace, name, ok := strings.Cut(w.Service, "/")
@@ -49,35 +49,21 @@ func (v stepValidator) checkWebhookSelector(w plan.Webhook, at path) {
 			v.Report(fault{At: at.Key("service"), Hint: "write NAMESPACE/NAME"}, "%q is not a Service", document.Cut(w.Service, 80))
 		}
 	}
-	v.checkNotEmpty(w.Files, at.Key("files"))
+	v.checkPaths(w.Files, at.Key("files"))
 	if list, ok := v.value(at.Key("files")).([]any); ok && len(list) == 0 {
 		v.ReportField(fault{At: at.Key("files"), Hint: "name a file"}, "files is empty")
 	}
 }
 
 func (v stepValidator) checkCanary(canary plan.Canary, at path) {
-	v.checkNotEmpty(canary.Accept, at.Key("accept"))
-	v.checkNotEmpty(canary.Deny, at.Key("deny"))
-	for i, m := range canary.Mutate {
+	v.checkPaths(canary.Accept, at.Key("accept"))
+	v.checkPaths(canary.Deny, at.Key("deny"))
+	for i := range canary.Mutate {
 		at := at.Key("mutate").Index(i)
-		if m.File == "" && v.isEmptyText(at.Key("file")) {
-			v.Report(fault{At: at.Key("file")}, "the path is empty")
-		}
-		if m.Expect == "" && v.isEmptyText(at.Key("expect")) {
-			v.Report(fault{At: at.Key("expect"), Hint: `write CEL over object and original, such as has(object.metadata.labels)`}, "expect is empty")
-		}
+		v.checkText(at.Key("file"), "the path", "")
+		v.checkText(at.Key("expect"), "expect", "write CEL over object and original, such as has(object.metadata.labels)")
 	}
-	if tree, ok := v.value(at).(map[string]any); ok && emptyCanary(tree) {
+	if tree, ok := v.value(at).(map[string]any); ok && isBare(slices.Collect(maps.Values(tree))...) {
 		v.ReportField(fault{At: at, Hint: "give accept, deny or mutate"}, "the canary has no objects")
 	}
-}
-
-// emptyCanary reports whether all that is given of a canary is empty lists.
-func emptyCanary(tree map[string]any) bool {
-	for _, v := range tree {
-		if list, ok := v.([]any); v != nil && (!ok || len(list) > 0) {
-			return false
-		}
-	}
-	return true
 }

@@ -19,10 +19,6 @@ import (
 	"github.com/kplan-dev/kplan/webhook"
 )
 
-// maxStatus bounds how much of an error's body is read, in bytes. A Status is
-// some KiB; what is longer is no answer of an API server.
-const maxStatus = 1 << 20
-
 // Request says what a held request is about.
 type Request struct {
 	// Verb is the HTTP method.
@@ -146,33 +142,6 @@ func routeOf(req *http.Request) route {
 	return r
 }
 
-// readFault looks whether a response is about a webhook. The response of a
-// fault that can be waited for is closed; any other can be read as if nobody had.
-func readFault(resp *http.Response, req *http.Request) (*http.Response, webhook.Fault, error) {
-	if resp.StatusCode < http.StatusBadRequest { // a denial has any code of an error
-		return resp, webhook.Fault{Class: webhook.None}, nil
-	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus+1))
-	if err != nil {
-		resp.Body.Close()
-		return nil, webhook.Fault{}, err
-	}
-	rest := resp.Body
-	resp.Body = &readCloser{io.MultiReader(bytes.NewReader(b), rest), rest}
-	if len(b) > maxStatus {
-		return resp, webhook.Fault{Class: webhook.None}, nil
-	}
-	f := webhook.Classify(decodeStatus(uncompressed(resp.Header.Get("Content-Encoding"), b))).ForRequest(groupVersion(req), idempotent(req))
-	if f.Kind == webhook.Definition { // whether somebody brings that CRD is not known here
-		return resp, webhook.Fault{Class: webhook.None}, nil
-	}
-	if f.Retryable() {
-		rest.Close()
-		return nil, f, nil
-	}
-	return resp, f, nil
-}
-
 // groupVersion is that of the path: /api/v1/… or /apis/GROUP/VERSION/…, which
 // may stand below the path of a proxy.
 func groupVersion(req *http.Request) string {
@@ -189,9 +158,4 @@ func groupVersion(req *http.Request) string {
 // nothing, and a second update conflicts: the client sees that it was done.)
 func idempotent(req *http.Request) bool {
 	return req.Method != http.MethodPost && req.Header.Get("Content-Type") != string(types.JSONPatchType)
-}
-
-type readCloser struct {
-	io.Reader
-	io.Closer
 }

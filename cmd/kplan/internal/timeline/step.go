@@ -164,9 +164,6 @@ func (s *Step) progress(e runner.Event) {
 	case o == nil && len(s.Objects) >= ObjectLimit:
 		return
 	case o == nil:
-		if s.objects == nil {
-			s.objects = map[string]*Object{}
-		}
 		o = &Object{Name: e.Object, Text: text, First: e.Time, Last: e.Time}
 		s.objects[e.Object] = o
 		s.Objects = append(s.Objects, o)

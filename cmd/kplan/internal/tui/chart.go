@@ -13,35 +13,24 @@ import (
 
 // bars are how a chart shows a time in a state: each has a character of its own.
 var bars = map[runner.State]sign{
-	runner.StateRunning:  {style.Busy, "█", "="},
-	runner.StateHolding:  {style.Wait, "▒", "~"},
-	runner.StateRetrying: {style.Wait, "┄", "."},
+	runner.StateRunning:  {role: style.Busy, unicode: "█", ascii: "="},
+	runner.StateHolding:  {role: style.Wait, unicode: "▒", ascii: "~"},
+	runner.StateRetrying: {role: style.Wait, unicode: "┄", ascii: "."},
 }
 
 // chart is the view that shows when each step was in which state, on one scale of
 // time, and which steps the end of the run depends on.
-type chart struct {
-	*state
-	list
-}
-
-func newChart(s *state) *chart {
-	c := &chart{state: s}
-	c.list = newList(c, s.nothing("the plan has no steps"))
-	return c
-}
-
-func (c *chart) focus() string { return c.state.focus() }
+type chart struct{ list }
 
 // selected returns the step under the cursor; nil when there is none.
 func (c *chart) selected() *timeline.Step { return c.step(c.current()) }
 
-// rows returns how many lines the steps have between the scale and the legend.
+// rows returns how many lines the steps have, between the scale and the legend.
 func rows(height int) int { return max(height-2, 1) }
 
 func (c *chart) draw(height int) []string {
 	if len(c.steps()) == 0 {
-		return c.empty()
+		return c.list.draw(height)
 	}
 	lines := append([]string{c.axis()}, c.list.draw(rows(height))...)
 	for len(lines) < height-1 {
@@ -88,24 +77,9 @@ func (c *chart) axis() string {
 		if at > c.cells()-5 && t > 0 {
 			break
 		}
-		l.To(c.begin()+at).Put(style.Dim, c.Sign("╷", "|")+scale(t))
+		l.To(c.begin()+at).Put(style.Dim, c.Sign("╷", "|")+words.Exact(t))
 	}
 	return l.String()
-}
-
-// scale writes a time on the axis, where all are whole.
-func scale(t time.Duration) string {
-	return strings.TrimSuffix(strings.TrimSuffix(t.String(), "0s"), "0m") + zero(t)
-}
-
-func zero(t time.Duration) string {
-	switch {
-	case t%time.Minute != 0 && t%(10*time.Second) == 0, t == 0:
-		return "0s"
-	case t%time.Hour != 0 && t%(10*time.Minute) == 0 && t%time.Minute == 0:
-		return "0m"
-	}
-	return ""
 }
 
 func (c *chart) items() []item {

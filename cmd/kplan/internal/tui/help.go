@@ -77,34 +77,13 @@ func (h *help) lines() []string {
 	lines = append(lines, "")
 	for _, s := range runner.States {
 		role, g := h.sign(s)
-		put(role, g+" "+string(s), stateHelp[s])
+		put(role, g+" "+string(s), signs[s].help)
 	}
 	lines = append(lines, "")
 	for _, state := range []string{timeline.Ready, timeline.Waiting, timeline.Failed, timeline.Unknown, ""} {
 		role, g := h.rungSign(state)
-		put(role, g, rungHelp[state])
+		put(role, g, rungSigns[state].help)
 	}
 	put(style.Dim, "", "a webhook climbs its ladder: "+strings.Join(timeline.Ladder, ", "))
 	return lines
-}
-
-var stateHelp = map[runner.State]string{
-	runner.StateSucceeded: "done",
-	runner.StateUnchanged: "done, and there was nothing to do",
-	runner.StateSkipped:   "left out on purpose",
-	runner.StateFailed:    "failed for good",
-	runner.StateBlocked:   "not run: a step that it needs failed",
-	runner.StateCancelled: "stopped with the run, or not begun",
-	runner.StateRunning:   "at work",
-	runner.StateHolding:   "at work; a webhook cannot answer yet and holds requests",
-	runner.StateRetrying:  "failed, and waits for its next attempt",
-	runner.StatePending:   "waits for steps that it needs, or for a free slot",
-}
-
-var rungHelp = map[string]string{
-	timeline.Ready:   "the webhook reached this rung",
-	timeline.Waiting: "the rung that it waits for",
-	timeline.Failed:  "the rung fails, and does not heal by waiting",
-	timeline.Unknown: "not known how it stands",
-	"":               "not reached, for a lower one is not",
 }

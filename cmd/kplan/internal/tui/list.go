@@ -38,9 +38,10 @@ const (
 // list is a pane of items, each of which can be opened. What the user did to it is
 // kept by the items' keys, so that filters and news do not move it.
 type list struct {
+	*state
 	position
 	source source
-	empty  func() []string // what is shown when there are no items
+	empty  string // what is said when there are no items
 	cursor string
 	open   map[string]bool // what the user opened or closed
 }
@@ -62,8 +63,8 @@ type item struct {
 
 func (i item) lines() int { return 1 + len(i.more) }
 
-func newList(source source, empty func() []string) list {
-	return list{position: position{follow: true}, source: source, empty: empty, open: map[string]bool{}}
+func newList(s *state, empty string) list {
+	return list{state: s, position: position{follow: true}, empty: empty, open: map[string]bool{}}
 }
 
 // current returns the key of the item under the cursor.
@@ -76,10 +77,13 @@ func (l *list) current() string {
 
 func (l *list) draw(height int) []string {
 	w := l.window(height)
-	if len(w.items) == 0 {
-		return l.empty()
+	switch {
+	case len(w.items) > 0:
+		return w.draw()
+	case l.filter.text != "":
+		return l.message("nothing matches the filter " + l.filter.text)
 	}
-	return w.draw()
+	return l.message(l.empty)
 }
 
 func (l *list) scroll(m motion, height int) {

@@ -62,16 +62,6 @@ func (s *state) message(text string) []string {
 	return []string{"", s.Line(s.width).Put(style.Dim, "  "+text).String()}
 }
 
-// nothing returns a body that says why a list has no items.
-func (s *state) nothing(text string) func() []string {
-	return func() []string {
-		if s.filter.text != "" {
-			return s.message("nothing matches the filter " + s.filter.text)
-		}
-		return s.message(text)
-	}
-}
-
 // steps returns the steps that the filter lets through.
 func (s *state) steps() []*timeline.Step {
 	if s.filter.text == "" {

@@ -1,9 +1,7 @@
 package vars
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,18 +201,9 @@ func (r *reader) declareRef(d *declaration, raw map[string]any) {
 	r.checkRef(d, at, m, "name", names.IsSubdomain(d.ref.Name, names.MaxSubdomain), "name of an object")
 	r.checkRef(d, at, m, "namespace", names.IsLabel(d.ref.Namespace), "namespace")
 	r.checkRef(d, at, m, "key", names.IsDataKey(d.ref.Key), "key of a Secret or ConfigMap")
-	r.checkRefCluster(d, at.Key("cluster"))
-}
-
-func (r *reader) checkRefCluster(d *declaration, at document.Path) {
-	clusters, ok := r.Clusters.(map[string]any)
-	_, known := clusters[d.ref.Cluster]
-	if d.ref.Cluster == "" || known || !ok && r.Clusters != nil {
-		return
+	if d.ref.Cluster != "" && !r.HasCluster(d.ref.Cluster, at.Key("cluster")) {
+		d.broken = true
 	}
-	hint := cmp.Or(r.Near.Hint(d.ref.Cluster, slices.Sorted(maps.Keys(clusters))), "declare it under clusters")
-	d.broken = true
-	r.Report(document.Fault{Code: document.CodeUnknownName, At: at, Hint: hint}, "there is no cluster %q", d.ref.Cluster)
 }
 
 // checkRef reports a field of a reference that is a text but cannot be what it

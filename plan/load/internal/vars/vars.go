@@ -25,8 +25,8 @@ type Config struct {
 	Unknown       bool
 	// Include is the step that includes the file; nil for the plan itself.
 	Include *Include
-	// Clusters is what the file has under clusters.
-	Clusters any
+	// HasCluster reports a cluster that the file does not have as a fault.
+	HasCluster func(name string, at document.Path) bool
 	// Unescape resolves the only expression that may stand in a declaration: $${{.
 	Unescape func(v any, at document.Path) any
 }
