@@ -88,12 +88,8 @@ func (s *Source) ValuePos(at Path) Pos {
 // KeyPos returns where the key of the field at a path starts, or the value where
 // there is no key.
 func (s *Source) KeyPos(at Path) Pos {
-	n, key := s.Node(at)
-	switch {
-	case key != nil:
+	if _, key := s.Node(at); key != nil {
 		return s.Pos(key)
-	case n != nil:
-		return s.Pos(n)
 	}
-	return Pos{File: s.file}
+	return s.ValuePos(at)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"regexp"
 	"slices"
-	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
 
@@ -88,7 +87,7 @@ func (s *Source) extent(at Path) (from, to int) {
 		return 0, 0
 	}
 	text := trimEnd(s.src[from:to])
-	for len(text) > 0 && isBracket(text[len(text)-1], "}]") && (value.Kind == yamlv3.ScalarNode || unclosed(text) < 0) {
+	for (bytes.HasSuffix(text, []byte("}")) || bytes.HasSuffix(text, []byte("]"))) && (value.Kind == yamlv3.ScalarNode || unclosed(text) < 0) {
 		text = trimEnd(text[:len(text)-1]) // of what the value stands in
 	}
 	return from, from + len(text)
@@ -100,16 +99,15 @@ func trimEnd(text []byte) []byte { return bytes.TrimRight(text, " \t\r\n,") }
 // unclosed counts the brackets that are not closed in text.
 func unclosed(text []byte) (n int) {
 	for _, c := range text {
-		if isBracket(c, "[{") {
+		switch c {
+		case '[', '{':
 			n++
-		} else if isBracket(c, "}]") {
+		case ']', '}':
 			n--
 		}
 	}
 	return n
 }
-
-func isBracket(c byte, brackets string) bool { return strings.IndexByte(brackets, c) >= 0 }
 
 // after returns what stands behind a child of n; nil when the child is the last.
 func after(n, child *yamlv3.Node) *yamlv3.Node {
