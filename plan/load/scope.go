@@ -371,22 +371,10 @@ func (f *file) clusters() map[string]any {
 	return clusters
 }
 
-// typeOfVar is the type of a variable whose value is not known yet.
-func typeOfVar(t plan.VarType) expr.Type {
-	switch t {
-	case plan.VarString:
-		return expr.String
-	case plan.VarInteger:
-		return expr.Int
-	case plan.VarBoolean:
-		return expr.Bool
-	case plan.VarList:
-		return expr.List
-	case plan.VarMap:
-		return expr.Map
-	case plan.VarNumber, plan.VarAny:
-	}
-	return expr.Any
+// varTypes are the types of variables whose values are not known yet.
+var varTypes = map[plan.VarType]expr.Type{
+	plan.VarString: expr.String, plan.VarNumber: expr.Any, plan.VarInteger: expr.Int, plan.VarBoolean: expr.Bool,
+	plan.VarList: expr.List, plan.VarMap: expr.Map, plan.VarAny: expr.Any,
 }
 
 // varInput is what a deferred variable asks for.
