@@ -285,15 +285,14 @@ func (e *stepDecl) references(rest, at []string) []reference {
 			}
 			below, here = rest[min(1, len(rest)):], append(here, it.key)
 		}
-		switch {
-		case it.child != nil:
-			for _, x := range it.child.decls {
-				if x.name != "" && (len(below) == 0 || below[0] == x.name) {
-					found = append(found, x.references(below[min(1, len(below)):], append(slices.Clip(here), x.name))...)
-				}
-			}
-		default:
+		if it.child == nil {
 			found = append(found, it.leafReferences(below, here)...)
+			continue
+		}
+		for _, x := range it.child.decls {
+			if x.name != "" && (len(below) == 0 || below[0] == x.name) {
+				found = append(found, x.references(below[min(1, len(below)):], append(slices.Clip(here), x.name))...)
+			}
 		}
 	}
 	return found
@@ -302,11 +301,10 @@ func (e *stepDecl) references(rest, at []string) []reference {
 func (it *instance) leafReferences(below, here []string) []reference {
 	name := it.flatName()
 	found := []reference{{path: append(slices.Clip(here), "outputs")}}
-	if len(below) == 0 || below[0] == "state" {
-		found = append(found, reference{path: append(slices.Clip(here), "state"), input: plan.Input{Step: name}})
-	}
-	if len(below) == 0 || below[0] == "changed" {
-		found = append(found, reference{path: append(slices.Clip(here), "changed"), input: plan.Input{Step: name}})
+	for _, field := range []string{"state", "changed"} {
+		if len(below) == 0 || below[0] == field {
+			found = append(found, reference{path: append(slices.Clip(here), field), input: plan.Input{Step: name}})
+		}
 	}
 	for _, o := range slices.Sorted(maps.Keys(it.decl.outputs)) {
 		if len(below) == 0 || below[0] == "outputs" && (len(below) == 1 || below[1] == o) {
