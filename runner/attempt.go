@@ -158,9 +158,9 @@ func (l *loop) retryLater(t *task, err error) {
 	delay := t.delays.NextBackOff()
 	l.record.enter(t, Event{State: StateRetrying, Error: err.Error(), Hint: HintOf(err), DelaySeconds: delay.Seconds()})
 	var wake <-chan struct{}
-	var w waker
-	if errors.As(err, &w) {
-		wake = w.Wake()
+	var waker interface{ Wake() <-chan struct{} } // see Action
+	if errors.As(err, &waker) {
+		wake = waker.Wake()
 	}
 	go l.executor.awaitDelay(t.ctx, t, t.attempt, delay, wake) // ends with t.ctx at the latest
 }
@@ -202,19 +202,12 @@ func oneLine(err error) string {
 	return strings.Join(lines, "; ")
 }
 
-// waker is an error that knows when another attempt is worthwhile: the delay
-// before it ends as soon as the channel is closed or sends.
-type waker interface{ Wake() <-chan struct{} }
-
-// classer is an error that knows of which kinds a failure is, see ClassesOf.
-type classer interface{ Classes() []plan.RetryOn }
-
 // ClassesOf returns the kinds of failure of the outermost error in err's chain that
 // knows any; nil without.
 func ClassesOf(err error) []plan.RetryOn {
-	var c classer
-	if errors.As(err, &c) {
-		return c.Classes()
+	var classer interface{ Classes() []plan.RetryOn }
+	if errors.As(err, &classer) {
+		return classer.Classes()
 	}
 	return nil
 }

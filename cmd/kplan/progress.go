@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -16,15 +15,14 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/rescue"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/runner"
 )
 
 // addProgress registers --progress.
 func addProgress(cmd *cobra.Command, progress *string) {
 	names := words.Names(ui.Modes)
-	last := len(names) - 1
-	cmd.Flags().StringVar(progress, "progress", string(ui.Auto),
-		"how to show progress on stderr: "+strings.Join(names[:last], ", ")+" or "+names[last])
+	cmd.Flags().StringVar(progress, "progress", string(ui.Auto), "how to show progress on stderr: "+document.OrList(names))
 	complete(cmd, "progress", names...)
 }
 

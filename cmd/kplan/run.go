@@ -148,8 +148,8 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 	if err := o.refuseOverwriting(p); err != nil {
 		return err
 	}
-	if err := selectSteps(p, *o.picked); err != nil {
-		return err
+	if err := p.Select(*o.picked); err != nil {
+		return &usageError{err: err}
 	}
 	if o.upgrade, err = forcedSteps(p, *o.force); err != nil {
 		return err

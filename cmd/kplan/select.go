@@ -31,14 +31,6 @@ func addSelection(cmd *cobra.Command, in *load.Options) *plan.Selection {
 	return &s
 }
 
-// selectSteps picks steps of a plan. It fails when names are not in it.
-func selectSteps(p *plan.Plan, s plan.Selection) error {
-	if err := p.Select(s); err != nil {
-		return &usageError{err: err}
-	}
-	return nil
-}
-
 // fromPlan completes names that the plan has.
 func fromPlan(in *load.Options, names func(*plan.Plan) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -2,7 +2,6 @@ package labtest
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,7 +31,7 @@ func own(t testing.TB, name string, upArgs ...string) *Lab {
 	t.Helper()
 	l := lab(t, func() (*Lab, error) { return find(name, upArgs...) })
 	l.name = name
-	t.Cleanup(func() { _ = l.command("down", "--name", name) })
+	t.Cleanup(func() { _, _ = kplanLab("down", "--name", name) })
 	return l
 }
 
@@ -41,15 +40,6 @@ func own(t testing.TB, name string, upArgs ...string) *Lab {
 func (l *Lab) Restart(t testing.TB, component string) {
 	t.Helper()
 	require.NotEmpty(t, l.name, "only a lab of the test's own may be restarted")
-	require.NoError(t, l.command("restart", "--name", l.name, component))
-}
-
-// command runs the lab's command.
-func (l *Lab) command(args ...string) error {
-	command, err := build(filepath.Join(os.TempDir(), "kplan-labtest"))
-	if err != nil {
-		return err
-	}
-	_, err = run("", command, args...)
-	return err
+	_, err := kplanLab("restart", "--name", l.name, component)
+	require.NoError(t, err)
 }

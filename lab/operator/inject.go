@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 )
 
 var (
@@ -26,11 +24,7 @@ var (
 const injectInterval = 500 * time.Millisecond
 
 // injector puts CAs into webhook configurations and CRDs.
-type injector struct {
-	cfg    config
-	client dynamic.Interface
-	log    *slog.Logger
-}
+type injector struct{ *operator }
 
 // keep does a round of injection again and again, since somebody may remove what was
 // injected, and tells what is missing when that changes.

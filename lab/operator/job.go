@@ -27,7 +27,7 @@ const (
 const jobInterval = 200 * time.Millisecond
 
 var jobs = map[string]func(context.Context, *operator) error{
-	jobMakeCert: func(ctx context.Context, o *operator) error { return o.certSource().create(ctx) },
+	jobMakeCert: func(ctx context.Context, o *operator) error { return certSource{o}.create(ctx) },
 	jobInject:   injectFirst,
 	jobCheckAPI: checkAPI,
 	jobVerify:   verifyChart,
@@ -39,7 +39,7 @@ var jobs = map[string]func(context.Context, *operator) error{
 // components/operator/templates/webhook-ca-inject-job.yaml).
 func injectFirst(ctx context.Context, o *operator) error {
 	return poll(ctx, 5*time.Minute, func() error {
-		p, _, err := o.certSource().read(ctx)
+		p, _, err := certSource{o}.read(ctx)
 		if err != nil {
 			return err
 		}

@@ -83,12 +83,12 @@ func run(ctx context.Context, cfg config, log *slog.Logger) error {
 		}()
 	}
 	start("health", op.serveHealth)
-	start("certificate", op.certSource().run)
+	start("certificate", certSource{op}.run)
 	for name, part := range map[string]func(context.Context) error{
 		partWebhook:    op.serveWebhook,
 		partCerts:      op.injectOwn,
 		partController: func(ctx context.Context) error { return newController(op).run(ctx) },
-		partCAInjector: func(ctx context.Context) error { return op.injector().keep(ctx, op.injector().annotated) },
+		partCAInjector: func(ctx context.Context) error { return injector{op}.keep(ctx, injector{op}.annotated) },
 	} {
 		if cfg.Run.has(name) {
 			start(name, part)
@@ -103,32 +103,26 @@ func run(ctx context.Context, cfg config, log *slog.Logger) error {
 
 // operator is the state that the parts share.
 type operator struct {
-	cfg    config
-	client dynamic.Interface // nil when no part talks to the cluster
-	log    *slog.Logger
-	calls  *counter
-	certs  *certHolder
-	fault  *fault
-	state  progress
+	cfg     config
+	client  dynamic.Interface // nil when no part talks to the cluster
+	secrets secrets
+	log     *slog.Logger
+	calls   *counter
+	certs   *certHolder
+	fault   *fault
+	state   progress
 }
 
 func newOperator(cfg config, client dynamic.Interface, log *slog.Logger) *operator {
 	return &operator{
-		cfg:    cfg,
-		client: client,
-		log:    log,
-		calls:  &counter{count: map[call]int{}},
-		certs:  newCertHolder(),
-		fault:  &fault{answer: cfg.Answer, lasting: cfg.AnswerFor, now: time.Now},
+		cfg:     cfg,
+		client:  client,
+		secrets: secrets{client},
+		log:     log,
+		calls:   &counter{count: map[call]int{}},
+		certs:   newCertHolder(),
+		fault:   &fault{answer: cfg.Answer, lasting: cfg.AnswerFor},
 	}
-}
-
-func (o *operator) certSource() certSource {
-	return certSource{cfg: o.cfg, secrets: secrets{o.client}, holder: o.certs, log: o.log}
-}
-
-func (o *operator) injector() injector {
-	return injector{cfg: o.cfg, client: o.client, log: o.log}
 }
 
 // injectOwn injects the CA of the certificate that is served once that is there, and
@@ -137,7 +131,7 @@ func (o *operator) injectOwn(ctx context.Context) error {
 	if err := o.certs.wait(ctx); err != nil {
 		return err
 	}
-	i := o.injector()
+	i := injector{o}
 	return i.keep(ctx, func(ctx context.Context) error {
 		err := i.own(ctx, *o.certs.ca.Load())
 		o.state.injected.Store(err == nil)
@@ -201,13 +195,8 @@ func (o *operator) serve(ctx context.Context, l net.Listener, h http.Handler) er
 
 // sleep waits for d or for the end of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

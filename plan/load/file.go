@@ -127,7 +127,7 @@ func (f *file) varType(name string) (expr.Type, bool) {
 		return expr.Type{}, false
 	}
 	if value.IsUnsaid(v) {
-		return typeOfVar(f.vars.Type(name)), true
+		return varTypes[f.vars.Type(name)], true
 	}
 	return typeOfValue(v), true
 }

@@ -34,7 +34,7 @@ func readFault(resp *http.Response, req *http.Request) (*http.Response, webhook.
 	if len(b) > maxStatus {
 		return resp, webhook.Fault{Class: webhook.None}, nil
 	}
-	f := webhook.Classify(decodeStatus(uncompressed(resp.Header.Get("Content-Encoding"), b))).ForRequest(groupVersion(req), idempotent(req))
+	f := webhook.Classify(decodeStatus(uncompressed(resp.Header.Get("Content-Encoding"), b))).ForRequest(routeOf(req).groupVersion, idempotent(req))
 	if f.Kind == webhook.Definition { // whether somebody brings that CRD is not known here
 		return resp, webhook.Fault{Class: webhook.None}, nil
 	}

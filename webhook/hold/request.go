@@ -60,7 +60,7 @@ func (h *heldRequest) describe() Request {
 		r.Kind, r.Name = o.Kind, cmp.Or(r.Name, o.Name, o.GenerateName)
 	}
 	if r.Kind == "" && h.transport.Kind != nil {
-		if gv, err := schema.ParseGroupVersion(groupVersion(h.req)); err == nil {
+		if gv, err := schema.ParseGroupVersion(at.groupVersion); err == nil {
 			r.Kind = h.transport.Kind(h.req.Context(), gv.WithResource(at.resource))
 		}
 	}
@@ -69,20 +69,19 @@ func (h *heldRequest) describe() Request {
 }
 
 // object is kind and metadata of what the request sends, as far as its body tells.
-func (h *heldRequest) object() metav1.PartialObjectMetadata {
+func (h *heldRequest) object() (object metav1.PartialObjectMetadata) {
 	if h.body == nil {
-		return metav1.PartialObjectMetadata{}
+		return object
 	}
 	rc, err := h.body()
 	if err != nil {
-		return metav1.PartialObjectMetadata{}
+		return object
 	}
 	defer rc.Close()
-	b, err := io.ReadAll(rc)
-	if err != nil {
-		return metav1.PartialObjectMetadata{}
+	if b, err := io.ReadAll(rc); err == nil {
+		object = metadataOf(b)
 	}
-	return metadataOf(b)
+	return object
 }
 
 // metadataOf reads kind and metadata of an object in JSON or CBOR, or of a built-in
@@ -110,14 +109,14 @@ func metadataOf(b []byte) metav1.PartialObjectMetadata {
 
 // route is the resource that a request addresses.
 type route struct {
-	resource, namespace, name, subresource string
+	groupVersion, resource, namespace, name, subresource string
 }
 
 // routeOf reads the address of a resource: /api/v1/… or /apis/GROUP/VERSION/…,
 // then namespaces/NS for namespaced ones, then RESOURCE[/NAME[/SUBRESOURCE]].
 // See k8s.io/apiserver pkg/endpoints/request/requestinfo.go.
 func routeOf(req *http.Request) route {
-	var r route
+	r := route{groupVersion: "v1"} // of the core group, which no webhook converts
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	for i, p := range parts { // a proxy in front may put its own path before
 		if p == "api" && len(parts) >= i+3 {
@@ -125,7 +124,7 @@ func routeOf(req *http.Request) route {
 			break
 		}
 		if p == "apis" && len(parts) >= i+4 {
-			parts = parts[i+3:]
+			r.groupVersion, parts = parts[i+1]+"/"+parts[i+2], parts[i+3:]
 			break
 		}
 	}
@@ -140,17 +139,6 @@ func routeOf(req *http.Request) route {
 		r.subresource = parts[2]
 	}
 	return r
-}
-
-// groupVersion is that of the path: /api/v1/… or /apis/GROUP/VERSION/…, which
-// may stand below the path of a proxy.
-func groupVersion(req *http.Request) string {
-	if _, rest, ok := strings.Cut(req.URL.Path, "/apis/"); ok {
-		if parts := strings.SplitN(rest, "/", 3); len(parts) > 1 {
-			return parts[0] + "/" + parts[1]
-		}
-	}
-	return "v1" // of the core group, which no webhook converts
 }
 
 // idempotent reports that it does no harm to send a request twice. What was

@@ -142,9 +142,7 @@ func Sample(s map[string]any) any {
 	case "string":
 		n, _ := number(s["minLength"])
 		text := "kplan-probe"
-		for len(text) < int(n) {
-			text += "x"
-		}
+		text += strings.Repeat("x", max(int(n)-len(text), 0))
 		if most, ok := number(s["maxLength"]); ok && len(text) > int(most) {
 			text = text[:int(most)]
 		}
@@ -183,8 +181,8 @@ func least(s map[string]any) float64 {
 	if b, _ := s["exclusiveMinimum"].(bool); b {
 		n++
 	}
-	if most, ok := number(s["maximum"]); ok && n > most {
-		n = most
+	if most, ok := number(s["maximum"]); ok {
+		n = min(n, most)
 	}
 	return n
 }
@@ -289,9 +287,6 @@ func (p *Probe) sampleOf(ctx context.Context, client dynamic.Interface, m *meta.
 
 // newObject is an object with the given fields. Its name is one that nothing has.
 func newObject(fields map[string]any, gvk schema.GroupVersionKind) *unstructured.Unstructured {
-	if fields == nil {
-		fields = map[string]any{}
-	}
 	delete(fields, "metadata")
 	u := &unstructured.Unstructured{Object: fields}
 	u.SetGroupVersionKind(gvk)

@@ -47,8 +47,7 @@ func (l *Lab) Start(ctx context.Context, component string) error {
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	if err := await(ctx, component, func(ctx context.Context) error { return client.Get(ctx, "/readyz", nil) }); err != nil {
+	if err := client.await(ctx, component, "/readyz"); err != nil {
 		return launch.cause(err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Child is a process that this program started; Done tells when it ends.
@@ -110,16 +111,6 @@ func (r Record) Stop(ctx context.Context, grace time.Duration) error {
 
 // await reports whether the process ended within d.
 func (r Record) await(ctx context.Context, d time.Duration) bool {
-	ctx, cancel := context.WithTimeoutCause(ctx, d, errors.New("still running"))
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for r.Alive() {
-		select {
-		case <-ctx.Done():
-			return !r.Alive()
-		case <-tick.C:
-		}
-	}
-	return true
+	ended := func(context.Context) (bool, error) { return !r.Alive(), nil }
+	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, d, true, ended) == nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/actions"
@@ -34,11 +35,10 @@ func ParseFile(flag string) (File, error) {
 	if !ok || path == "" {
 		return File{}, runner.WithHint(fmt.Errorf("--report %s names no file", flag), form)
 	}
-	k, err := ParseKind(kind)
-	if err != nil {
-		return File{}, runner.WithHint(fmt.Errorf("--report: %w", err), form)
+	if !slices.Contains(Kinds, Kind(kind)) {
+		return File{}, runner.WithHint(fmt.Errorf("--report: there is no report kind %q, only %s", kind, strings.Join(words.Names(Kinds), ", ")), form)
 	}
-	f := File{k, path}
+	f := File{Kind(kind), path}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
 		return f, fmt.Errorf("%s: there is no folder %s", f, filepath.Dir(path))
 	}

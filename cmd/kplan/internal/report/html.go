@@ -120,7 +120,6 @@ func (w *pageWriter) funcs() template.FuncMap {
 	}
 }
 
-// writeHTML writes the page.
 func writeHTML(w io.Writer, r *run) error {
 	page, err := pageTemplate.Clone()
 	if err != nil {
@@ -162,11 +161,9 @@ func (w *pageWriter) page() *htmlPage {
 	}
 	p.Failures, p.MoreFailures = w.tell()
 	for _, name := range w.critical {
-		if s := w.Step(name); s != nil {
-			l := w.links[name]
-			l.Text = w.took(s)
-			p.Critical = append(p.Critical, l)
-		}
+		l := w.links[name]
+		l.Text = w.took(w.Step(name))
+		p.Critical = append(p.Critical, l)
 	}
 	for _, l := range w.Webhooks() {
 		p.Lanes = append(p.Lanes, w.lane(l))

@@ -180,7 +180,11 @@ func (w *pageWriter) onPath(from, to string) bool {
 // beside those that it is joined to.
 func place(columns [][]*vertex) {
 	for _, c := range columns {
-		stack(c)
+		y := 0.0
+		for _, v := range c {
+			v.y = y
+			y += v.height + rowGap
+		}
 	}
 	for range 6 {
 		for _, c := range columns {
@@ -205,15 +209,6 @@ func place(columns [][]*vertex) {
 		for _, v := range c {
 			v.y += 2 - top
 		}
-	}
-}
-
-// stack puts the vertices of a column below each other.
-func stack(c []*vertex) {
-	y := 0.0
-	for _, v := range c {
-		v.y = y
-		y += v.height + rowGap
 	}
 }
 

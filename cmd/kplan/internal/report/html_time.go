@@ -101,7 +101,6 @@ func percent(share float64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", share*100), "0"), ".")
 }
 
-// legend are the states that the timeline shows.
 func (w *pageWriter) legend() []runner.State {
 	return slices.DeleteFunc([]runner.State{runner.StateRunning, runner.StateHolding, runner.StateRetrying}, func(state runner.State) bool {
 		return !slices.ContainsFunc(w.Steps(), func(s *timeline.Step) bool {

@@ -34,7 +34,6 @@ type htmlRung struct {
 	Bars []bar
 }
 
-// htmlRequest is a request that was held.
 type htmlRequest struct {
 	Name, Text string
 	Bar        bar

@@ -84,10 +84,7 @@ func (p *page) head() {
 	if len(p.critical) > 1 {
 		names := make([]string, len(p.critical))
 		for i, name := range p.critical {
-			names[i] = name
-			if s := p.Step(name); s != nil {
-				names[i] = fmt.Sprintf("%s (%s)", escape(line(name)), p.took(s))
-			}
+			names[i] = fmt.Sprintf("%s (%s)", escape(line(name)), p.took(p.Step(name)))
 		}
 		fmt.Fprintf(p, "\nCritical path: %s\n", cut(strings.Join(names, " → "), markdownCause))
 	}

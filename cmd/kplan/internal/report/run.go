@@ -59,7 +59,6 @@ type stateCount struct {
 	N     int
 }
 
-// counts are the states that steps are in.
 func (r *run) counts() []stateCount {
 	var all []stateCount
 	n := r.x.Counts()
@@ -79,7 +78,6 @@ func (r *run) until(t time.Time) time.Time {
 	return t
 }
 
-// elapsed is how long the run took.
 func (r *run) elapsed() time.Duration { return max(r.end.Sub(r.Start()), 0) }
 
 // took is how long a step took; "" if it never started.

@@ -88,7 +88,6 @@ type Note struct {
 	Text string    `json:"message"`
 }
 
-// enter notes that the step entered a state.
 func (s *Step) enter(e runner.Event) {
 	last := &s.Spans[len(s.Spans)-1]
 	switch {

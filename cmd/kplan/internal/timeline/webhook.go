@@ -145,7 +145,6 @@ func (s *Step) release(e runner.Event) {
 	}
 }
 
-// end notes that the request is over.
 func (h *Hold) end(now time.Time, sends int, err string) {
 	h.To, h.Sends, h.Error = now, sends, err
 	hook := h.webhook
@@ -161,7 +160,6 @@ func (h *Hold) end(now time.Time, sends int, err string) {
 	}
 }
 
-// stand notes how a webhook stands.
 func (t *Timeline) stand(s *Step, e runner.Event) {
 	w := e.Webhook
 	if w == nil {

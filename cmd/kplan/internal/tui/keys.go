@@ -214,7 +214,6 @@ func (m *Model) toggle() {
 	}
 }
 
-// neighbour turns to the log of the step before or after.
 func (m *Model) neighbour(by int) {
 	steps, s := m.run.Steps(), m.selected()
 	i := slices.Index(steps, s) + by
@@ -223,7 +222,6 @@ func (m *Model) neighbour(by int) {
 	}
 }
 
-// play plays a recorded run faster or slower.
 func (m *Model) play(by float64) { m.Speed = min(max(m.Speed*by, 1.0/16), 1024) }
 
 func (m *Model) retry() Act {

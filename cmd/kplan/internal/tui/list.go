@@ -1,6 +1,9 @@
 package tui
 
-import "github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
+import (
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
+)
 
 // pane is what the body of the display shows: one of the views, or the help.
 type pane interface {
@@ -75,6 +78,10 @@ func (l *list) current() string {
 	return l.cursor
 }
 
+// selected returns the step under the cursor, in a list of steps; nil when there is
+// none.
+func (l *list) selected() *timeline.Step { return l.step(l.current()) }
+
 func (l *list) draw(height int) []string {
 	w := l.window(height)
 	switch {
@@ -126,7 +133,6 @@ func (l *list) click(line, height int) (again bool) {
 	return false
 }
 
-// toggle opens or closes the item under the cursor.
 func (l *list) toggle(height int) {
 	w := l.window(height)
 	if len(w.items) > 0 {
@@ -136,7 +142,6 @@ func (l *list) toggle(height int) {
 	}
 }
 
-// put puts the cursor on an item and shows it.
 func (l *list) put(w window, at int) {
 	if len(w.items) == 0 {
 		return

@@ -122,7 +122,6 @@ func (m *Model) Tick(now time.Time, events ...runner.Event) {
 	m.now = m.run.End(m.tick)
 }
 
-// say shows a notice for a while.
 func (m *Model) say(role style.Role, text string) {
 	m.flash = flash{role, text, m.tick.Add(flashFor)}
 }

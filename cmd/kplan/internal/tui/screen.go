@@ -25,8 +25,6 @@ type screen struct {
 	crash  error
 }
 
-var _ tea.Model = (*screen)(nil)
-
 // Init implements tea.Model.
 func (s *screen) Init() tea.Cmd {
 	s.live.Store(s.player != nil)
@@ -96,7 +94,6 @@ func (s *screen) press(key tea.Key) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// act does what a key asks for.
 func (s *screen) act(a Act) tea.Cmd {
 	switch a.Do {
 	case DoLeave:

@@ -27,7 +27,6 @@ type state struct {
 	width, height int
 }
 
-// apply takes an event of the run.
 func (s *state) apply(e runner.Event) {
 	s.run.Apply(e)
 	s.stalls.Observe(e)
@@ -54,10 +53,8 @@ func (s *state) headerHeight() int {
 	return 3
 }
 
-// bodyHeight returns how many lines are between header and footer.
 func (s *state) bodyHeight() int { return max(s.height-s.headerHeight()-1, 1) }
 
-// message returns a body of one line.
 func (s *state) message(text string) []string {
 	return []string{"", s.Line(s.width).Put(style.Dim, "  "+text).String()}
 }

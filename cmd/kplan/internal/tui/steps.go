@@ -14,13 +14,9 @@ import (
 // stepList is the view of all steps, with what is known of each below it.
 type stepList struct{ list }
 
-// selected returns the step under the cursor; nil when there is none.
-func (v *stepList) selected() *timeline.Step { return v.step(v.current()) }
-
 // wide is the width from which the list leaves room for a log beside it.
 const wide = 150
 
-// cols returns the width of the list.
 func (v *stepList) cols() int {
 	if v.width >= wide {
 		return v.width * 3 / 5
@@ -82,7 +78,6 @@ func (v *stepList) line(s *timeline.Step, selected bool) string {
 	return l.Put(v.note(s)).String()
 }
 
-// took returns how long a step took, or takes by now.
 func (s *state) took(step *timeline.Step) string {
 	if step.Started.IsZero() {
 		return ""

@@ -100,7 +100,8 @@ var secretFields = []string{"default", "allowed"}
 // what all allowed values are.
 func (r *reader) declareType(d *declaration, raw map[string]any) {
 	if said, has := raw["type"]; has && said != nil {
-		if s, ok := said.(string); ok && isType(plan.VarType(s)) {
+		s, _ := said.(string)
+		if _, known := typeNouns[plan.VarType(s)]; known {
 			d.typ = plan.VarType(s)
 		}
 		return
@@ -132,7 +133,7 @@ func (r *reader) declareAllowed(d *declaration, raw map[string]any) {
 		case bad:
 		case !hasType(v, d.typ):
 			d.broken = true
-			r.Report(document.Fault{Code: document.CodeVariable, At: at, Hint: r.quoteHint(d, at, v)}, "expected %s%s, got %s", typeNoun(d.typ), d.like, r.describe(d, v, at))
+			r.Report(document.Fault{Code: document.CodeVariable, At: at, Hint: r.quoteHint(d, at, v)}, "expected %s%s, got %s", typeNouns[d.typ], d.like, r.describe(d, v, at))
 		case among(d.allowed, v):
 			d.broken = true
 			r.Report(document.Fault{Code: document.CodeDuplicate, At: at, Hint: "remove it"}, "the value is allowed twice")
