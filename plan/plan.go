@@ -41,7 +41,7 @@ type Plan struct {
 
 	// Texts are the files that the plan was read from: its own first, then those of
 	// the plans that it includes. Var files are not among them.
-	Texts []*document.Text `json:"-"`
+	Texts []*document.Source `json:"-"`
 	// Variables are those that the plan declares, sorted by name.
 	Variables []Variable `json:"-"`
 	// Sensitive is what must not be shown of a plan that was read: whoever learns the

@@ -32,7 +32,7 @@ func (m *fixer) addContainer(w missingWait) error {
 	}
 	e := newEditor(w.object.Text)
 	node := func(fields ...any) *yamlv3.Node {
-		return w.object.Text.Node(slices.Concat(w.object.At, fields)...)
+		return w.object.Text.Find(slices.Concat(w.object.At, fields)...)
 	}
 	at := podSpec(w.object)
 	spec, secret, volume := node(at...), node(w.at[:len(w.at)-1]...), node(w.at[:len(at)+2]...)

@@ -56,12 +56,12 @@ func lineStart(src []byte, line int) int {
 // editor makes edits of one document. It inserts whole nodes and leaves the rest,
 // comments and layout included, as it is.
 type editor struct {
-	text *document.Text
+	text *document.Source
 	// eol ends the document's lines.
 	eol string
 }
 
-func newEditor(t *document.Text) editor {
+func newEditor(t *document.Source) editor {
 	e := editor{t, "\n"}
 	if bytes.Contains(t.Bytes(), []byte("\r\n")) {
 		e.eol = "\r\n"

@@ -129,7 +129,7 @@ func (m *fixer) addWait(w missingWait) error {
 		return errFiles
 	}
 	e := newEditor(text)
-	step, list, certStep := text.Node(at...), text.Node(at[:len(at)-1]...), text.Node(certAt...)
+	step, list, certStep := text.Find(at...), text.Find(at[:len(at)-1]...), text.Find(certAt...)
 	if step == nil || list == nil || certStep == nil || step.Kind != yamlv3.MappingNode || len(step.Content) < 4 {
 		return errLayout
 	}
@@ -178,11 +178,11 @@ func (e editor) waitStep(step *yamlv3.Node, lead string, fields []string) Edit {
 }
 
 // freeName makes the name of a step that waits for a Certificate.
-func (m *fixer) freeName(t *document.Text, base string) string {
+func (m *fixer) freeName(t *document.Source, base string) string {
 	taken := m.names[t.File()]
 	if taken == nil {
 		taken = map[string]bool{}
-		for _, s := range slices.Concat(items(t.Node("steps")), items(t.Node("finally"))) {
+		for _, s := range slices.Concat(items(t.Find("steps")), items(t.Find("finally"))) {
 			if n := get(s, "name"); n != nil {
 				taken[n.Value] = true
 			}

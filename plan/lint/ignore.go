@@ -15,7 +15,7 @@ var ignoring = regexp.MustCompile(`(^|\s)#\s*kplan:ignore(?:\s+([-\w.,]+))?`)
 
 // ignored reports whether a comment on the line, or alone on the one above, silences
 // the rule.
-func ignored(t *document.Text, line int, rule string) bool {
+func ignored(t *document.Source, line int, rule string) bool {
 	if silences(t.Line(line), rule) {
 		return true
 	}

@@ -29,7 +29,7 @@ type Input struct {
 	// Guards say which steps' objects webhooks of the plan judge.
 	Guards []Guard
 	// Values are the files of values that helm steps name.
-	Values []*document.Text
+	Values []*document.Source
 }
 
 // Object is one that a step sends.
@@ -39,7 +39,7 @@ type Object struct {
 	Fields map[string]any
 	// Text is the document that it was read from, and At its path in there. Text is
 	// nil for what a chart renders.
-	Text *document.Text
+	Text *document.Source
 	At   []any
 }
 
@@ -124,7 +124,7 @@ func (l *linter) each(f func(*plan.Step)) {
 // location is where a finding is: a place in a text.
 type location struct {
 	document.Place
-	text *document.Text
+	text *document.Source
 	// secret keeps the line out of what is shown.
 	secret bool
 }

@@ -15,7 +15,7 @@ import (
 // root is where values begin that are not a plan's own fields: the default of a
 // variable, the values of a chart, an object.
 type root struct {
-	text *document.Text
+	text *document.Source
 	node *yamlv3.Node
 	at   []any
 	// name is the name that the value has: a variable's.
@@ -33,7 +33,7 @@ func (l *linter) eachManifest(f func(s *plan.Step, o Object, n *yamlv3.Node)) {
 			if o.Text == nil {
 				continue
 			}
-			if n := o.Text.Node(o.At...); n != nil && !seen[n] {
+			if n := o.Text.Find(o.At...); n != nil && !seen[n] {
 				seen[n] = true
 				f(s, o, n)
 			}
@@ -78,7 +78,7 @@ func checkFiled(p *pass) {
 }
 
 // rootsOf are the places of a plan where values begin.
-func rootsOf(t *document.Text) []root {
+func rootsOf(t *document.Source) []root {
 	var roots []root
 	pairs(t.Root(), func(key, value *yamlv3.Node) {
 		switch key.Value {

@@ -19,11 +19,11 @@ func raw(s *plan.Step, fields ...any) string {
 	return rawAt(s.Origin.Text, slices.Concat(s.Origin.At, document.Path(fields)))
 }
 
-func rawAt(t *document.Text, at []any) string {
+func rawAt(t *document.Source, at []any) string {
 	if t == nil {
 		return ""
 	}
-	if n := t.Node(at...); n != nil && n.Kind == yamlv3.ScalarNode {
+	if n := t.Find(at...); n != nil && n.Kind == yamlv3.ScalarNode {
 		return n.Value
 	}
 	return ""

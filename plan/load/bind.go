@@ -48,9 +48,7 @@ func skipped(s plan.Step) plan.Step {
 
 // again is a pass for a second look at the file.
 func (c *file) again() *pass {
-	p := newSession(&document.Faults{Secrets: c.plan.Sensitive}).pass(c)
-	p.Source = c.source.Clone()
-	return p
+	return newSession(&document.Faults{Secrets: c.plan.Sensitive}).pass(c)
 }
 
 // whenHolds reports whether the when of an include is true.

@@ -90,7 +90,10 @@ func (x *expander) expandText(text string, at path) any {
 		case val == value.Deferred{}:
 			later = true
 		case alone:
-			return x.insert(val, at)
+			if x.sum.nodes += value.Count(val); !x.fits(at) {
+				return value.Invalid{}
+			}
+			return val
 		default:
 			bad = !x.writeScalar(&b, val, at, text, s.Offset) || bad
 		}
@@ -107,18 +110,7 @@ func (x *expander) expandText(text string, at path) any {
 
 const literalHint = "to mean the text ${{ itself, write $${{"
 
-// insert puts a value into the plan.
-func (x *expander) insert(v any, at path) any {
-	if x.sum.tooLarge {
-		return value.Invalid{}
-	}
-	x.sum.nodes += value.Count(v)
-	if !x.fits(at) {
-		return value.Invalid{}
-	}
-	return v
-}
-
+// fits reports whether the plan is not too large with what expressions put into it.
 func (x *expander) fits(at path) bool {
 	if x.sum.nodes <= document.MaxNodes && x.sum.text <= maxText {
 		return true
@@ -131,9 +123,6 @@ func (x *expander) fits(at path) bool {
 }
 
 func (x *expander) writeScalar(b *strings.Builder, v any, at path, text string, offset int) bool {
-	if x.sum.tooLarge {
-		return false
-	}
 	if s, ok := v.(string); ok && x.sum.text+b.Len()+len(s) > maxText {
 		x.sum.text += b.Len() + len(s)
 		return x.fits(at)

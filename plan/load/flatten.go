@@ -47,7 +47,7 @@ func flatten(p *pass) {
 }
 
 func (f *flattener) add(c *file, o inherited) {
-	f.root.Texts = append(f.root.Texts, c.text)
+	f.root.Texts = append(f.root.Texts, c.source)
 	f.addClusters(c)
 	var normal []string // the names of the plan's own steps, if it is included by one of finally
 	for _, e := range c.decls {
@@ -134,7 +134,7 @@ func (it *instance) finish(s *plan.Step, o inherited) {
 	s.Dir = c.plan.Dir
 	s.Cluster = c.clusterName(s.Cluster)
 	s.Tags = union(o.tags, s.Tags)
-	s.Origin = document.Origin{Text: c.text, At: e.at}
+	s.Origin = document.Origin{Text: c.source, At: e.at}
 	if d := c.plan.Defaults; c.parent != nil {
 		s.Timeout = cmp.Or(s.Timeout, d.Timeout, o.timeout)
 		s.Retry = s.Retry.Or(d.Retry).Or(o.retry)

@@ -109,7 +109,7 @@ func (p *pass) includeVars(it *instance) map[string]vars.Given {
 	values := make(map[string]vars.Given, len(raw))
 	for name, v := range raw {
 		at := it.decl.at.Key("include").Key("vars").Key(name)
-		values[name] = vars.Given{Value: v, Origin: document.Origin{Text: p.text, At: at}, Secret: it.hasSecret(at)}
+		values[name] = vars.Given{Value: v, Origin: document.Origin{Text: p.source, At: at}, Secret: it.hasSecret(at)}
 	}
 	return values
 }

@@ -105,7 +105,7 @@ func (p *pass) readVars(root map[string]any, in Options, from *vars.Include) {
 		return
 	}
 	p.vars = vars.Read(declared, vars.Config{
-		Reporter: p.Reporter, Text: p.text, Near: &p.near, Set: in.Set, VarFiles: in.VarFiles, Env: in.Env, Unknown: in.Unknown,
+		Reporter: p.Reporter, Near: &p.near, Set: in.Set, VarFiles: in.VarFiles, Env: in.Env, Unknown: in.Unknown,
 		Include: from, HasCluster: p.hasCluster,
 		Unescape: func(v any, at path) any {
 			x := expander{pass: p}
@@ -118,7 +118,7 @@ func (p *pass) readVars(root map[string]any, in Options, from *vars.Include) {
 // read returns the values of the file.
 func (p *pass) read(src []byte) (root map[string]any, ok bool) {
 	s, tree, ok := document.Read(p.plan.File, src, document.Options{Order: p.order, Keys: document.PlanKeys}, p.faults)
-	p.Source, p.source, p.text = s, s, document.TextOf(s)
+	p.Source, p.source = s, s
 	if !ok {
 		return nil, false
 	}

@@ -176,15 +176,8 @@ func named(name string) string {
 // needs reports needs that no step has, those of a step that comes after all
 // others, and cycles.
 func (v validator) needs() {
-	var names []string
-	allNamed := true
-	for _, e := range v.decls {
-		if e.name == "" {
-			allNamed = allNamed && !v.has(e.at.Key("name"))
-			continue
-		}
-		names = append(names, e.name)
-	}
+	names := v.stepNames()
+	allNamed := !slices.ContainsFunc(v.decls, func(e *stepDecl) bool { return e.name == "" && v.has(e.at.Key("name")) })
 	for _, e := range v.decls {
 		seen := make(map[string]bool, len(e.needs))
 		for j, n := range e.needs {

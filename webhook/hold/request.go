@@ -69,20 +69,19 @@ func (h *heldRequest) describe() Request {
 }
 
 // object is kind and metadata of what the request sends, as far as its body tells.
-func (h *heldRequest) object() metav1.PartialObjectMetadata {
+func (h *heldRequest) object() (object metav1.PartialObjectMetadata) {
 	if h.body == nil {
-		return metav1.PartialObjectMetadata{}
+		return object
 	}
 	rc, err := h.body()
 	if err != nil {
-		return metav1.PartialObjectMetadata{}
+		return object
 	}
 	defer rc.Close()
-	b, err := io.ReadAll(rc)
-	if err != nil {
-		return metav1.PartialObjectMetadata{}
+	if b, err := io.ReadAll(rc); err == nil {
+		object = metadataOf(b)
 	}
-	return metadataOf(b)
+	return object
 }
 
 // metadataOf reads kind and metadata of an object in JSON or CBOR, or of a built-in

@@ -66,7 +66,7 @@ func (e *RefusedError) Error() string {
 
 // Condition is a CEL expression that tells whether a mutating webhook changed an
 // object: over object, as it was admitted, and original, as it was sent.
-type Condition struct{ expression *expression.Expression }
+type Condition struct{ *expression.Expression }
 
 // Compile compiles a condition, and fails where it can never be true or false.
 func Compile(text string) (*Condition, error) {
@@ -80,13 +80,10 @@ func Compile(text string) (*Condition, error) {
 	return &Condition{e}, nil
 }
 
-// String returns the condition's text.
-func (c *Condition) String() string { return c.expression.String() }
-
 // Holds reports whether the condition is true. The error says that it is neither true
 // nor false: a field is missing, or it takes too long.
 func (c *Condition) Holds(object, original *unstructured.Unstructured) (bool, error) {
-	value, err := c.expression.Eval(map[string]any{"object": object.Object, "original": original.Object})
+	value, err := c.Eval(map[string]any{"object": object.Object, "original": original.Object})
 	if err != nil {
 		return false, err
 	}

@@ -111,7 +111,7 @@ func (p *Probe) judgeObject(ctx context.Context, d dryRun, a answer) Outcome {
 		}
 		return o
 	case a.absent != "" || a.forbidden != "":
-		return Outcome{State: Unproven, Reason: a.absent + a.forbidden, Forbidden: a.rights}
+		return a.unproven("")
 	}
 	return p.admitted(d)
 }

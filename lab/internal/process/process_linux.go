@@ -52,10 +52,7 @@ func Start(spec Spec, dir string) (*Child, error) {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
 	child := &Child{done: make(chan struct{})}
-	child.Record = Record{
-		Name: spec.Name, PID: cmd.Process.Pid, Boot: boot(),
-		Args: spec.Args, Env: spec.Env, Log: spec.Log, Started: time.Now(),
-	}
+	child.Record = Record{Spec: spec, PID: cmd.Process.Pid, Boot: boot(), Started: time.Now()}
 	// The child cannot be reaped, so its id not reused, before Wait below.
 	if child.Start, _, err = stat(child.PID); err == nil {
 		err = child.Save(dir)

@@ -43,21 +43,15 @@ func Handler(chartDirs ...string) (http.Handler, error) {
 			return nil, fmt.Errorf("chart %s: %w", dir, err)
 		}
 	}
-	return readOnly{h}, nil
-}
-
-// readOnly refuses every request that could change something.
-type readOnly struct{ http.Handler }
-
-// ServeHTTP implements http.Handler.
-func (r readOnly) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if req.Method != http.MethodGet && req.Method != http.MethodHead {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		fmt.Fprintln(w, `{"errors":[{"code":"UNSUPPORTED","message":"the lab's registry is read-only"}]}`)
-		return
-	}
-	r.Handler.ServeHTTP(w, req)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			fmt.Fprintln(w, `{"errors":[{"code":"UNSUPPORTED","message":"the lab's registry is read-only"}]}`)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}), nil
 }
 
 type descriptor struct {

@@ -100,7 +100,8 @@ var secretFields = []string{"default", "allowed"}
 // what all allowed values are.
 func (r *reader) declareType(d *declaration, raw map[string]any) {
 	if said, has := raw["type"]; has && said != nil {
-		if s, ok := said.(string); ok && isType(plan.VarType(s)) {
+		s, _ := said.(string)
+		if _, known := typeNouns[plan.VarType(s)]; known {
 			d.typ = plan.VarType(s)
 		}
 		return
@@ -132,7 +133,7 @@ func (r *reader) declareAllowed(d *declaration, raw map[string]any) {
 		case bad:
 		case !hasType(v, d.typ):
 			d.broken = true
-			r.Report(document.Fault{Code: document.CodeVariable, At: at, Hint: r.quoteHint(d, at, v)}, "expected %s%s, got %s", typeNoun(d.typ), d.like, r.describe(d, v, at))
+			r.Report(document.Fault{Code: document.CodeVariable, At: at, Hint: r.quoteHint(d, at, v)}, "expected %s%s, got %s", typeNouns[d.typ], d.like, r.describe(d, v, at))
 		case among(d.allowed, v):
 			d.broken = true
 			r.Report(document.Fault{Code: document.CodeDuplicate, At: at, Hint: "remove it"}, "the value is allowed twice")
@@ -148,7 +149,7 @@ func (r *reader) declareDefault(d *declaration) {
 		return
 	}
 	at := d.at.Key("default")
-	r.give(d, Given{Source: plan.SourceDefault, Value: v, Origin: document.Origin{Text: r.Text, At: at}})
+	r.give(d, Given{Source: plan.SourceDefault, Value: v, Origin: document.Origin{Text: r.Source, At: at}})
 	_, bad := v.(value.Invalid)
 	switch {
 	case bad:
@@ -193,7 +194,7 @@ func (r *reader) declareRef(d *declaration, raw map[string]any) {
 	at := d.at.Key(field)
 	text := func(name string) string { s, _ := m[name].(string); return s }
 	d.ref = &plan.KeyRef{Cluster: text("cluster"), Namespace: text("namespace"), Name: text("name"), Key: text("key")}
-	r.give(d, Given{Source: source, Value: value.Deferred{}, Origin: document.Origin{Text: r.Text, At: at}})
+	r.give(d, Given{Source: source, Value: value.Deferred{}, Origin: document.Origin{Text: r.Source, At: at}})
 	if m["key"] == nil {
 		r.ReportField(document.Fault{Code: document.CodeMissingField, At: at, Hint: "say which key of its data has the value"}, "the field %q is missing in %s", "key", at)
 		d.broken = true

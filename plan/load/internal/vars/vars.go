@@ -16,9 +16,8 @@ import (
 
 // Config says where values come from, and who hears of faults.
 type Config struct {
-	// Reporter hears of faults of the file, which is Text.
+	// Reporter hears of faults of the file.
 	document.Reporter
-	Text *document.Text
 	Near *nearest.Finder
 	// Set, VarFiles, Env and Unknown are those of load.Options.
 	Set, VarFiles []string
