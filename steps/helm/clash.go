@@ -4,16 +4,17 @@ import (
 	"context"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 )
 
 // Clash tells of which other chart the release is that is installed under the
 // step's name; "" when there is none, or when it is of the step's chart.
-func (a *Action) Clash(ctx context.Context) (string, error) {
+func (a *Action) Clash(ctx context.Context, s *cluster.Session) (string, error) {
 	ch, err := a.Source.Load(ctx)
 	if err != nil {
 		return "", err
 	}
-	all, err := a.installed(ctx)
+	all, err := a.installed(ctx, s)
 	if err != nil {
 		return "", err
 	}
@@ -26,8 +27,8 @@ func (a *Action) Clash(ctx context.Context) (string, error) {
 }
 
 // installed reads the history of the step's release, which nothing is done to.
-func (a *Action) installed(ctx context.Context) (history, error) {
-	conn, err := a.connect(ctx, silent{})
+func (a *Action) installed(ctx context.Context, s *cluster.Session) (history, error) {
+	conn, err := a.connect(ctx, s, silent{})
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func (c *clusterChecker) objects(ctx context.Context, s plan.Step) (_ []manifest
 		c.find(rule, s, runner.HintOf(err), err.Error(), fields...)
 		return nil, false, nil
 	case chart != nil:
-		c.release(ctx, s, helm.New(chart, c.session, helm.Options{}))
+		c.release(ctx, s, helm.New(chart, namespace, helm.Options{}))
 	}
 	return objects, true, nil
 }
@@ -101,7 +101,7 @@ func (c *clusterChecker) objects(ctx context.Context, s plan.Step) (_ []manifest
 // release looks whether another chart has the release's name, and somebody else
 // objects of the chart.
 func (c *clusterChecker) release(ctx context.Context, s plan.Step, a *helm.Action) {
-	switch other, err := a.Clash(ctx); {
+	switch other, err := a.Clash(ctx, c.session); {
 	case err != nil:
 		c.find(Unchecked, s, runner.HintOf(err), err.Error(), "helm", "release")
 		return
@@ -109,7 +109,7 @@ func (c *clusterChecker) release(ctx context.Context, s plan.Step, a *helm.Actio
 		c.find(Release, s, "give the release another name, or uninstall that one first",
 			fmt.Sprintf("the release %s is of another chart, %s", s.ReleaseName(), other), "helm", "release")
 	}
-	foreign, err := a.Foreign(ctx, c.has)
+	foreign, err := a.Foreign(ctx, c.session, c.has)
 	if err != nil {
 		c.find(Unchecked, s, runner.HintOf(err), err.Error(), "helm", "chart")
 	}

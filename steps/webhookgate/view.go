@@ -20,7 +20,7 @@ type view struct {
 }
 
 // follow begins to follow what the step means.
-func (a *Action) follow(wants func(webhook.Entry) bool) *view {
+func (a *run) follow(wants func(webhook.Entry) bool) *view {
 	v := &view{wants: wants, changes: make(chan struct{})}
 	v.Subscription = a.survey.Subscribe(survey.Target{Match: wants, Conversions: a.target.conversions}, v.changed)
 	return v

@@ -111,9 +111,11 @@ func New(ctx context.Context, s *Source, r runner.Reporter) *Reporter {
 	return t
 }
 
-// Report implements runner.Reporter.
+// Report implements runner.Reporter. Once the reporter is closed it does nothing.
 func (t *Reporter) Report(r runner.Report) {
 	switch {
+	case t.isClosed():
+		return
 	case r.Type == runner.TypeProgress && r.Object != "":
 		to, ok := parse(r.Object)
 		t.turn(to)
@@ -146,10 +148,7 @@ func lacks(w *runner.Webhook) bool {
 // added to the hint of err. An attempt that was told to stop (ctx) is not put off.
 // To close it again does nothing.
 func (t *Reporter) Close(ctx context.Context, err error) error {
-	t.mu.Lock()
-	closed := t.closed
-	t.mu.Unlock()
-	if closed {
+	if t.isClosed() {
 		return err
 	}
 	timeout := (*runner.TimeoutError)(nil)
@@ -167,6 +166,12 @@ func (t *Reporter) Close(ctx context.Context, err error) error {
 	t.cancel(errOver)
 	t.all.Wait()
 	return t.explain(err)
+}
+
+func (t *Reporter) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
 }
 
 // await waits until there is nothing left to be waited for, at most as long as

@@ -14,8 +14,15 @@ import (
 	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
-// Attempt is one run of a step's action, and what became of its requests.
+// Attempt is one run of a step's action. It holds the run's requests for webhooks,
+// tells the reporter of it, ends them with the run's context, and knows what became
+// of them.
 type Attempt struct {
+	// Hold holds requests; without a Gate nothing is held.
+	Hold hold.Transport
+	// Sends is called before each write; it may be nil.
+	Sends func()
+
 	ctx      context.Context
 	reporter runner.Reporter
 
@@ -27,6 +34,11 @@ type Attempt struct {
 	// longest is the longest hold, and fault its cause.
 	longest time.Duration
 	fault   webhook.Fault
+}
+
+// Begin returns an attempt whose requests end with ctx.
+func Begin(ctx context.Context, r runner.Reporter) *Attempt {
+	return &Attempt{ctx: ctx, reporter: r}
 }
 
 // note keeps what a hold tells of that an error of the attempt may have to say.

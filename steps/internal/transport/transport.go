@@ -8,10 +8,8 @@
 package transport
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/kplan-dev/kplan/runner"
@@ -28,42 +26,21 @@ const (
 	record = 15 * time.Second
 )
 
-// Step is the transport of one step: it holds requests for webhooks while the step
-// runs, tells the step's reporter of it, and ends them with the step.
-type Step struct {
-	// Hold holds requests; without a Gate nothing is held.
-	Hold hold.Transport
-	// Sends is called before each write; it may be nil.
-	Sends func()
-	// attempt is the running one; nil between attempts.
-	attempt atomic.Pointer[Attempt]
-}
-
-// Open connects the transport to an attempt that begins, and Close disconnects it.
-func (s *Step) Open(ctx context.Context, r runner.Reporter) *Attempt {
-	a := &Attempt{ctx: ctx, reporter: r}
-	s.attempt.Store(a)
-	return a
-}
-
-// Close disconnects the transport from its attempt.
-func (s *Step) Close() { s.attempt.Store(nil) }
-
-// Wrap puts the step's transport around a cluster's: outermost the end of the
+// Wrap puts the attempt's transport around a cluster's: outermost the end of the
 // attempt, then the hold, innermost the care for writes on their way.
-func (s *Step) Wrap(base http.RoundTripper) http.RoundTripper {
+func (a *Attempt) Wrap(base http.RoundTripper) http.RoundTripper {
 	var inner http.RoundTripper = roundTripper(func(req *http.Request) (*http.Response, error) {
-		if s.Sends != nil && writes(req) {
-			s.Sends()
+		if a.Sends != nil && writes(req) {
+			a.Sends()
 		}
 		return deliver(base, req)
 	})
-	if s.Hold.Gate != nil {
-		held := s.Hold // each client has a base of its own
-		held.Base, held.Notify = inner, s.Notify
+	if a.Hold.Gate != nil {
+		held := a.Hold // each client has a base of its own
+		held.Base, held.Notify = inner, a.Notify
 		inner = &held
 	}
-	return roundTripper(func(req *http.Request) (*http.Response, error) { return s.bound(inner, req) })
+	return roundTripper(func(req *http.Request) (*http.Response, error) { return a.bound(inner, req) })
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -73,10 +50,9 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 // bound ends a request with the attempt, except for those past its end, and for the
 // record of a Helm release: a cancelled install is written down as failed, and not
 // left pending for ever.
-func (s *Step) bound(next http.RoundTripper, req *http.Request) (*http.Response, error) {
-	a := s.attempt.Load()
+func (a *Attempt) bound(next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	switch {
-	case a == nil || req.Context().Value(pastEnd{}) != nil:
+	case req.Context().Value(pastEnd{}) != nil:
 		return next.RoundTrip(req)
 	case req.Method == http.MethodPut && isReleaseRecord(req):
 		return send(req.Context(), a.ctx, record, next, req)
@@ -85,11 +61,7 @@ func (s *Step) bound(next http.RoundTripper, req *http.Request) (*http.Response,
 }
 
 // Notify tells the attempt's reporter what the hold tells, and keeps denials.
-func (s *Step) Notify(n hold.Notice) {
-	a := s.attempt.Load()
-	if a == nil {
-		return
-	}
+func (a *Attempt) Notify(n hold.Notice) {
 	switch n.Event {
 	case hold.Denied:
 		a.note(n)
@@ -119,11 +91,9 @@ func nameOf(f webhook.Fault) string {
 	return f.Webhook
 }
 
-// Log tells the running attempt's reporter something for people.
-func (s *Step) Log(message string) {
-	if a := s.attempt.Load(); a != nil {
-		a.reporter.Report(runner.Report{Type: runner.TypeLog, Message: message})
-	}
+// Log tells the attempt's reporter something for people.
+func (a *Attempt) Log(message string) {
+	a.reporter.Report(runner.Report{Type: runner.TypeLog, Message: message})
 }
 
 // givenUp says why a request is held no longer; the rest of a hold.Error is in
