@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -110,10 +111,7 @@ func (s *Session) Resource(m *meta.RESTMapping, namespace string) dynamic.Resour
 // Getter is the session as Helm and kubectl's libraries want it, with the
 // namespace of the release; empty means the cluster's default.
 func (s *Session) Getter(namespace string) genericclioptions.RESTClientGetter {
-	if namespace == "" {
-		namespace = s.Cluster.namespace
-	}
-	return &getter{session: s, namespace: namespace}
+	return &getter{session: s, namespace: cmp.Or(namespace, s.Cluster.namespace)}
 }
 
 type getter struct {
