@@ -148,7 +148,7 @@ func judgedBy(ctx context.Context, all []Release, by int, k guard.Known) map[int
 	guards, _ := guard.Find(ctx, p, func(_ context.Context, s plan.Step) ([]manifest.Object, error) {
 		sent := closed
 		if i := index[s.Name]; i != by {
-			sent = withoutWebhooks(all[i].Objects)
+			sent = slices.DeleteFunc(slices.Clone(all[i].Objects), isConfiguration)
 		}
 		return manifest.Placeless(sent), nil
 	}, func(string) guard.Known { return k }) // what cannot be read has no order
@@ -192,10 +192,6 @@ func failingClosed(objects []*unstructured.Unstructured) []*unstructured.Unstruc
 		return nil
 	}
 	return out
-}
-
-func withoutWebhooks(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(objects), isConfiguration)
 }
 
 // Survey connects to the cluster that flags name, for a view of its webhooks

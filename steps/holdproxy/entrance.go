@@ -1,6 +1,7 @@
 package holdproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,12 +42,7 @@ type opened struct {
 }
 
 // name is the context's in the kubeconfig for clients.
-func (e *entrance) name() string {
-	if e.context.Name == "" {
-		return "kplan"
-	}
-	return e.context.Name
-}
+func (e *entrance) name() string { return cmp.Or(e.context.Name, "kplan") }
 
 // ServeHTTP implements http.Handler.
 func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -42,8 +42,7 @@ type Options struct {
 	// as of deprecated versions; they are dropped without it. It is called from
 	// many goroutines.
 	Warn func(message string)
-	// Expect tells of a kind that is not served whether it may come yet; without
-	// it no kind is awaited that the cluster has no definition of.
+	// Expect is the session's.
 	Expect func(context.Context, schema.GroupVersionKind) kinds.Prospect
 	// Fresh makes a connection for every request. A kept one leads to the same
 	// API server of several for ever.

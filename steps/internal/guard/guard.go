@@ -55,7 +55,7 @@ func Find(ctx context.Context, p *plan.Plan, source Source, known func(cluster s
 		if i < 0 {
 			i = len(finders)
 			k := known(cluster)
-			finders = append(finders, &finder{graph: graph, cluster: cluster, known: k, kinds: newResolver(k.Served)})
+			finders = append(finders, &finder{graph: graph, cluster: cluster, known: k, kinds: newResolver(k.Served), namespaces: map[string]map[string]string{}})
 		}
 		finders[i].steps = append(finders[i].steps, &step{name: s.Name, charted: s.Helm != nil, objects: manifest.Bare(objects)})
 	}
@@ -102,9 +102,6 @@ func (f *finder) read(s *step) []error {
 		case kinds.IsDefinition(o):
 			problem(f.kinds.add(o))
 		case o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}:
-			if f.namespaces == nil {
-				f.namespaces = map[string]map[string]string{}
-			}
 			f.namespaces[o.GetName()] = o.GetLabels()
 		}
 		entries, err := webhook.EntriesOf(o)
