@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/coredns/coredns v1.14.1
+	github.com/gofrs/flock v0.13.0
 	github.com/google/go-containerregistry v0.20.6
 	github.com/prometheus/procfs v0.19.2
 	github.com/spf13/cobra v1.10.2

@@ -31,10 +31,8 @@ type Condition struct {
 	// Path is the expression with its braces, for ConditionJSONPath.
 	Path string
 	// Value is what the condition's status must be ("true" unless given), or
-	// what the path must give; see HasValue.
+	// what the path must give; "" for a path that only has to give something.
 	Value string
-	// HasValue is false for a path that only has to give something.
-	HasValue bool
 }
 
 // String writes the condition as wait.for has it.
@@ -43,7 +41,7 @@ func (c Condition) String() string {
 	case ConditionStatus:
 		return "condition=" + c.Name + "=" + c.Value
 	case ConditionJSONPath:
-		if c.HasValue {
+		if c.Value != "" {
 			return "jsonpath=" + c.Path + "=" + c.Value
 		}
 		return "jsonpath=" + c.Path
@@ -72,7 +70,7 @@ func (w Wait) Condition() (Condition, error) {
 		if !given {
 			value = "true"
 		}
-		return Condition{Type: ConditionStatus, Name: name, Value: value, HasValue: true}, nil
+		return Condition{Type: ConditionStatus, Name: name, Value: value}, nil
 	case ConditionJSONPath:
 		return jsonPathCondition(rest)
 	}
@@ -90,15 +88,12 @@ func jsonPathCondition(s string) (Condition, error) {
 		}
 		c.Path, rest = s[:end+1], s[end+1:]
 	} else {
-		i := strings.IndexByte(s, '=')
-		if i < 0 {
-			i = len(s)
-		}
-		expr := s[:i]
+		expr, _, _ := strings.Cut(s, "=")
+		rest = s[len(expr):]
 		if expr != "" && expr[0] != '.' {
 			expr = "." + expr
 		}
-		c.Path, rest = "{"+expr+"}", s[i:]
+		c.Path = "{" + expr + "}"
 	}
 	if strings.Trim(c.Path, "{} ") == "" {
 		return Condition{}, errors.New("the path is empty")
@@ -106,7 +101,7 @@ func jsonPathCondition(s string) (Condition, error) {
 	if rest == "" {
 		return c, nil
 	}
-	c.Value, c.HasValue = strings.Trim(strings.TrimPrefix(rest, "="), `'"`), true
+	c.Value = strings.Trim(strings.TrimPrefix(rest, "="), `'"`)
 	if rest[0] != '=' || c.Value == "" {
 		return Condition{}, errors.New("after the path =VALUE is expected, or nothing")
 	}

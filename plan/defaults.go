@@ -17,6 +17,15 @@ const (
 	DefaultMisconfiguredTimeout = 30 * time.Second
 )
 
+// Duration is a time.Duration written as in Go: 90s, 10m, 1h30m.
+type Duration time.Duration
+
+// D returns the duration as the standard library's type.
+func (d Duration) D() time.Duration { return time.Duration(d) }
+
+// MarshalText writes the duration as a plan has it.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.D().String()), nil }
+
 // Hold says whether requests that a webhook cannot judge yet are held, and for
 // how long at most.
 type Hold struct {
@@ -41,12 +50,7 @@ func (p *Plan) SameCluster(a, b string) bool {
 
 // StepTimeout bounds a step, all its attempts together.
 func (p *Plan) StepTimeout(s Step) time.Duration {
-	for _, d := range []*Duration{s.Timeout, p.Defaults.Timeout} {
-		if d != nil {
-			return d.D()
-		}
-	}
-	return DefaultTimeout
+	return cmp.Or(s.Timeout, p.Defaults.Timeout, new(Duration(DefaultTimeout))).D()
 }
 
 // StepRetry says how a step is tried again. Each field is that of the step, else
@@ -78,19 +82,10 @@ func (r *Retry) Or(base *Retry) *Retry {
 
 // StepWebhooks says how a step's requests are held, field by field as StepRetry.
 func (p *Plan) StepWebhooks(s Step) Hold {
-	h := Hold{Hold: true, HoldTimeout: DefaultHoldTimeout, MisconfiguredTimeout: DefaultMisconfiguredTimeout}
-	if w := s.Webhooks.Or(p.Defaults.Webhooks); w != nil {
-		if w.Hold != nil {
-			h.Hold = *w.Hold
-		}
-		if w.HoldTimeout != nil {
-			h.HoldTimeout = w.HoldTimeout.D()
-		}
-		if w.MisconfiguredTimeout != nil {
-			h.MisconfiguredTimeout = w.MisconfiguredTimeout.D()
-		}
-	}
-	return h
+	w := s.Webhooks.Or(p.Defaults.Webhooks).Or(&Webhooks{
+		Hold: new(true), HoldTimeout: new(Duration(DefaultHoldTimeout)), MisconfiguredTimeout: new(Duration(DefaultMisconfiguredTimeout)),
+	})
+	return Hold{Hold: *w.Hold, HoldTimeout: w.HoldTimeout.D(), MisconfiguredTimeout: w.MisconfiguredTimeout.D()}
 }
 
 // Or returns the fields of w, and where it has none those of base.
@@ -107,11 +102,8 @@ func (w *Webhooks) Or(base *Webhooks) *Webhooks {
 // ReleaseName is the release that a helm step installs: the step's name unless
 // the step gives one; "" for steps of other kinds.
 func (s Step) ReleaseName() string {
-	switch {
-	case s.Helm == nil:
+	if s.Helm == nil {
 		return ""
-	case s.Helm.Release != "":
-		return s.Helm.Release
 	}
-	return s.Name
+	return cmp.Or(s.Helm.Release, s.Name)
 }

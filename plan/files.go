@@ -31,16 +31,11 @@ func (h Helm) OCITag() (chart, tag string) {
 }
 
 // Abs returns the absolute path of a file that the plan names.
-func (p *Plan) Abs(name string) string {
-	return files.Abs(p.Dir, name)
-}
+func (p *Plan) Abs(name string) string { return files.Abs(p.Dir, name) }
 
 // Path returns the absolute path of a file that the step names: paths are relative
 // to the folder of the plan that the step was read from, which may be an included one.
 func (s Step) Path(name string) string { return files.Abs(s.Dir, name) }
-
-// ApplyFiles returns the absolute paths of an apply step's files: see Files.
-func (s Step) ApplyFiles() ([]string, error) { return s.Files(s.Apply.Files) }
 
 // Files returns the absolute paths that the step's paths and globs mean, in their
 // order, what a glob matches sorted, each file once. It is an error when one does not

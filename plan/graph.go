@@ -1,9 +1,6 @@
 package plan
 
-import (
-	"container/heap"
-	"slices"
-)
+import "slices"
 
 // Graph is what needs what among the steps of a plan. All of its lists are in a
 // stable order. Needs that no step has, and steps whose name was there before,
@@ -49,32 +46,35 @@ func (p *Plan) Graph() *Graph {
 	for _, d := range g.dependents {
 		slices.Sort(d)
 	}
-	g.sort()
+	g.order, g.level = sorted(g.needs, g.dependents)
 	return g
 }
 
-// sort orders the steps after their needs; among those that are ready the one
+// sorted orders the steps after their needs; among those that are ready the one
 // which stands first in the plan goes first. Steps in or behind a cycle are
-// left out.
-func (g *Graph) sort() {
-	g.level = make([]int, len(g.names))
-	missing := make([]int, len(g.names))
-	ready := &intHeap{}
-	for i, n := range g.needs {
+// left out. The level of a step is one more than the highest of its needs.
+func sorted(needs, dependents [][]int) (order, level []int) {
+	level = make([]int, len(needs))
+	missing := make([]int, len(needs))
+	var ready []int // sorted
+	for i, n := range needs {
 		if missing[i] = len(n); len(n) == 0 {
-			heap.Push(ready, i)
+			ready = append(ready, i)
 		}
 	}
-	for ready.Len() > 0 {
-		i, _ := heap.Pop(ready).(int)
-		g.order = append(g.order, i)
-		for _, d := range g.dependents[i] {
-			g.level[d] = max(g.level[d], g.level[i]+1)
+	for len(ready) > 0 {
+		i := ready[0]
+		ready = ready[1:]
+		order = append(order, i)
+		for _, d := range dependents[i] {
+			level[d] = max(level[d], level[i]+1)
 			if missing[d]--; missing[d] == 0 {
-				heap.Push(ready, d)
+				at, _ := slices.BinarySearch(ready, d)
+				ready = slices.Insert(ready, at, d)
 			}
 		}
 	}
+	return order, level
 }
 
 // Order returns all steps, each after those that it needs, in plan order where the
@@ -97,23 +97,24 @@ func (g *Graph) Dependents(step string) []string {
 	return nil
 }
 
-// Ancestors returns the steps that the named one needs, directly or not, in plan
+// Ancestors returns the steps that the named ones need, directly or not, in plan
 // order. A step of a cycle is its own ancestor.
-func (g *Graph) Ancestors(step string) []string { return g.reach(step, g.needs) }
+func (g *Graph) Ancestors(steps ...string) []string {
+	return g.named(g.reachable(g.indices(steps), g.needs))
+}
 
-// Descendants returns the steps that need the named one, directly or not, in plan
-// order. A step of a cycle is its own descendant.
-func (g *Graph) Descendants(step string) []string { return g.reach(step, g.dependents) }
+// Descendants returns the steps that need one of the named ones, directly or not, in
+// plan order. A step of a cycle is its own descendant.
+func (g *Graph) Descendants(steps ...string) []string {
+	return g.named(g.reachable(g.indices(steps), g.dependents))
+}
 
-// reach names the steps to which edges lead from one, over any number of others.
-func (g *Graph) reach(step string, edges [][]int) []string {
-	from, ok := g.index[step]
-	if !ok {
-		return nil
-	}
+// reachable returns the steps to which edges lead from others, over any number of
+// them, sorted.
+func (g *Graph) reachable(todo []int, edges [][]int) []int {
 	seen := make([]bool, len(g.names))
 	var found []int
-	for todo := []int{from}; len(todo) > 0; todo = todo[1:] {
+	for ; len(todo) > 0; todo = todo[1:] {
 		for _, i := range edges[todo[0]] {
 			if !seen[i] {
 				seen[i] = true
@@ -122,7 +123,7 @@ func (g *Graph) reach(step string, edges [][]int) []string {
 		}
 	}
 	slices.Sort(found)
-	return g.named(found)
+	return found
 }
 
 // Roots returns the steps that need nothing.
@@ -140,8 +141,7 @@ func (g *Graph) Roots() []string {
 // that it needs.
 func (g *Graph) Levels() [][]string {
 	var levels [][]string
-	byIndex := slices.Sorted(slices.Values(g.order))
-	for _, i := range byIndex {
+	for _, i := range slices.Sorted(slices.Values(g.order)) {
 		for len(levels) <= g.level[i] {
 			levels = append(levels, nil)
 		}
@@ -159,48 +159,99 @@ func (g *Graph) Follows(step, before string) bool {
 		return false
 	}
 	seen := make([]bool, len(g.names))
-	queue := []int{from}
-	for len(queue) > 0 {
-		i := queue[0]
-		queue = queue[1:]
-		for _, n := range g.needs[i] {
+	for todo := []int{from}; len(todo) > 0; todo = todo[1:] {
+		for _, n := range g.needs[todo[0]] {
 			if n == goal {
 				return true
 			}
 			if !seen[n] && g.level[n] > g.level[goal] {
 				seen[n] = true
-				queue = append(queue, n)
+				todo = append(todo, n)
 			}
 		}
 	}
 	return false
 }
 
-func (g *Graph) named(indices []int) []string {
-	if len(indices) == 0 {
-		return nil
+// Cycles returns one cycle of every group of steps that need each other: the
+// shortest through the group's first step in the plan, which stands first. Each
+// step needs the next one, and the last one needs the first. A step that needs
+// itself is a cycle of one.
+func (g *Graph) Cycles() [][]string {
+	var cycles [][]string
+	from := make([]int, len(g.names))
+	done := make([]bool, len(g.names)) // in no cycle, or in a group that was seen
+	for i := range from {
+		from[i] = -1
 	}
-	names := make([]string, len(indices))
-	for i, n := range indices {
-		names[i] = g.names[n]
+	before, _ := sorted(g.dependents, g.needs)
+	for _, i := range slices.Concat(g.order, before) {
+		done[i] = true
 	}
-	return names
+	for i := range g.names {
+		if done[i] {
+			continue
+		}
+		cycle := g.shortestCycle(i, from)
+		if cycle == nil { // it is between two cycles
+			continue
+		}
+		cycles = append(cycles, g.named(cycle))
+		dependents := g.reachable([]int{i}, g.dependents)
+		for _, n := range g.reachable([]int{i}, g.needs) {
+			if _, both := slices.BinarySearch(dependents, n); both {
+				done[n] = true
+			}
+		}
+	}
+	return cycles
 }
 
-// intHeap gives the lowest number first.
-type intHeap []int
+// shortestCycle searches breadth first from a step back to itself. In from it
+// notes how it came to a step; all of it is -1 before and after.
+func (g *Graph) shortestCycle(first int, from []int) []int {
+	queue := []int{first}
+	defer func() {
+		for _, i := range queue {
+			from[i] = -1
+		}
+	}()
+	for at := 0; at < len(queue); at++ {
+		i := queue[at]
+		for _, n := range g.needs[i] {
+			if n == first {
+				cycle := []int{i}
+				for i != first {
+					i = from[i]
+					cycle = append(cycle, i)
+				}
+				slices.Reverse(cycle)
+				return cycle
+			}
+			if from[n] < 0 {
+				from[n] = i
+				queue = append(queue, n)
+			}
+		}
+	}
+	return nil
+}
 
-func (h intHeap) Len() int           { return len(h) }
-func (h intHeap) Less(i, j int) bool { return h[i] < h[j] }
-func (h intHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+// indices leaves out names that no step has.
+func (g *Graph) indices(names []string) []int {
+	var indices []int
+	for _, name := range names {
+		if i, ok := g.index[name]; ok {
+			indices = append(indices, i)
+		}
+	}
+	return indices
+}
 
-// Push implements heap.Interface.
-func (h *intHeap) Push(x any) { *h = append(*h, x.(int)) }
-
-// Pop implements heap.Interface.
-func (h *intHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return last
+func (g *Graph) named(indices []int) []string {
+	var names []string
+	for _, i := range indices {
+		names = append(names, g.names[i])
+	}
+	return names
 }

@@ -6,40 +6,9 @@ import (
 	"strings"
 )
 
-// KindError says that a flag takes steps of one kind, and was given a name that
-// means none of these.
-type KindError struct {
-	// Flag is the flag of kplan run that takes the name.
-	Flag, Name string
-	// Kind is the kind that it takes, and Is that of the step; "" for the name of a
-	// for_each or an include.
-	Kind, Is Kind
-	// There are names that it takes.
-	There []string
-}
-
-func (e *KindError) Error() string {
-	if e.Is == "" {
-		return fmt.Sprintf("%s: no step of %q is a %s step", e.Flag, e.Name, e.Kind)
-	}
-	return fmt.Sprintf("%s: the step %q is of kind %s, not %s", e.Flag, e.Name, e.Is, e.Kind)
-}
-
-// Hint names what could be meant.
-func (e *KindError) Hint() string {
-	const most = 5
-	switch n := len(e.There); {
-	case n == 0:
-		return fmt.Sprintf("the plan has no %s steps", e.Kind)
-	case n > most:
-		return fmt.Sprintf("it takes: %s and %d more", strings.Join(e.There[:most], ", "), n-most)
-	}
-	return "it takes: " + strings.Join(e.There, ", ")
-}
-
 // Named returns the names of those steps of a kind that names mean. A name means what
-// it does in a Selection. The error is an *UnknownError or a *KindError, and names
-// the flag that the names were given to.
+// it does in a Selection. The error is a *SelectionError, and names the flag that the
+// names were given to.
 func (p *Plan) Named(flag string, kind Kind, names ...string) (map[string]bool, error) {
 	found := map[string]bool{}
 	for _, name := range names {
@@ -60,12 +29,30 @@ func (p *Plan) Named(flag string, kind Kind, names ...string) (map[string]bool, 
 		there := p.StepNamesOf(kind)
 		switch {
 		case meant == 0:
-			return nil, (&selector{plan: p}).unknown(flag, "step", name, there)
+			return nil, unknown(flag, "step", name, there)
 		case of == 0:
-			return nil, &KindError{Flag: flag, Name: name, Kind: kind, Is: is, There: there}
+			return nil, wrongKind(flag, name, kind, is, there)
 		}
 	}
 	return found, nil
+}
+
+// wrongKind says that a name means steps, but none of a kind. Of a for_each or an
+// include is is "".
+func wrongKind(flag, name string, kind, is Kind, there []string) error {
+	message := fmt.Sprintf("%s: the step %q is of kind %s, not %s", flag, name, is, kind)
+	if is == "" {
+		message = fmt.Sprintf("%s: no step of %q is a %s step", flag, name, kind)
+	}
+	const most = 5
+	hint := "it takes: " + strings.Join(there, ", ")
+	switch n := len(there); {
+	case n == 0:
+		hint = fmt.Sprintf("the plan has no %s steps", kind)
+	case n > most:
+		hint = fmt.Sprintf("it takes: %s and %d more", strings.Join(there[:most], ", "), n-most)
+	}
+	return &SelectionError{message, hint}
 }
 
 // StepNamesOf are those of StepNames that mean a step of a kind.

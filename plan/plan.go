@@ -41,7 +41,7 @@ type Plan struct {
 
 	// Texts are the files that the plan was read from: its own first, then those of
 	// the plans that it includes. Var files are not among them.
-	Texts []*document.Text `json:"-"`
+	Texts []*document.Source `json:"-"`
 	// Variables are those that the plan declares, sorted by name.
 	Variables []Variable `json:"-"`
 	// Sensitive is what must not be shown of a plan that was read: whoever learns the
@@ -239,6 +239,9 @@ type Step struct {
 	Origin document.Origin `json:"-"`
 }
 
+// Locate returns where a field of the step stands. See document.Source.Place.
+func (s Step) Locate(fields ...any) document.Place { return s.Origin.Place(fields...) }
+
 // Need is a step that must have ended, and how. In a plan it is the step's name,
 // or a mapping of step and on.
 type Need struct {
@@ -273,12 +276,9 @@ func Needs(names ...string) []Need {
 
 // NeedNames are the names of the steps that the step needs, in the plan's order.
 func (s Step) NeedNames() []string {
-	if len(s.Needs) == 0 {
-		return nil
-	}
-	names := make([]string, len(s.Needs))
-	for i, n := range s.Needs {
-		names[i] = n.Step
+	var names []string
+	for _, n := range s.Needs {
+		names = append(names, n.Step)
 	}
 	return names
 }

@@ -18,14 +18,14 @@ func TestCondition(t *testing.T) {
 	for text, want := range map[string]plan.Condition{
 		"create":                              {Type: plan.ConditionCreate},
 		"delete":                              {Type: plan.ConditionDelete},
-		"condition=Ready":                     {Type: plan.ConditionStatus, Name: "Ready", Value: "true", HasValue: true},
-		"condition=Ready=False":               {Type: plan.ConditionStatus, Name: "Ready", Value: "False", HasValue: true},
+		"condition=Ready":                     {Type: plan.ConditionStatus, Name: "Ready", Value: "true"},
+		"condition=Ready=False":               {Type: plan.ConditionStatus, Name: "Ready", Value: "False"},
 		"jsonpath={.status.phase}":            {Type: plan.ConditionJSONPath, Path: "{.status.phase}"},
-		"jsonpath={.status.phase}=Running":    {Type: plan.ConditionJSONPath, Path: "{.status.phase}", Value: "Running", HasValue: true},
-		`jsonpath={.a}="x=y"`:                 {Type: plan.ConditionJSONPath, Path: "{.a}", Value: "x=y", HasValue: true},
-		"jsonpath=.status.phase=Running":      {Type: plan.ConditionJSONPath, Path: "{.status.phase}", Value: "Running", HasValue: true},
+		"jsonpath={.status.phase}=Running":    {Type: plan.ConditionJSONPath, Path: "{.status.phase}", Value: "Running"},
+		`jsonpath={.a}="x=y"`:                 {Type: plan.ConditionJSONPath, Path: "{.a}", Value: "x=y"},
+		"jsonpath=.status.phase=Running":      {Type: plan.ConditionJSONPath, Path: "{.status.phase}", Value: "Running"},
 		"jsonpath=status.phase":               {Type: plan.ConditionJSONPath, Path: "{.status.phase}"},
-		`jsonpath={.c[?(@.t=="R}=")].s}=True`: {Type: plan.ConditionJSONPath, Path: `{.c[?(@.t=="R}=")].s}`, Value: "True", HasValue: true},
+		`jsonpath={.c[?(@.t=="R}=")].s}=True`: {Type: plan.ConditionJSONPath, Path: `{.c[?(@.t=="R}=")].s}`, Value: "True"},
 		`jsonpath={range .a}{.b}{end}`:        {},
 		"jsonpath=":                           {},
 		"jsonpath={.a}x":                      {},
@@ -95,7 +95,7 @@ steps:
 
 // Files come in the order of the step, those of a glob sorted, each once; the
 // folder of the plan may have characters of globs in its name.
-func TestApplyFiles(t *testing.T) {
+func TestFiles(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "odd[1]*name")
 	dir := filepath.Join(root, "plans")
 	for _, f := range []string{"plans/b.yaml", "plans/a.yaml", "plans/sub/c.yaml", "shared/z.yaml", "plans/x[1].yaml"} {
@@ -104,14 +104,13 @@ func TestApplyFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(full, nil, 0o600))
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder.yaml"), 0o755))
-	step := func(files ...string) plan.Step { return plan.Step{Dir: dir, Apply: &plan.Apply{Files: files}} }
 	for _, c := range []struct{ files, want []string }{
 		{[]string{"*.yaml"}, []string{"plans/a.yaml", "plans/b.yaml", "plans/x[1].yaml"}},
 		{[]string{"b.yaml", "*.yaml"}, []string{"plans/b.yaml", "plans/a.yaml", "plans/x[1].yaml"}},
 		{[]string{"x[1].yaml", "./sub/?.yaml"}, []string{"plans/x[1].yaml", "plans/sub/c.yaml"}},
 		{[]string{"../shared/*", filepath.Join(dir, "a.yaml")}, []string{"shared/z.yaml", "plans/a.yaml"}},
 	} {
-		got, err := step(c.files...).ApplyFiles()
+		got, err := plan.Step{Dir: dir}.Files(c.files)
 		require.NoError(t, err)
 		for i := range got {
 			got[i], err = filepath.Rel(root, got[i])
@@ -120,7 +119,7 @@ func TestApplyFiles(t *testing.T) {
 		require.Equal(t, c.want, got)
 	}
 	for _, bad := range []string{"missing.yaml", "*.json", "sub", "**/c.yaml", "[.yaml", "a\x00b"} {
-		_, err := step(bad).ApplyFiles()
+		_, err := plan.Step{Dir: dir}.Files([]string{bad})
 		require.Error(t, err, bad)
 	}
 }

@@ -1,8 +1,8 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -21,72 +21,27 @@ type Selection struct {
 	Only, From, Until []string
 }
 
-// UnknownError says that a Selection names what the plan does not have.
-type UnknownError struct {
-	// Flag is the flag of kplan run that takes the name.
-	Flag string
-	// What is not there: a step or a tag.
-	What string
-	Name string
-	// Near is the name that was most likely meant; "" when none is near.
-	Near string
-}
+// SelectionError says that a name given to a flag means nothing that the flag takes,
+// or that a Selection picks no step, or not one that another needs.
+type SelectionError struct{ message, hint string }
 
-func (e *UnknownError) Error() string {
-	return fmt.Sprintf("%s: there is no %s %q", e.Flag, e.What, e.Name)
-}
+func (e *SelectionError) Error() string { return e.message }
 
-// Hint says what was most likely meant.
-func (e *UnknownError) Hint() string {
-	if e.Near == "" {
-		return ""
-	}
-	return fmt.Sprintf("did you mean %q?", e.Near)
-}
-
-// NothingPickedError says that a Selection leaves no step.
-type NothingPickedError struct{}
-
-func (*NothingPickedError) Error() string { return "no step of the plan is picked" }
-
-// LeftOutError says that a Selection leaves out a step whose output one reads that
-// it picks.
-type LeftOutError struct {
-	// Step reads Output of the step Of.
-	Step, Of, Output string
-	// By is what leaves Of out, such as --from b.
-	By string
-}
-
-func (e *LeftOutError) Error() string {
-	return fmt.Sprintf("%s reads an output of %s, which %s leaves out", e.Step, e.Of, e.By)
-}
-
-// Hint says how the step can do without.
-func (e *LeftOutError) Hint() string {
-	return fmt.Sprintf("pick %s too, or ask for its output %s with has(…)", e.Of, e.Output)
-}
+// Hint says what was most likely meant, or what to do about it; "" when nobody knows.
+func (e *SelectionError) Hint() string { return e.hint }
 
 // Select sets Skip of the steps that s does not pick, and says why in it. The
 // plan's finally steps run whatever is picked; only SkipTags, and Only where it
-// does not name them, leave them out. The error is an *UnknownError, a
-// *NothingPickedError or a *LeftOutError; the plan is unchanged then.
+// does not name them, leave them out. The error is a *SelectionError; the plan is
+// unchanged then.
 func (p *Plan) Select(s Selection) error {
-	x := selector{plan: p}
-	for _, c := range []struct {
-		flag  string
-		names []string
-		next  func(*Graph, string) []string
-	}{
-		{"--only", s.Only, func(*Graph, string) []string { return nil }},
-		{"--from", s.From, (*Graph).Dependents},
-		{"--until", s.Until, (*Graph).Needs},
-	} {
-		if err := x.steps(c.flag, c.names, c.next); err != nil {
-			return err
-		}
-	}
-	if err := x.tags(s.Tags, s.SkipTags); err != nil {
+	x := selector{plan: p, skip: map[int]string{}}
+	g := p.Graph()
+	alone := func(...string) []string { return nil }
+	if err := cmp.Or(
+		x.steps("--only", s.Only, alone), x.steps("--from", s.From, g.Descendants), x.steps("--until", s.Until, g.Ancestors),
+		x.tags(s.Tags, s.SkipTags),
+	); err != nil {
 		return err
 	}
 	return x.apply(s.Only)
@@ -95,52 +50,34 @@ func (p *Plan) Select(s Selection) error {
 // selector puts the parts of a Selection together.
 type selector struct {
 	plan *Plan
-	// skip says why a step is left out, by its place in the plan.
+	// skip says why a step is left out, by its place in the plan: the first of the
+	// reasons.
 	skip map[int]string
 }
 
-// leave leaves out a step, unless another part does so already.
-func (x *selector) leave(i int, why string) {
-	if x.skip == nil {
-		x.skip = map[int]string{}
-	}
-	if x.skip[i] == "" {
-		x.skip[i] = why
-	}
-}
-
-// steps leaves out all but the named steps, and those to which next leads from
-// them over any number of others.
-func (x *selector) steps(flag string, names []string, next func(*Graph, string) []string) error {
+// steps leaves out all but the named steps and those that they lead to.
+func (x *selector) steps(flag string, names []string, leadTo func(...string) []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	picked := map[string]bool{}
-	var todo []string
+	var picked []string
 	for _, name := range names {
-		found := false
+		before := len(picked)
 		for _, s := range x.plan.Steps {
 			if s.IsPart(name) {
-				found, picked[s.Name] = true, true
-				todo = append(todo, s.Name)
+				picked = append(picked, s.Name)
 			}
 		}
-		if !found {
-			return x.unknown(flag, "step", name, x.plan.StepNames())
+		if len(picked) == before {
+			return unknown(flag, "step", name, x.plan.StepNames())
 		}
 	}
-	for g := x.plan.Graph(); len(todo) > 0; todo = todo[1:] {
-		for _, name := range next(g, todo[0]) {
-			if !picked[name] {
-				picked[name] = true
-				todo = append(todo, name)
-			}
-		}
-	}
+	picked = append(picked, leadTo(picked...)...)
+	slices.Sort(picked)
 	why := notPicked + flag + " " + strings.Join(names, ", ")
 	for i, s := range x.plan.Steps {
-		if !picked[s.Name] && (!s.Last || flag == "--only") {
-			x.leave(i, why)
+		if _, is := slices.BinarySearch(picked, s.Name); !is && (!s.Last || flag == "--only") {
+			x.skip[i] = cmp.Or(x.skip[i], why)
 		}
 	}
 	return nil
@@ -155,24 +92,25 @@ func (x *selector) tags(tags, skip []string) error {
 	}{{"--tags", tags}, {"--skip-tags", skip}} {
 		for _, name := range c.names {
 			if !slices.Contains(all, name) {
-				return x.unknown(c.flag, "tag", name, all)
+				return unknown(c.flag, "tag", name, all)
 			}
 		}
 	}
 	for i, s := range x.plan.Steps {
 		has := func(tag string) bool { return slices.Contains(s.Tags, tag) }
 		if j := slices.IndexFunc(skip, has); j >= 0 {
-			x.leave(i, leftOut+"--skip-tags "+skip[j])
+			x.skip[i] = cmp.Or(x.skip[i], leftOut+"--skip-tags "+skip[j])
 		}
 		if len(tags) > 0 && !s.Last && !slices.ContainsFunc(tags, has) {
-			x.leave(i, notPicked+"--tags "+strings.Join(tags, ", "))
+			x.skip[i] = cmp.Or(x.skip[i], notPicked+"--tags "+strings.Join(tags, ", "))
 		}
 	}
 	return nil
 }
 
-func (x *selector) unknown(flag, what, name string, there []string) error {
-	return &UnknownError{Flag: flag, What: what, Name: name, Near: new(nearest.Finder).Find(name, there)}
+// unknown says that there is no step or tag of a name, and which was most likely meant.
+func unknown(flag, what, name string, there []string) error {
+	return &SelectionError{fmt.Sprintf("%s: there is no %s %q", flag, what, name), new(nearest.Finder).Hint(name, there)}
 }
 
 // apply writes down what is left out.
@@ -182,7 +120,7 @@ func (x *selector) apply(only []string) error {
 		picked = picked || x.skip[i] == "" && (!s.Last || slices.ContainsFunc(only, s.IsPart))
 	}
 	if !picked && len(x.skip) > 0 {
-		return &NothingPickedError{}
+		return &SelectionError{message: "no step of the plan is picked"}
 	}
 	if err := x.checkReads(); err != nil {
 		return err
@@ -210,7 +148,10 @@ func (x *selector) checkReads() error {
 		}
 		for _, a := range s.Pending.Must {
 			if by := out[a.Step]; by != "" {
-				return &LeftOutError{Step: s.Name, Of: a.Step, Output: a.Output, By: by}
+				return &SelectionError{
+					fmt.Sprintf("%s reads an output of %s, which %s leaves out", s.Name, a.Step, by),
+					fmt.Sprintf("pick %s too, or ask for its output %s with has(…)", a.Step, a.Output),
+				}
 			}
 		}
 	}
@@ -257,11 +198,10 @@ func (p *Plan) StepNames() []string {
 
 // TagNames are the tags of the plan's steps, sorted, each once.
 func (p *Plan) TagNames() []string {
-	tags := map[string]bool{}
+	var tags []string
 	for _, s := range p.Steps {
-		for _, t := range s.Tags {
-			tags[t] = true
-		}
+		tags = append(tags, s.Tags...)
 	}
-	return slices.Sorted(maps.Keys(tags))
+	slices.Sort(tags)
+	return slices.Compact(tags)
 }

@@ -86,7 +86,7 @@ func (v Variable) Pos() document.Pos {
 	if v.Origin.Text == nil {
 		return document.Pos{}
 	}
-	return v.Origin.Text.Pos(v.Origin.At...)
+	return v.Origin.Text.ValuePos(v.Origin.At)
 }
 
 // Literal writes a value as one writes it on the command line.

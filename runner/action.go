@@ -157,12 +157,9 @@ func (e *permanentError) Unwrap() error { return e.error }
 
 // IsPermanent reports whether another attempt cannot mend err.
 func IsPermanent(err error) bool {
-	var p *permanentError
-	return errors.As(err, &p)
+	_, is := errors.AsType[*permanentError](err)
+	return is
 }
-
-// hinter is an error that knows what the user can do about it.
-type hinter interface{ Hint() string }
 
 // WithHint adds to err what the user can do about it.
 func WithHint(err error, hint string) error {
@@ -182,9 +179,9 @@ func (e *hintError) Hint() string  { return e.hint }
 
 // HintOf returns the hint of the outermost error in err's chain that has one; "" without.
 func HintOf(err error) string {
-	var h hinter
-	if errors.As(err, &h) {
-		return h.Hint()
+	var hinter interface{ Hint() string }
+	if errors.As(err, &hinter) {
+		return hinter.Hint()
 	}
 	return ""
 }

@@ -38,6 +38,11 @@ func (x *Execution) Guards() []Guard { return x.guards }
 // Paused reports whether the run waits for orders: see Runner.Linger.
 func (x *Execution) Paused() bool { return x.paused }
 
+// ManyClusters reports whether the steps work on more than one cluster.
+func (x *Execution) ManyClusters() bool {
+	return slices.ContainsFunc(x.steps, func(s *Step) bool { return s.Cluster != x.steps[0].Cluster })
+}
+
 // Counts says how many steps are in each state.
 func (x *Execution) Counts() map[State]int {
 	counts := map[State]int{}

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,8 +31,10 @@ func ClassifyError(err error) Fault {
 // is an error that wraps no other and is not a list, a status of an API server, or
 // an error with a method WebhookFault() Fault. Lists are those of errors.Join
 // (and any other Unwrap() []error), of k8s.io/apimachinery's Aggregate and of
-// go-multierror; a text is split as [ClassifyText] does. Where no leaf has more
-// than a text, the text of what wraps it counts.
+// go-multierror; an error of which only the text is left is split where texts of
+// errors are joined. Where no leaf has more than a text, the text of what wraps it
+// counts. A text can quote what it likes: use it to explain, or to try a whole step
+// again, never to send a single request again.
 func Faults(err error) []Fault {
 	if err == nil {
 		return nil
@@ -106,17 +109,9 @@ func original(own string) (string, bool) {
 	return "", false
 }
 
-// ClassifyText judges a text for callers that have lost the error, as
-// [ClassifyError] does. Texts are split where Helm and others join errors: at
-// line breaks, "; ", " && ", and the list of go-multierror ("2 errors
-// occurred:"). Any text may stand before that of the API server. A text can
-// quote what it likes: use it to explain, or to try a whole step again, never to
-// send a single request again.
-func ClassifyText(text string) Fault {
-	return worst(textFaults(text))
-}
-
-// textFaults is the fault of each leaf of a text.
+// textFaults is the fault of each leaf of a text. Texts are split where Helm and
+// others join errors: at line breaks, "; ", " && ", and the list of go-multierror
+// ("2 errors occurred:"). Any text may stand before that of the API server.
 func textFaults(text string) []Fault {
 	// A denial's message is the webhook's own: it must not be split, since what
 	// looks like another leaf may be part of it.
@@ -191,15 +186,10 @@ func splitAll(texts []string, sep string) []string {
 // of k8s.io/apimachinery (a webhook's answer that is no JSON) and apiserver,
 // cli-runtime (a missing CRD), and golang.org/x/net/http2.
 func continues(piece string) bool {
-	for _, start := range []string{
+	return slices.ContainsFunc([]string{
 		"json parse error: ", "no further details available", "ensure CRDs are installed first",
 		`Kind string "json:`, "LastStreamID=", "INTERNAL_ERROR", "CANCEL", "REFUSED_STREAM", "received from peer",
-	} {
-		if strings.HasPrefix(piece, start) {
-			return true
-		}
-	}
-	return false
+	}, func(start string) bool { return strings.HasPrefix(piece, start) })
 }
 
 // worst is the fault that decides for all.

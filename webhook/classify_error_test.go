@@ -146,7 +146,7 @@ func BenchmarkClassify(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				ClassifyText(text)
+				ClassifyError(errors.New(text))
 			}
 		})
 	}
@@ -165,7 +165,7 @@ func FuzzClassify(f *testing.F) {
 		if got := Classify(s); code < 500 && got.Retryable() {
 			t.Fatalf("status %d is held: %q", code, s.Message)
 		}
-		if got := ClassifyText(before + text); got.Retryable() && ClassifyText(before+text+"\nelse").Retryable() {
+		if got := ClassifyError(errors.New(before + text)); got.Retryable() && ClassifyError(errors.New(before+text+"\nelse")).Retryable() {
 			t.Fatalf("another error is held: %q", before+text)
 		}
 		denial := `admission webhook "v.example.io" denied the request: ` + text

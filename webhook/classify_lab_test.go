@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -154,7 +155,7 @@ func TestClassifyAdmission(t *testing.T) {
 			require.Equal(t, tc.want, f.Class, err)
 			require.Equal(t, "v.example.io", f.Webhook)
 			require.Contains(t, f.Cause, tc.cause)
-			require.Equal(t, f, webhook.ClassifyText(err.Error()), "nothing is lost with the status")
+			require.Equal(t, f, webhook.ClassifyError(errors.New(err.Error())), "nothing is lost with the status")
 			if f.Retryable() {
 				secrets, err := client.CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{})
 				require.NoError(t, err)

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -83,7 +84,7 @@ func TestClassifyGolden(t *testing.T) {
 		fmt.Fprintf(&b, "## %s\n%s", s.title, describe(Classify(internalError(s.text))))
 	}
 	for _, s := range wordings(t) {
-		fmt.Fprintf(&b, "## %s\n%s", s.title, describe(ClassifyText(s.text)))
+		fmt.Fprintf(&b, "## %s\n%s", s.title, describe(ClassifyError(errors.New(s.text))))
 	}
 	if *update {
 		require.NoError(t, os.WriteFile("testdata/faults.golden", []byte(b.String()), 0o644))
@@ -100,7 +101,7 @@ func TestClassifyRecorded(t *testing.T) {
 			require.True(t, f.Retryable())
 			require.Equal(t, Admission, f.Kind)
 			require.Equal(t, s.text, f.Message)
-			text := ClassifyText(s.text)
+			text := ClassifyError(errors.New(s.text))
 			require.Equal(t, f, text, "nothing is lost with the status")
 			if s.title == "garbage caBundle" { // a text without its wrapper
 				return

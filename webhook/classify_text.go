@@ -1,6 +1,9 @@
 package webhook
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The texts come from k8s.io/apiserver: pkg/util/webhook/error.go
 // (ErrCallingWebhook), pkg/admission/plugin/webhook (the call, a denial),
@@ -90,15 +93,10 @@ func begins(before string) bool {
 // saysJudged reports that a text says that the server has judged the request: what
 // follows is then the reason, in words that anybody may have chosen.
 func saysJudged(text string) bool {
-	for _, word := range []string{
+	return slices.ContainsFunc([]string{
 		" denied ", "is forbidden: ", "is invalid: ", "Invalid value: ",
 		"(Forbidden)", "(Invalid)", "(BadRequest)", "execution error at (",
-	} {
-		if strings.Contains(text, word) {
-			return true
-		}
-	}
-	return false
+	}, func(words string) bool { return strings.Contains(text, words) })
 }
 
 // denial finds the answer of a webhook that says no. It may quote any of the
@@ -142,15 +140,9 @@ func noDryRun(text string) (Fault, bool) {
 
 // quoted reads a name in quotes. Names of webhooks are domain names.
 func quoted(text string) (name, after string, ok bool) {
-	text, ok = strings.CutPrefix(text, `"`)
-	if !ok {
-		return "", "", false
-	}
-	i := strings.IndexByte(text[:min(len(text), 1<<10)], '"')
-	if i < 0 {
-		return "", "", false
-	}
-	return text[:i], text[i+1:], true
+	text, opened := strings.CutPrefix(text, `"`)
+	name, after, closed := strings.Cut(text, `"`)
+	return name, after, opened && closed && len(name) < 1<<10
 }
 
 func call(_, rest string) (Fault, bool) {

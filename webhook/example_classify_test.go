@@ -35,8 +35,8 @@ func ExampleClassifyError() {
 
 // A create that met a conversion webhook which was away may be stored already.
 func ExampleFault_ForRequest() {
-	fault := webhook.ClassifyText(`conversion webhook for example.io/v2, Kind=Widget failed: ` +
-		`Post "https://operator.ops.svc:443/convert?timeout=30s": EOF`)
+	fault := webhook.ClassifyError(errors.New(`conversion webhook for example.io/v2, Kind=Widget failed: ` +
+		`Post "https://operator.ops.svc:443/convert?timeout=30s": EOF`))
 
 	fmt.Println("what was stored is v2; create it again as v1:", fault.ForRequest("example.io/v1", false).Retryable())
 	fmt.Println("as v2, which was not stored then:", fault.ForRequest("example.io/v2", false).Retryable())

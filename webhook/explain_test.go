@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -14,7 +15,7 @@ import (
 func TestExplainGolden(t *testing.T) {
 	var b strings.Builder
 	for _, s := range append(recorded(t), wordings(t)...) {
-		f := ClassifyText(s.text)
+		f := ClassifyError(errors.New(s.text))
 		if f.Class == None {
 			continue
 		}
@@ -36,7 +37,7 @@ func TestExplainAll(t *testing.T) {
 		require.NotEmpty(t, Explain(v.text), v.text)
 	}
 	for _, s := range recorded(t) {
-		f := ClassifyText(s.text)
+		f := ClassifyError(errors.New(s.text))
 		require.Equal(t, f.Class == Denied || f.Class == None, f.Explain() == "", "%s: %s", s.title, f.Cause)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"os"
@@ -94,7 +95,7 @@ func sceneOf(t *testing.T, a *txtar.Archive) *scene {
 	}
 	s.backing.Unread, s.backing.MissingSecrets = s.known.Unread, s.known.Absent
 	if s.known.Error != "" {
-		s.call = Call{At: noon, Since: noon.Add(-time.Second), Fault: ClassifyText(s.known.Error)}
+		s.call = Call{At: noon, Since: noon.Add(-time.Second), Fault: ClassifyError(errors.New(s.known.Error))}
 	} else if s.known.Answers > 0 {
 		s.call = Call{At: noon, Since: noon.Add(-time.Second), Answers: s.known.Answers}
 	}

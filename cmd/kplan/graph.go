@@ -47,8 +47,8 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 			if err != nil {
 				return err
 			}
-			if err := selectSteps(p, *picked); err != nil {
-				return err
+			if err := p.Select(*picked); err != nil {
+				return &usageError{err: err}
 			}
 			var guards []runner.Guard
 			if webhooks {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -116,17 +117,11 @@ func (o *holdOptions) check() error {
 
 // spareOuts refuses two outputs to one file.
 func (o *holdOptions) spareOuts() error {
-	var outs []plan.Read
-	if o.kubeconfigOut != "" {
-		outs = append(outs, plan.Read{Path: o.kubeconfigOut, What: "the file of --kubeconfig-out"})
+	kubeconfig := plan.Read{Path: o.kubeconfigOut, What: "the file of --kubeconfig-out"}
+	if err := refuseOver("--token-out "+o.tokenOut, o.tokenOut, []plan.Read{kubeconfig}); err != nil {
+		return err
 	}
-	if o.tokenOut != "" {
-		if err := refuseOver("--token-out "+o.tokenOut, o.tokenOut, outs); err != nil {
-			return err
-		}
-		outs = append(outs, plan.Read{Path: o.tokenOut, What: "the file of --token-out"})
-	}
-	return o.refuseOutputsOver(outs)
+	return o.refuseOutputsOver([]plan.Read{kubeconfig, {Path: o.tokenOut, What: "the file of --token-out"}})
 }
 
 // hold runs the command, or serves, as the one step of a run.
@@ -155,7 +150,7 @@ func (o *holdOptions) hold(ctx context.Context, command []string) (err error) {
 	defer func() { err = errors.Join(err, folder.Close()) }()
 	footprint.Trim() // of what came until here
 	if len(command) > 0 {
-		return o.runOne(ctx, name, proxy, func(r runner.Reporter) error { return o.command(command, folder, r).run() })
+		return o.runOne(ctx, name, proxy, func(r runner.Reporter) error { return o.runCommand(command, folder, r) })
 	}
 	stop, signals := interrupt.Context(ctx)
 	defer signals.Release()
@@ -216,13 +211,8 @@ func (o *holdOptions) write(proxy *holdproxy.Proxy) (*child.Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a kubeconfig: %w", err)
 	}
-	var others []string
-	for _, file := range []string{o.kubeconfigOut, o.tokenOut} {
-		if file != "" {
-			others = append(others, file)
-		}
-	}
-	folder, err := child.NewFolder(others...)
+	outs := slices.DeleteFunc([]string{o.kubeconfigOut, o.tokenOut}, func(file string) bool { return file == "" })
+	folder, err := child.NewFolder(outs...)
 	if err != nil {
 		return nil, err
 	}
@@ -242,8 +232,7 @@ func (o *holdOptions) write(proxy *holdproxy.Proxy) (*child.Folder, error) {
 
 // serve waits until it is told to stop.
 func (o *holdOptions) serve(stop context.Context, proxy *holdproxy.Proxy, r runner.Reporter) error {
-	text := fmt.Sprintf("serves %s at %s until stopped: KUBECONFIG=%s", proxy.About(), proxy.Address(), o.kubeconfigOut)
-	tell(r, text)
+	tell(r, fmt.Sprintf("serves %s at %s until stopped: KUBECONFIG=%s", proxy.About(), proxy.Address(), o.kubeconfigOut))
 	<-stop.Done()
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/child"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
@@ -12,36 +14,22 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// heldCommand is the user's command, with the folder's kubeconfig.
-type heldCommand struct {
-	child.Command
-	kubeconfig string // the file
-	report     runner.Reporter
-}
-
-func (o *holdOptions) command(args []string, folder *child.Folder, r runner.Reporter) *heldCommand {
+// runCommand runs the user's command with the folder's kubeconfig, and says what of its
+// work is lost.
+func (o *holdOptions) runCommand(args []string, folder *child.Folder, r runner.Reporter) error {
 	kubeconfig := filepath.Join(folder.Path, kubeconfigName)
-	changes := []string{
-		"KUBECONFIG=" + kubeconfig, "KUBE_CONFIG_PATH=" + kubeconfig, "KUBE_CONFIG_PATHS=" + kubeconfig,
-		"KUBERNETES_MASTER", "KUBECACHEDIR=" + filepath.Join(folder.Path, cachesName),
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KUBERNETES_MASTER=") })
+	env = append(env, "KUBECONFIG="+kubeconfig, "KUBE_CONFIG_PATH="+kubeconfig, "KUBE_CONFIG_PATHS="+kubeconfig, "KUBECACHEDIR="+filepath.Join(folder.Path, cachesName))
+	command := child.Command{
+		Args: args, Env: append(env, unproxied()...), Folder: folder,
+		Stdin: o.stdin, Stdout: tty.Unwrap(o.stdout), Stderr: o.stderr,
+		Waits: func(pids []int) { tell(r, waits(args[0], pids)) },
 	}
-	return &heldCommand{
-		Command: child.Command{
-			Args: args, Env: child.Setenv(os.Environ(), append(changes, unproxied()...)...), Folder: folder,
-			Stdin: o.stdin, Stdout: tty.Unwrap(o.stdout), Stderr: o.stderr,
-			Waits: func(pids []int) { tell(r, waits(args[0], pids)) },
-		},
-		kubeconfig: kubeconfig, report: r,
-	}
-}
-
-// run runs the command, and says what of its work is lost.
-func (c *heldCommand) run() error {
-	before, missing := os.ReadFile(c.kubeconfig)
-	err := c.Run()
-	after, gone := os.ReadFile(c.kubeconfig)
+	before, missing := os.ReadFile(kubeconfig)
+	err := command.Run()
+	after, gone := os.ReadFile(kubeconfig)
 	if missing == nil && (gone != nil || !bytes.Equal(before, after)) {
-		tell(c.report, "the command changed its kubeconfig, which is removed now: the change is lost\n"+
+		tell(r, "the command changed its kubeconfig, which is removed now: the change is lost\n"+
 			"hint: what is to change your own kubeconfig is to run without kplan hold")
 	}
 	return err

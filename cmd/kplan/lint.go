@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
@@ -22,14 +23,14 @@ import (
 )
 
 // lintText is the format for people.
-const lintText findings.Format = "text"
+const lintText data.Format = "text"
 
 // lintRun is one call of kplan lint.
 type lintRun struct {
 	*app
 	path    string
 	in      load.Options
-	output  findings.Format
+	output  data.Format
 	disable []string
 	explain string
 	fix     string
@@ -97,7 +98,7 @@ Exit codes: 0 nothing found but warnings and notes, 2 errors, or warnings with -
 
 func (l *lintRun) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	addFormat(cmd, &l.output, "how to write what was found: text, json, yaml, github or sarif", append([]findings.Format{lintText}, findings.Formats...)...)
+	addFormat(cmd, &l.output, "how to write what was found: text, json, yaml, github or sarif", append([]data.Format{lintText}, findings.Formats...)...)
 	flags.StringSliceVar(&l.disable, "disable", nil, "leave out the `rules` with these ids")
 	flags.StringVar(&l.explain, "explain", "", "say what the `rule` with this id is about, and do nothing else")
 	flags.BoolVar(&l.list, "list", false, "list all rules, and do nothing else")

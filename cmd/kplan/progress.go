@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -16,44 +15,23 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/rescue"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/runner"
 )
 
 // addProgress registers --progress.
 func addProgress(cmd *cobra.Command, progress *string) {
 	names := words.Names(ui.Modes)
-	last := len(names) - 1
-	cmd.Flags().StringVar(progress, "progress", string(ui.Auto),
-		"how to show progress on stderr: "+strings.Join(names[:last], ", ")+" or "+names[last])
+	cmd.Flags().StringVar(progress, "progress", string(ui.Auto), "how to show progress on stderr: "+document.OrList(names))
 	complete(cmd, "progress", names...)
 }
 
 // addLogs registers --logs.
 func (a *app) addLogs(cmd *cobra.Command) {
 	a.logs = ui.LogsTrouble
-	cmd.Flags().Var(&logsFlag{&a.logs}, "logs",
+	cmd.Flags().Var(&a.logs, "logs",
 		"which logs of pods to show: none, trouble (of what does not move, and of what failed) or all; --record and reports keep all")
 	complete(cmd, "logs", ui.LogsNames...)
-}
-
-// logsFlag is the value of --logs.
-type logsFlag struct{ to *ui.Logs }
-
-func (f *logsFlag) String() string {
-	if f.to == nil { // cobra asks an empty one
-		return ""
-	}
-	return string(*f.to)
-}
-
-func (f *logsFlag) Type() string { return "string" }
-
-func (f *logsFlag) Set(s string) (err error) {
-	logs, err := ui.ParseLogs(s)
-	if err == nil {
-		*f.to = logs
-	}
-	return err
 }
 
 // mode reads --progress, and chooses where it says auto: not the display beside logs

@@ -62,10 +62,11 @@ func refuseReportsOver(reports []report.File, reads []plan.Read) error {
 	return nil
 }
 
-// refuseOver refuses to write a flag's file over one that is read.
+// refuseOver refuses to write a flag's file over one that is read. Without a path there
+// is none.
 func refuseOver(flag, path string, reads []plan.Read) error {
 	for _, r := range reads {
-		if r.Path != "" && outfile.Same(path, r.Path) {
+		if path != "" && r.Path != "" && outfile.Same(path, r.Path) {
 			return &usageError{err: fmt.Errorf("%s would overwrite %s", flag, r.What), hint: "name another file"}
 		}
 	}

@@ -121,13 +121,10 @@ func (o *runOptions) refuseOutputsOver(reads []plan.Read) error {
 	for _, file := range o.flags.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence() {
 		reads = append(reads, plan.Read{Path: file, What: "the kubeconfig " + file})
 	}
-	if o.record != "" {
-		if err := refuseOver("--record "+o.record, o.record, reads); err != nil {
-			return err
-		}
-		reads = append(reads, plan.Read{Path: o.record, What: "the record of the run"})
+	if err := refuseOver("--record "+o.record, o.record, reads); err != nil {
+		return err
 	}
-	return refuseReportsOver(o.reports, reads)
+	return refuseReportsOver(o.reports, append(reads, plan.Read{Path: o.record, What: "the record of the run"}))
 }
 
 func (o *runOptions) run(ctx context.Context, args []string) error {
@@ -151,8 +148,8 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 	if err := o.refuseOverwriting(p); err != nil {
 		return err
 	}
-	if err := selectSteps(p, *o.picked); err != nil {
-		return err
+	if err := p.Select(*o.picked); err != nil {
+		return &usageError{err: err}
 	}
 	if o.upgrade, err = forcedSteps(p, *o.force); err != nil {
 		return err

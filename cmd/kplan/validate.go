@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
@@ -22,7 +23,7 @@ import (
 func newValidate(a *app) *cobra.Command {
 	var (
 		in      *load.Options
-		output  findings.Format
+		output  data.Format
 		cluster bool
 	)
 	cmd := &cobra.Command{
@@ -67,7 +68,7 @@ Exit codes: 0 the plan is good, 2 it is not, 1 a cluster cannot be asked.`,
 
 // validate reads a plan and tells what is wrong with it. Unless it is nil, ask finds
 // more in one that can be read.
-func (a *app) validate(path string, in load.Options, output findings.Format, ask func(*plan.Plan) ([]finding.Finding, error)) error {
+func (a *app) validate(path string, in load.Options, output data.Format, ask func(*plan.Plan) ([]finding.Finding, error)) error {
 	p, err := a.read(path, in)
 	rules := finding.Codes()
 	var found []finding.Finding
@@ -99,7 +100,7 @@ func (a *app) validate(path string, in load.Options, output findings.Format, ask
 
 // writeFindings writes to stdout what was found in a plan. The plan is nil when it
 // cannot be read.
-func (a *app) writeFindings(output findings.Format, path string, p *plan.Plan, found []finding.Finding, rules []finding.Rule) error {
+func (a *app) writeFindings(output data.Format, path string, p *plan.Plan, found []finding.Finding, rules []finding.Rule) error {
 	r := findings.Report{File: path, Findings: found, Rules: rules, Root: os.Getenv("GITHUB_WORKSPACE"), Version: readBuild().Version}
 	r.Valid = !slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Error })
 	if p != nil {

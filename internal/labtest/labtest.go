@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -104,8 +105,7 @@ func unavailable(t testing.TB, err error) {
 }
 
 // find gives the cluster of the environment, or brings up the lab of a name.
-// Bringing up one that runs is harmless; a lock keeps two test processes from
-// doing it at once.
+// Bringing up one that runs is harmless, also by two test processes at once.
 func find(name string, upArgs ...string) (*Lab, error) {
 	if path := os.Getenv(KubeconfigEnv); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -116,56 +116,59 @@ func find(name string, upArgs ...string) (*Lab, error) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		return nil, fmt.Errorf("a lab needs Linux and root; set %s to use a cluster that you have", KubeconfigEnv)
 	}
-	dir := filepath.Join(os.TempDir(), "kplan-labtest")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	unlock, err := lock(filepath.Join(dir, "lock"))
-	if err != nil {
-		return nil, fmt.Errorf("locking %s: %w", dir, err)
-	}
-	defer unlock()
-	command, err := build(dir)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := run("", command, append([]string{"up", "--name", name}, upArgs...)...); err != nil {
+	if _, err := kplanLab(append([]string{"up", "--name", name}, upArgs...)...); err != nil {
 		return nil, err
 	}
 	// The lab's own file: a copy would be written while others read it.
-	path, err := run("", command, "kubeconfig", "--name", name, "--path")
+	path, err := kplanLab("kubeconfig", "--name", name, "--path")
 	if err != nil {
 		return nil, err
 	}
 	return &Lab{Kubeconfig: strings.TrimSpace(path)}, nil
 }
 
-// build makes the lab's command, which is a module of its own.
-func build(dir string) (string, error) {
-	if command := os.Getenv(commandEnv); command != "" {
-		return command, nil
+// kplanLab runs the lab's command and returns its output.
+func kplanLab(args ...string) (string, error) {
+	path, err := command()
+	if err != nil {
+		return "", err
+	}
+	return run("", path, args...)
+}
+
+// command makes the lab's command, which is a module of its own.
+var command = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv(commandEnv); path != "" {
+		return path, nil
 	}
 	if _, err := os.Stat(filepath.Join(source(), "go.mod")); err != nil {
 		return "", fmt.Errorf("the lab is not there: %w", err)
 	}
-	command := filepath.Join(dir, "kplan-lab")
-	return command, compile(command, "./cmd/kplan-lab")
+	return compile("kplan-lab", source(), "./cmd/kplan-lab")
+})
+
+// compile makes a program in a folder that all test processes share. Others may run
+// it, or load it, meanwhile: go build renames to it what it has made in the same
+// folder. A lock keeps two of them from linking it at once.
+func compile(name, source string, args ...string) (string, error) {
+	folder := filepath.Join(os.TempDir(), "kplan-labtest")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", err
+	}
+	lock := flock.New(filepath.Join(folder, "lock"))
+	if err := lock.Lock(); err != nil {
+		return "", fmt.Errorf("locking %s: %w", folder, err)
+	}
+	defer lock.Close()
+	path := filepath.Join(folder, name)
+	_, err := run(source, "env", append([]string{"CGO_ENABLED=0", "GOTMPDIR=" + folder, "go", "build", "-o", path}, args...)...)
+	return path, err
 }
 
-// compile makes a program of the lab's module, whole or not at all: other test
-// processes run it, or load it, meanwhile.
-func compile(path, pkg string, flags ...string) error {
-	dir, err := os.MkdirTemp(filepath.Dir(path), "build-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	made := filepath.Join(dir, filepath.Base(path))
-	args := append([]string{"CGO_ENABLED=0", "go", "build", "-o", made}, append(flags, pkg)...)
-	if _, err := run(source(), "env", args...); err != nil {
-		return err
-	}
-	return os.Rename(made, path)
+// source is the lab's module.
+func source() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "lab")
 }
 
 // run runs a command to its end; its output is in the error when it fails.
@@ -232,4 +235,41 @@ func (l *Lab) Namespace(t testing.TB) string {
 		return err == nil
 	}, time.Minute, 20*time.Millisecond, "the controllers fill no namespace")
 	return ns.Name
+}
+
+// Own is a control plane of the test's own, called name, whose components it
+// may restart; it is taken down at the end. The test is skipped with a cluster
+// of KPLAN_TEST_KUBECONFIG.
+func Own(t testing.TB, name string) *Lab {
+	t.Helper()
+	if os.Getenv(KubeconfigEnv) != "" {
+		t.Skip("restarts the control plane, which somebody else may use; " + KubeconfigEnv + " is set")
+	}
+	return own(t, name, "--nodes", "0")
+}
+
+// OwnNode is a lab of the test's own, called name, with a node; see Own.
+func OwnNode(t testing.TB, name string) *Lab {
+	t.Helper()
+	if os.Getenv(KubeconfigEnv) != "" {
+		t.Skip("needs a cluster beside the one of " + KubeconfigEnv)
+	}
+	return own(t, name)
+}
+
+func own(t testing.TB, name string, upArgs ...string) *Lab {
+	t.Helper()
+	l := lab(t, func() (*Lab, error) { return find(name, upArgs...) })
+	l.name = name
+	t.Cleanup(func() { _, _ = kplanLab("down", "--name", name) })
+	return l
+}
+
+// Restart ends a component of a lab of the test's own, kube-apiserver for
+// example, and starts it again. It returns when that is ready.
+func (l *Lab) Restart(t testing.TB, component string) {
+	t.Helper()
+	require.NotEmpty(t, l.name, "only a lab of the test's own may be restarted")
+	_, err := kplanLab("restart", "--name", l.name, component)
+	require.NoError(t, err)
 }

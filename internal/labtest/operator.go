@@ -1,11 +1,11 @@
 package labtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 )
@@ -20,11 +20,7 @@ func (l *Lab) Operator(t testing.TB) {
 	if os.Getenv(KubeconfigEnv) != "" {
 		return
 	}
-	name := l.name
-	if name == "" {
-		name = nodeName
-	}
-	if err := load(name); err != nil {
+	if err := load(cmp.Or(l.name, nodeName)); err != nil {
 		t.Fatalf("loading the stand-in operator: %v", err)
 	}
 }
@@ -46,17 +42,7 @@ func Registry(t testing.TB) string {
 }
 
 var registry = sync.OnceValues(func() (string, error) {
-	dir := filepath.Join(os.TempDir(), "kplan-labtest")
-	unlock, err := lock(filepath.Join(dir, "lock"))
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	command, err := build(dir)
-	if err != nil {
-		return "", err
-	}
-	out, err := run("", command, "status", "--name", controlPlaneName, "-o", "json")
+	out, err := kplanLab("status", "--name", controlPlaneName, "-o", "json")
 	if err != nil {
 		return "", err
 	}
@@ -84,11 +70,7 @@ func load(name string) error {
 	if loaded[name] {
 		return nil
 	}
-	command, err := build(filepath.Dir(binary))
-	if err != nil {
-		return err
-	}
-	if _, err := run("", command, "load", "--name", name, OperatorImage, binary); err != nil {
+	if _, err := kplanLab("load", "--name", name, OperatorImage, binary); err != nil {
 		return err
 	}
 	loaded[name] = true
@@ -102,18 +84,5 @@ var (
 
 // operator builds the stand-in operator and gives its binary's path.
 var operator = sync.OnceValues(func() (string, error) {
-	dir := filepath.Join(os.TempDir(), "kplan-labtest")
-	unlock, err := lock(filepath.Join(dir, "lock"))
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	binary := filepath.Join(dir, "operator")
-	return binary, compile(binary, "./operator", "-ldflags", "-s -w")
+	return compile("operator", source(), "-ldflags", "-s -w", "./operator")
 })
-
-// source is the lab's module.
-func source() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "lab")
-}

@@ -29,17 +29,9 @@ func tool(name, pkg string) func(testing.TB) string {
 		if dir := os.Getenv(toolsEnv); dir != "" {
 			return filepath.Join(dir, name), nil
 		}
-		dir := filepath.Join(os.TempDir(), "kplan-labtest")
-		unlock, err := lock(filepath.Join(dir, "lock"))
-		if err != nil {
-			return "", err
-		}
-		defer unlock()
-		path := filepath.Join(dir, name)
 		// The tag leaves the clouds' SDKs out of helmfile.
-		_, err = run(filepath.Join(source(), "..", "bench", "rivals"), "env", "CGO_ENABLED=0",
-			"go", "build", "-trimpath", "-tags", "custom_providers", "-ldflags", "-s -w", "-o", path, pkg)
-		return path, err
+		return compile(name, filepath.Join(source(), "..", "bench", "rivals"),
+			"-trimpath", "-tags", "custom_providers", "-ldflags", "-s -w", pkg)
 	})
 	return func(t testing.TB) string {
 		t.Helper()
@@ -86,10 +78,6 @@ func Kubectl(t testing.TB) string {
 }
 
 var kubectl = sync.OnceValues(func() (string, error) {
-	command, err := build(filepath.Join(os.TempDir(), "kplan-labtest"))
-	if err != nil {
-		return "", err
-	}
-	out, err := run("", command, "exec", "--name", nodeName, "--", "sh", "-c", "command -v kubectl")
+	out, err := kplanLab("exec", "--name", nodeName, "--", "sh", "-c", "command -v kubectl")
 	return strings.TrimSpace(out), err
 })

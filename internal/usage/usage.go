@@ -6,6 +6,8 @@ package usage
 
 import (
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -17,7 +19,7 @@ import (
 // else may run in the process.
 func Bound(t testing.TB, cpu time.Duration, heap uint64, f func()) {
 	t.Helper()
-	if race {
+	if race() {
 		cpu *= 10
 		heap *= 10
 	}
@@ -29,6 +31,12 @@ func Bound(t testing.TB, cpu time.Duration, heap uint64, f func()) {
 	if now := heapSize(); now > size+heap {
 		t.Errorf("the heap grew by %d bytes, more than %d", now-size, heap)
 	}
+}
+
+// race reports whether the test was built with the race detector.
+func race() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // heapSize counts what is given back to the system too, so that it hardly shrinks.

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,6 +20,10 @@ import (
 
 // pair is a certificate as Secrets hold it.
 type pair struct{ ca, cert, key []byte }
+
+func (p pair) secret(namespace, name string) *unstructured.Unstructured {
+	return newSecret(namespace, name, "kubernetes.io/tls", map[string][]byte{"ca.crt": p.ca, "tls.crt": p.cert, "tls.key": p.key})
+}
 
 // certHolder holds the certificate that is served. It is filled once or more by
 // the certificate part and read by every handshake.
@@ -64,12 +67,7 @@ func (k *certHolder) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 }
 
 // certSource fills a certHolder from where --cert says.
-type certSource struct {
-	cfg     config
-	secrets secrets
-	holder  *certHolder
-	log     *slog.Logger
-}
+type certSource struct{ *operator }
 
 func (s certSource) run(ctx context.Context) error {
 	switch s.cfg.Cert {
@@ -96,7 +94,7 @@ func (s certSource) follow(ctx context.Context, kind, place string, read func() 
 	for {
 		p, err := read()
 		if err == nil && len(p.cert) > 0 && string(p.cert) != served {
-			if err = s.holder.set(p); err == nil {
+			if err = s.certs.set(p); err == nil {
 				served = string(p.cert)
 				s.log.Info("certificate read", kind, place)
 			}
@@ -138,22 +136,22 @@ func (s certSource) create(ctx context.Context) error {
 		}
 		if p.cert != nil && p.key != nil && p.ca != nil {
 			s.log.Info("certificate found", "secret", s.cfg.CertSecret)
-			return s.holder.set(p)
+			return s.certs.set(p)
 		}
 		if p, err = newPair(serviceNames(service, s.cfg.Namespace), s.cfg.CertFault); err != nil {
 			return err
 		}
-		data := map[string][]byte{"ca.crt": p.ca, "tls.crt": p.cert, "tls.key": p.key}
+		made := p.secret(s.cfg.Namespace, s.cfg.CertSecret)
 		if old == nil {
-			err = s.secrets.create(ctx, newSecret(s.cfg.Namespace, s.cfg.CertSecret, "kubernetes.io/tls", data))
+			err = s.secrets.create(ctx, made)
 		} else {
-			old.Object["data"] = encoded(data)
+			old.Object["data"] = made.Object["data"]
 			err = s.secrets.update(ctx, old)
 		}
 		switch {
 		case err == nil:
 			s.log.Info("certificate made", "secret", s.cfg.CertSecret)
-			return s.holder.set(p)
+			return s.certs.set(p)
 		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
 			return fmt.Errorf("store the certificate: %w", err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -88,12 +86,9 @@ type generation struct {
 // controller reconciles the managed kinds. Its workers end with the context
 // that run gets; the queue is shut down then.
 type controller struct {
-	cfg     config
-	client  dynamic.Interface
-	secrets secrets
-	log     *slog.Logger
-	queue   workqueue.TypedRateLimitingInterface[item]
-	stores  map[managed]cache.Store // filled before the workers start
+	*operator
+	queue  workqueue.TypedRateLimitingInterface[item]
+	stores map[managed]cache.Store // filled before the workers start
 
 	mu   sync.Mutex
 	seen map[generation]time.Time // when a generation was first reconciled
@@ -101,7 +96,7 @@ type controller struct {
 
 func newController(o *operator) *controller {
 	return &controller{
-		cfg: o.cfg, client: o.client, secrets: secrets{o.client}, log: o.log,
+		operator: o,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[item](100*time.Millisecond, 5*time.Second)),
 		stores: map[managed]cache.Store{},
@@ -146,13 +141,12 @@ func (c *controller) work(ctx context.Context) {
 			return
 		}
 		again, err := c.reconcile(ctx, it)
-		switch {
-		case err != nil:
+		if err != nil {
 			if !apierrors.IsConflict(err) {
 				c.log.Warn("reconcile", "resource", it.kind.resource.Resource, "object", it.key, "error", err)
 			}
 			c.queue.AddRateLimited(it)
-		default:
+		} else {
 			c.queue.Forget(it)
 			if again > 0 {
 				c.queue.AddAfter(it, again)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json" // which tells integers from fractions
 )
 
 // convertReview answers a ConversionReview.
@@ -28,7 +29,7 @@ func convertReview(body []byte) (call, any, error) {
 	resp := &apiextensionsv1.ConversionResponse{UID: req.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
 	for _, raw := range req.Objects {
 		obj := &unstructured.Unstructured{}
-		err := json.Unmarshal(raw.Raw, &obj.Object)
+		err := utiljson.Unmarshal(raw.Raw, &obj.Object)
 		if err == nil {
 			k.resource = strings.ToLower(obj.GetKind()) + "s." + obj.GroupVersionKind().Group
 			err = convert(obj, req.DesiredAPIVersion)
@@ -73,10 +74,10 @@ func convert(obj *unstructured.Unstructured, to string) error {
 }
 
 func joinSize(spec map[string]any) {
-	w, okW := spec["width"]
-	h, okH := spec["height"]
+	w, okW, _ := unstructured.NestedInt64(spec, "width")
+	h, okH, _ := unstructured.NestedInt64(spec, "height")
 	if okW || okH {
-		spec["size"] = fmt.Sprintf("%dx%d", number(w), number(h))
+		spec["size"] = fmt.Sprintf("%dx%d", w, h)
 	}
 	delete(spec, "width")
 	delete(spec, "height")
@@ -96,15 +97,4 @@ func splitSize(spec map[string]any) error {
 	delete(spec, "size")
 	spec["width"], spec["height"] = w, h
 	return nil
-}
-
-// number is an integer as JSON decoding gives it, int64 or float64.
-func number(v any) int64 {
-	switch n := v.(type) {
-	case int64:
-		return n
-	case float64:
-		return int64(n)
-	}
-	return 0
 }

@@ -53,7 +53,6 @@ func (a *answer) Set(s string) error {
 type fault struct {
 	answer  answer
 	lasting time.Duration // since begin; 0: for ever
-	now     func() time.Time
 
 	mu    sync.Mutex
 	start time.Time
@@ -63,20 +62,20 @@ type fault struct {
 func (f *fault) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.start = f.now()
+	f.start = time.Now()
 }
 
 func (f *fault) current() answer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.lasting > 0 && !f.start.IsZero() && f.now().Sub(f.start) >= f.lasting {
+	if f.lasting > 0 && !f.start.IsZero() && time.Since(f.start) >= f.lasting {
 		return answer{kind: answerOK}
 	}
 	return f.answer
 }
 
 // answerWrongly answers r wrongly and reports true, or leaves it alone.
-func (f *fault) answerWrongly(w http.ResponseWriter, r *http.Request, a answer) bool {
+func (a answer) answerWrongly(w http.ResponseWriter, r *http.Request) bool {
 	switch a.kind {
 	case answerStatus:
 		http.Error(w, "the lab's operator was told to answer "+a.String(), a.status)

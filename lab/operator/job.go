@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Jobs, for the hook Jobs and init containers of charts.
@@ -27,7 +28,7 @@ const (
 const jobInterval = 200 * time.Millisecond
 
 var jobs = map[string]func(context.Context, *operator) error{
-	jobMakeCert: func(ctx context.Context, o *operator) error { return o.certSource().create(ctx) },
+	jobMakeCert: func(ctx context.Context, o *operator) error { return certSource{o}.create(ctx) },
 	jobInject:   injectFirst,
 	jobCheckAPI: checkAPI,
 	jobVerify:   verifyChart,
@@ -39,7 +40,7 @@ var jobs = map[string]func(context.Context, *operator) error{
 // components/operator/templates/webhook-ca-inject-job.yaml).
 func injectFirst(ctx context.Context, o *operator) error {
 	return poll(ctx, 5*time.Minute, func() error {
-		p, _, err := o.certSource().read(ctx)
+		p, _, err := certSource{o}.read(ctx)
 		if err != nil {
 			return err
 		}
@@ -115,13 +116,10 @@ func awaitFile(ctx context.Context, o *operator) error {
 
 // poll tries f until it succeeds or the time is over.
 func poll(ctx context.Context, bound time.Duration, f func() error) error {
-	for end := time.Now().Add(bound); ; {
-		err := f()
-		if err == nil || time.Now().After(end) {
-			return err
-		}
-		if err := sleep(ctx, jobInterval); err != nil {
-			return err
-		}
-	}
+	var last error
+	_ = wait.PollUntilContextTimeout(ctx, jobInterval, bound, true, func(context.Context) (bool, error) {
+		last = f()
+		return last == nil, nil
+	})
+	return last
 }

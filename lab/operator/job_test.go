@@ -69,7 +69,7 @@ func TestCAInjector(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := with(t, []string{"--run=cainjector"}, tlsSecret, noSecret, certificate, configuration(tt.annotation))
-			err := o.injector().annotated(t.Context())
+			err := injector{o}.annotated(t.Context())
 			if tt.missing == "" {
 				require.NoError(t, err)
 			} else {

@@ -22,6 +22,9 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -83,12 +86,12 @@ func run(ctx context.Context, cfg config, log *slog.Logger) error {
 		}()
 	}
 	start("health", op.serveHealth)
-	start("certificate", op.certSource().run)
+	start("certificate", certSource{op}.run)
 	for name, part := range map[string]func(context.Context) error{
 		partWebhook:    op.serveWebhook,
 		partCerts:      op.injectOwn,
 		partController: func(ctx context.Context) error { return newController(op).run(ctx) },
-		partCAInjector: func(ctx context.Context) error { return op.injector().keep(ctx, op.injector().annotated) },
+		partCAInjector: func(ctx context.Context) error { return injector{op}.keep(ctx, injector{op}.annotated) },
 	} {
 		if cfg.Run.has(name) {
 			start(name, part)
@@ -103,32 +106,26 @@ func run(ctx context.Context, cfg config, log *slog.Logger) error {
 
 // operator is the state that the parts share.
 type operator struct {
-	cfg    config
-	client dynamic.Interface // nil when no part talks to the cluster
-	log    *slog.Logger
-	calls  *counter
-	certs  *certHolder
-	fault  *fault
-	state  progress
+	cfg     config
+	client  dynamic.Interface // nil when no part talks to the cluster
+	secrets secrets
+	log     *slog.Logger
+	calls   *counter
+	certs   *certHolder
+	fault   *fault
+	state   progress
 }
 
 func newOperator(cfg config, client dynamic.Interface, log *slog.Logger) *operator {
 	return &operator{
-		cfg:    cfg,
-		client: client,
-		log:    log,
-		calls:  &counter{count: map[call]int{}},
-		certs:  newCertHolder(),
-		fault:  &fault{answer: cfg.Answer, lasting: cfg.AnswerFor, now: time.Now},
+		cfg:     cfg,
+		client:  client,
+		secrets: secrets{client},
+		log:     log,
+		calls:   &counter{count: map[call]int{}},
+		certs:   newCertHolder(),
+		fault:   &fault{answer: cfg.Answer, lasting: cfg.AnswerFor},
 	}
-}
-
-func (o *operator) certSource() certSource {
-	return certSource{cfg: o.cfg, secrets: secrets{o.client}, holder: o.certs, log: o.log}
-}
-
-func (o *operator) injector() injector {
-	return injector{cfg: o.cfg, client: o.client, log: o.log}
 }
 
 // injectOwn injects the CA of the certificate that is served once that is there, and
@@ -137,7 +134,7 @@ func (o *operator) injectOwn(ctx context.Context) error {
 	if err := o.certs.wait(ctx); err != nil {
 		return err
 	}
-	i := o.injector()
+	i := injector{o}
 	return i.keep(ctx, func(ctx context.Context) error {
 		err := i.own(ctx, *o.certs.ca.Load())
 		o.state.injected.Store(err == nil)
@@ -201,13 +198,8 @@ func (o *operator) serve(ctx context.Context, l net.Listener, h http.Handler) er
 
 // sleep waits for d or for the end of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -221,4 +213,34 @@ func inClusterClient() (dynamic.Interface, error) {
 	}
 	rc.QPS = -1 // the API server has priority and fairness
 	return dynamic.NewForConfig(rc)
+}
+
+// crash counts this start in dir and fails while the count is at most n. The
+// folder must outlive the container: an emptyDir does, since the kubelet
+// restarts a container inside the same pod.
+func crash(dir string, n int, after time.Duration) error {
+	if n <= 0 {
+		return nil
+	}
+	file := filepath.Join(dir, "starts")
+	count := 1
+	text, err := os.ReadFile(file)
+	switch {
+	case err == nil:
+		old, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			return fmt.Errorf("read %s: %w", file, err)
+		}
+		count = old + 1
+	case !os.IsNotExist(err):
+		return err
+	}
+	if err := os.WriteFile(file, []byte(strconv.Itoa(count)), 0o600); err != nil {
+		return err
+	}
+	if count <= n {
+		time.Sleep(after)
+		return fmt.Errorf("crash %d of %d, as asked by --crash", count, n)
+	}
+	return nil
 }

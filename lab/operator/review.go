@@ -60,7 +60,7 @@ func (o *operator) webhookHandler() http.Handler {
 		}
 		o.calls.add(k)
 		o.log.Info("call", "path", k.path, "resource", k.resource, "operation", k.operation, "dryRun", k.dryRun, "answer", k.answer)
-		if o.fault.answerWrongly(w, r, wrong) {
+		if wrong.answerWrongly(w, r) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")

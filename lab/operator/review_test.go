@@ -78,7 +78,7 @@ func TestInjection(t *testing.T) {
 	cfg, err := parseConfig([]string{"--service=hook:443", "--namespace=ns"}, none)
 	require.NoError(t, err)
 	crd := parse(t, `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"service":{"name":"kubernetes"}}}}}}`)
-	require.NoError(t, newOperator(cfg, nil, nil).injector().setConversion(crd, "new"))
+	require.NoError(t, injector{newOperator(cfg, nil, nil)}.setConversion(crd, "new"))
 	requireJSON(t, `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":
 		{"caBundle":"new","service":{"name":"hook","namespace":"ns","path":"/convert","port":443}}}}}}`, crd)
 }

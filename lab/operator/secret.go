@@ -47,18 +47,14 @@ func (s secrets) update(ctx context.Context, u *unstructured.Unstructured) error
 }
 
 func newSecret(namespace, name, kind string, data map[string][]byte) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "type": kind, "data": encoded(data)}}
+	encoded := make(map[string]any, len(data))
+	for k, v := range data {
+		encoded[k] = base64.StdEncoding.EncodeToString(v)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "type": kind, "data": encoded}}
 	u.SetNamespace(namespace)
 	u.SetName(name)
 	return u
-}
-
-func encoded(data map[string][]byte) map[string]any {
-	out := make(map[string]any, len(data))
-	for k, v := range data {
-		out[k] = base64.StdEncoding.EncodeToString(v)
-	}
-	return out
 }
 
 // secretData decodes a Secret's data and leaves empty values out.

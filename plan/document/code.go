@@ -4,7 +4,7 @@ package document
 // so that programs can tell faults apart; messages do.
 type Code string
 
-// The classes of faults; About says what each of them is.
+// The classes of faults; Codes says what each of them is.
 const (
 	CodeSyntax       Code = "syntax"
 	CodeUnknownField Code = "unknown-field"
@@ -20,10 +20,10 @@ const (
 	CodeInvalid      Code = "invalid"
 )
 
-// codes are all classes, with what each of them means.
-var codes = []struct {
-	code  Code
-	about string
+// Codes are all classes of faults, with a sentence that says what faults of it are.
+var Codes = []struct {
+	Code  Code
+	About string
 }{
 	{CodeSyntax, "The file is not YAML, or not as plain as a plan must be."},
 	{CodeUnknownField, "There is no field of that name here."},
@@ -37,23 +37,4 @@ var codes = []struct {
 	{CodeVariable, "A variable has no value, or one that it does not take."},
 	{CodeExpression, "An expression cannot be read, or has no value."},
 	{CodeInvalid, "The plan asks for something that cannot be."},
-}
-
-// Codes are all classes of faults.
-func Codes() []Code {
-	all := make([]Code, len(codes))
-	for i, c := range codes {
-		all[i] = c.code
-	}
-	return all
-}
-
-// About says in one sentence what faults of the class are; "" of no class.
-func (c Code) About() string {
-	for _, known := range codes {
-		if known.code == c {
-			return known.about
-		}
-	}
-	return ""
 }

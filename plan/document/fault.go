@@ -59,7 +59,7 @@ func (f *Faults) Add(src *Source, pos Pos, x Fault, format string, args ...any) 
 	}
 	order := 1 << 30
 	if src != nil {
-		order = src.options.Order
+		order = src.Order
 	}
 	d := Diagnostic{Pos: pos, Code: cmp.Or(x.Code, CodeInvalid), Path: x.At.String(), Message: fmt.Sprintf(format, args...), Hint: x.Hint}
 	f.list = append(f.list, found{Diagnostic: d, src: src, order: order})
@@ -90,7 +90,7 @@ func (f *Faults) Err() error {
 		if len(ds) == maxDiagnostics {
 			break
 		}
-		if x.src != nil && x.Line > 0 && !x.src.private {
+		if x.src != nil && x.Line > 0 && !x.src.Private {
 			x.Excerpt = x.src.excerpt(x.Pos)
 		}
 		x.File, x.Path, x.Message, x.Hint = f.shown(x.File), f.shown(x.Path), f.shown(x.Message), f.shown(x.Hint)

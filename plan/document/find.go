@@ -9,9 +9,18 @@ func (s *Source) Node(at Path) (n, key *yamlv3.Node) {
 	return n, key
 }
 
-// find is node that tells whether the path could be followed to its end.
+// Find is the node at a path of fields, by name, and items of lists, by index. It is
+// nil where the document has none.
+func (s *Source) Find(fields ...any) *yamlv3.Node {
+	if n, _, all := s.find(fields); all {
+		return n
+	}
+	return nil
+}
+
+// find is Node that tells whether the path could be followed to its end.
 func (s *Source) find(at Path) (n, key *yamlv3.Node, all bool) {
-	n = s.tree()
+	n = s.Root()
 	for _, e := range at {
 		if n != nil && n.Kind == yamlv3.AliasNode {
 			n = n.Alias
@@ -41,6 +50,8 @@ func (s *Source) field(n *yamlv3.Node, name string) (value, key *yamlv3.Node) {
 	if n.Kind != yamlv3.MappingNode {
 		return nil, nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	index, ok := s.fields[n]
 	if !ok {
 		index = make(map[string]int, len(n.Content)/2)
@@ -77,12 +88,8 @@ func (s *Source) ValuePos(at Path) Pos {
 // KeyPos returns where the key of the field at a path starts, or the value where
 // there is no key.
 func (s *Source) KeyPos(at Path) Pos {
-	n, key := s.Node(at)
-	switch {
-	case key != nil:
+	if _, key := s.Node(at); key != nil {
 		return s.Pos(key)
-	case n != nil:
-		return s.Pos(n)
 	}
-	return Pos{File: s.file}
+	return s.ValuePos(at)
 }

@@ -25,8 +25,8 @@ const (
 // nameKeys makes texts of the keys that are names. The nodes are as if they were
 // quoted, and so are their positions: of the plain ones that are not read as they
 // stand.
-func (s *Source) nameKeys(root *yamlv3.Node) (quoted []*yamlv3.Node) {
-	for _, m := range namedMaps(root, s.options.Keys) {
+func nameKeys(root *yamlv3.Node, kind Keys) (quoted []*yamlv3.Node) {
+	for _, m := range namedMaps(root, kind) {
 		for i := 0; i+1 < len(m.Content); i += 2 {
 			k := m.Content[i]
 			if k.Kind != yamlv3.ScalarNode || k.Style != 0 || k.Anchor != "" || k.ShortTag() == "!!merge" || k.ShortTag() == "!!null" {
@@ -94,7 +94,7 @@ func (s *Source) quoteKeys(keys []*yamlv3.Node) []byte {
 	}
 	at := map[int]int{} // where a key starts, and its length
 	for _, k := range keys {
-		if from := s.offsetOf(s.Pos(k)); bytes.HasPrefix(s.src[from:], []byte(k.Value)) {
+		if from := s.Offset(k); bytes.HasPrefix(s.src[from:], []byte(k.Value)) {
 			at[from] = len(k.Value)
 		}
 	}

@@ -2,14 +2,19 @@ package document
 
 import (
 	"bytes"
+	"slices"
+	"sync"
 	"unicode/utf8"
 )
 
 // lines is a text whose bytes are found by line and column, and the other way round.
 type lines struct {
-	src []byte
+	file string
+	src  []byte
 	// starts holds the offset of each line.
 	starts []int
+	// mu guards what is noted when it is first needed.
+	mu sync.Mutex
 	// last is where offsetOf ended: many positions may be on one long line.
 	last       Pos
 	lastOffset int
@@ -18,7 +23,7 @@ type lines struct {
 // newLines notes where each line starts. A line ends where YAML 1.1 says so: at LF,
 // CR LF and CR, but also at U+0085, U+2028 and U+2029, for the nodes' positions
 // count them. A byte order mark is left out.
-func newLines(src []byte) *lines {
+func newLines(file string, src []byte) *lines {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
 	starts := append(make([]int, 0, bytes.Count(src, []byte{'\n'})+1), 0)
 	for i, c := range src {
@@ -32,7 +37,7 @@ func newLines(src []byte) *lines {
 			starts = append(starts, i+1)
 		}
 	}
-	return &lines{src: src, starts: starts}
+	return &lines{file: file, src: src, starts: starts}
 }
 
 // line returns line n, counted from 1, with its line break.
@@ -47,17 +52,13 @@ func (l *lines) line(n int) []byte {
 	return l.src[l.starts[n-1]:end]
 }
 
-// posOf returns the line and the column of the byte at an offset.
-func (l *lines) posOf(offset int) Pos {
-	lo, hi := 0, len(l.starts)
-	for hi-lo > 1 {
-		if mid := (lo + hi) / 2; l.starts[mid] <= offset {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return Pos{"", lo + 1, utf8.RuneCount(l.src[l.starts[lo]:offset]) + 1}
+// trimBreak cuts off the line break.
+func trimBreak(line []byte) []byte { return bytes.TrimRight(line, "\r\n\u0085\u2028\u2029") }
+
+// posAt returns the position of the byte at an offset.
+func (l *lines) posAt(offset int) Pos {
+	line, _ := slices.BinarySearch(l.starts, offset+1) // the first that starts behind it
+	return Pos{l.file, line, utf8.RuneCount(l.src[l.starts[line-1]:offset]) + 1}
 }
 
 // offsetOf returns the byte at a position.
@@ -65,6 +66,8 @@ func (l *lines) offsetOf(p Pos) int {
 	if p.Line < 1 || p.Line > len(l.starts) {
 		return len(l.src)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	at, col := l.starts[p.Line-1], 1
 	if l.last.Line == p.Line && l.last.Col <= p.Col {
 		at, col = l.lastOffset, l.last.Col

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"regexp"
 	"slices"
-	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
 
@@ -16,9 +15,10 @@ var mayHide = regexp.MustCompile(`\bsensitive["']?\s*:`)
 
 // open reports whether the words of a file that cannot be understood may be shown:
 // nobody knows where a secret stands in it.
-func (s *Source) open() bool { return !s.private && !mayHide.Match(s.src) }
+func (s *Source) open() bool { return !s.Private && !mayHide.Match(s.src) }
 
-// Hide keeps the value at a path out of all lines that are shown.
+// Hide keeps the value at a path out of all lines that are shown from then on. No line
+// may have been shown before.
 func (s *Source) Hide(at Path) { s.hidden = append(s.hidden, at) }
 
 // redacted returns the line of a position, without its end, and the byte of it that
@@ -27,7 +27,7 @@ func (s *Source) Hide(at Path) { s.hidden = append(s.hidden, at) }
 // text stands elsewhere.
 func (s *Source) redacted(p Pos) (line []byte, at int) {
 	start := s.starts[p.Line-1]
-	line = bytes.TrimRight(s.line(p.Line), "\r\n\u0085\u2028\u2029")
+	line = trimBreak(s.line(p.Line))
 	at = min(s.offsetOf(p)-start, len(line))
 	for _, x := range s.extents() {
 		from, to := max(x[0]-start, 0), min(x[1]-start, len(line))
@@ -52,17 +52,15 @@ func (s *Source) redacted(p Pos) (line []byte, at int) {
 	return []byte(clean), at
 }
 
-// extents returns from where to where hidden values stand in the file, the last
-// one first.
-func (s *Source) extents() [][2]int {
-	if s.hiddenAt == nil {
-		for _, at := range s.hidden {
-			from, to := s.extent(at)
-			s.hiddenAt = append(s.hiddenAt, [2]int{from, to})
-		}
-		slices.SortFunc(s.hiddenAt, func(a, b [2]int) int { return b[0] - a[0] })
+// findHidden returns the extents of all hidden values.
+func (s *Source) findHidden() [][2]int {
+	var found [][2]int
+	for _, at := range s.hidden {
+		from, to := s.extent(at)
+		found = append(found, [2]int{from, to})
 	}
-	return s.hiddenAt
+	slices.SortFunc(found, func(a, b [2]int) int { return b[0] - a[0] })
+	return found
 }
 
 // extent returns from where to where the value at a path stands in the file: at most
@@ -73,7 +71,7 @@ func (s *Source) extent(at Path) (from, to int) {
 	if value == nil || key == nil || key.Value != at[len(at)-1] {
 		return 0, 0
 	}
-	from, to = s.offsetOf(s.Pos(value)), len(s.src)
+	from, to = s.Offset(value), len(s.src)
 	for depth := len(at); depth > 0; depth-- {
 		child, _ := s.Node(at[:depth])
 		parent, _ := s.Node(at[:depth-1])
@@ -81,7 +79,7 @@ func (s *Source) extent(at Path) (from, to int) {
 			break
 		}
 		if next := after(parent, child); next != nil {
-			to = s.offsetOf(s.Pos(next))
+			to = s.Offset(next)
 			break
 		}
 	}
@@ -89,7 +87,7 @@ func (s *Source) extent(at Path) (from, to int) {
 		return 0, 0
 	}
 	text := trimEnd(s.src[from:to])
-	for len(text) > 0 && isBracket(text[len(text)-1], "}]") && (value.Kind == yamlv3.ScalarNode || unclosed(text) < 0) {
+	for (bytes.HasSuffix(text, []byte("}")) || bytes.HasSuffix(text, []byte("]"))) && (value.Kind == yamlv3.ScalarNode || unclosed(text) < 0) {
 		text = trimEnd(text[:len(text)-1]) // of what the value stands in
 	}
 	return from, from + len(text)
@@ -101,16 +99,15 @@ func trimEnd(text []byte) []byte { return bytes.TrimRight(text, " \t\r\n,") }
 // unclosed counts the brackets that are not closed in text.
 func unclosed(text []byte) (n int) {
 	for _, c := range text {
-		if isBracket(c, "[{") {
+		switch c {
+		case '[', '{':
 			n++
-		} else if isBracket(c, "}]") {
+		case ']', '}':
 			n--
 		}
 	}
 	return n
 }
-
-func isBracket(c byte, brackets string) bool { return strings.IndexByte(brackets, c) >= 0 }
 
 // after returns what stands behind a child of n; nil when the child is the last.
 func after(n, child *yamlv3.Node) *yamlv3.Node {

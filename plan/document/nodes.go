@@ -22,22 +22,19 @@ const maxOddKeys = 1000
 // duplicate and odd keys, merge keys, foreign tags, aliases that grow too much.
 // When ok is false the values are not to be read at all.
 func (r *reader) checkNodes() (duplicates, ok bool) {
-	w := nodeWalk{s: r.Source, f: r.faults, sizes: map[*yamlv3.Node]int{}, ok: true}
+	w := nodeWalk{reader: r, sizes: map[*yamlv3.Node]int{}, ok: true}
 	if w.size(r.root) > MaxNodes && w.ok {
-		r.faults.Add(r.Source, Pos{File: r.file}, Fault{Code: CodeSyntax, Hint: "move values to values_files, and objects to apply.files"}, "the file has more than %d values", MaxNodes)
-		w.ok = false
+		w.ok = r.refuse(Pos{File: r.file}, "move values to values_files, and objects to apply.files", "the file has more than %d values", MaxNodes)
 	}
 	if w.odd > maxOddKeys {
-		r.faults.Add(r.Source, Pos{File: r.file}, Fault{Code: CodeSyntax, Hint: "quote them"}, "the file has more than %d keys that are no text", maxOddKeys)
-		w.ok = false
+		w.ok = r.refuse(Pos{File: r.file}, "quote them", "the file has more than %d keys that are no text", maxOddKeys)
 	}
 	return w.duplicates, w.ok
 }
 
 // nodeWalk looks at every node once.
 type nodeWalk struct {
-	s *Source
-	f *Faults
+	*reader
 	// sizes are those of nodes with an anchor; -1 while they are being counted.
 	sizes          map[*yamlv3.Node]int
 	duplicates, ok bool
@@ -46,8 +43,7 @@ type nodeWalk struct {
 }
 
 func (w *nodeWalk) refuse(n *yamlv3.Node, hint, format string, args ...any) {
-	w.f.Add(w.s, w.s.Pos(n), Fault{Code: CodeSyntax, Hint: hint}, format, args...)
-	w.ok = false
+	w.ok = w.reader.refuse(w.Pos(n), hint, format, args...)
 }
 
 // size counts the nodes below n with aliases put in, at most a bit over
@@ -93,7 +89,7 @@ func (w *nodeWalk) checkTag(n *yamlv3.Node) {
 	switch {
 	case n.Style&yamlv3.TaggedStyle != 0 && !slices.Contains(knownTags, n.ShortTag()):
 		tag := " " + strconv.Quote(n.ShortTag())
-		if !w.s.open() {
+		if !w.open() {
 			tag = ""
 		}
 		w.refuse(n, "", "the YAML tag%s is not understood", tag)
@@ -123,7 +119,7 @@ func (w *nodeWalk) checkKeys(n *yamlv3.Node) {
 		}
 		if was, dup := first[name]; dup {
 			w.duplicates = true
-			w.f.Add(w.s, w.s.Pos(k), Fault{Code: CodeDuplicate, Hint: "the first one is on line " + strconv.Itoa(was.Line)}, "the key %q is given twice", name)
+			w.faults.Add(w.Source, w.Pos(k), Fault{Code: CodeDuplicate, Hint: "the first one is on line " + strconv.Itoa(was.Line)}, "the key %q is given twice", name)
 			continue
 		}
 		first[name] = k

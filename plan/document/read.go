@@ -31,12 +31,12 @@ func Read(file string, src []byte, o Options, f *Faults) (s *Source, tree any, o
 	s = NewSource(file, src, o, f)
 	r := reader{Source: s, faults: f}
 	if !r.checkBytes() || !r.parse() {
-		s.private = !s.open()
+		s.Private = !s.open()
 		return s, nil, false
 	}
 	duplicates, ok := r.checkNodes()
 	if !ok {
-		s.private = !s.open()
+		s.Private = !s.open()
 		return s, nil, false
 	}
 	if len(s.src) > keepNodes {
@@ -68,29 +68,29 @@ type reader struct {
 	quoted []*yamlv3.Node
 }
 
+// refuse reports a fault that makes the file unusable. It returns false.
+func (r *reader) refuse(pos Pos, hint, format string, args ...any) bool {
+	r.faults.Add(r.Source, pos, Fault{Code: CodeSyntax, Hint: hint}, format, args...)
+	return false
+}
+
 // checkBytes refuses what is not readable text before any parser sees it.
 func (r *reader) checkBytes() bool {
-	whole := Pos{File: r.file}
-	switch {
+	switch whole := (Pos{File: r.file}); {
 	case len(r.src) > MaxSize:
-		r.faults.Add(r.Source, whole, Fault{Code: CodeSyntax, Hint: "move large values to values_files, and objects to apply.files"}, "the file is larger than %d bytes, which is the most that is read", MaxSize)
-		return false
+		return r.refuse(whole, "move large values to values_files, and objects to apply.files", "the file is larger than %d bytes, which is the most that is read", MaxSize)
 	case bytes.HasPrefix(r.src, []byte("\xff\xfe")), bytes.HasPrefix(r.src, []byte("\xfe\xff")):
-		r.faults.Add(r.Source, whole, Fault{Code: CodeSyntax, Hint: "save the file as UTF-8"}, "the file is UTF-16 text")
-		return false
+		return r.refuse(whole, "save the file as UTF-8", "the file is UTF-16 text")
 	case len(bytes.TrimSpace(r.src)) == 0:
-		r.faults.Add(r.Source, whole, Fault{Code: CodeSyntax}, "the file is empty")
-		return false
+		return r.refuse(whole, "", "the file is empty")
 	}
 	for i := 0; i < len(r.src); {
 		c, n := utf8.DecodeRune(r.src[i:])
 		if c == utf8.RuneError && n == 1 {
-			r.faults.Add(r.Source, r.posAt(i), Fault{Code: CodeSyntax, Hint: "save the file as UTF-8"}, "the file is not UTF-8 text: byte 0x%02x", r.src[i])
-			return false
+			return r.refuse(r.posAt(i), "save the file as UTF-8", "the file is not UTF-8 text: byte 0x%02x", r.src[i])
 		}
 		if (c < ' ' && c != '\t' && c != '\n' && c != '\r') || c == 0x7f || (c > 0x7f && c < 0xa0 && c != 0x85) {
-			r.faults.Add(r.Source, r.posAt(i), Fault{Code: CodeSyntax, Hint: `write it as an escape in double quotes: "\x1b"`}, "the file has the control character U+%04X", c)
-			return false
+			return r.refuse(r.posAt(i), `write it as an escape in double quotes: "\x1b"`, "the file has the control character U+%04X", c)
 		}
 		i += n
 	}
@@ -101,16 +101,15 @@ func (r *reader) checkBytes() bool {
 func (r *reader) parse() bool {
 	d := yamlv3.NewDecoder(bytes.NewReader(r.src))
 	var doc, next yamlv3.Node
-	if err := d.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			r.faults.Add(r.Source, Pos{File: r.file}, Fault{Code: CodeSyntax}, "the file is empty: it has only comments")
-		} else {
-			r.ReportSyntax(r.faults, err)
-		}
+	switch err := d.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return r.refuse(Pos{File: r.file}, "", "the file is empty: it has only comments")
+	case err != nil:
+		r.ReportSyntax(r.faults, err)
 		return false
 	}
 	r.root = doc.Content[0]
-	r.quoted = r.nameKeys(r.root)
+	r.quoted = nameKeys(r.root, r.Keys)
 	switch err := d.Decode(&next); {
 	case errors.Is(err, io.EOF):
 	case err != nil:
@@ -118,12 +117,10 @@ func (r *reader) parse() bool {
 		return false
 	case isEmptyDocument(&next): // a lone --- at the end
 	default:
-		r.faults.Add(r.Source, r.Pos(next.Content[0]), Fault{Code: CodeSyntax, Hint: "put each plan in a file of its own"}, "the file has a second YAML document, which starts here; one is read")
-		return false
+		return r.refuse(r.Pos(next.Content[0]), "put each plan in a file of its own", "the file has a second YAML document, which starts here; one is read")
 	}
 	if isEmptyDocument(&doc) {
-		r.faults.Add(r.Source, Pos{File: r.file}, Fault{Code: CodeSyntax}, "the file is empty")
-		return false
+		return r.refuse(Pos{File: r.file}, "", "the file is empty")
 	}
 	return true
 }

@@ -28,7 +28,7 @@ var syntaxHints = []struct{ message, hint string }{
 
 // ReportSyntax reports what a YAML parser says, whose positions are lines at best.
 func (s *Source) ReportSyntax(f *Faults, err error) {
-	line, text := s.syntaxLine(err)
+	line, text := syntaxLine(s.src, err)
 	pos, hint := Pos{File: s.file}, ""
 	if line > 0 {
 		line = min(line, len(s.starts))
@@ -66,12 +66,12 @@ func (s *Source) ReportSyntax(f *Faults, err error) {
 // say. The two parsers name different lines: yaml.v3 where the surrounding thing
 // starts, yaml.v2 where it went wrong, which is mostly the better one. Errors of
 // the grammar, unlike those of the scanner, count lines from 0 in both.
-func (s *Source) syntaxLine(err error) (line int, text string) {
+func syntaxLine(src []byte, err error) (line int, text string) {
 	line, text = splitLine(err)
 	if strings.HasPrefix(text, "could not find expected") || strings.HasPrefix(text, "found unexpected end of stream") {
 		return line, text
 	}
-	if _, err2 := yaml.YAMLToJSON(s.src); err2 != nil {
+	if _, err2 := yaml.YAMLToJSON(src); err2 != nil {
 		if line2, text2 := splitLine(err2); text2 == text {
 			line = line2
 		}

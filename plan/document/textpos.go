@@ -32,7 +32,7 @@ func (s *Source) TextPos(at Path, text string, offset int) Pos {
 		}
 		file += next + 3
 	}
-	return s.posAt(s.follow(file, text[min(from+3, len(text)):], offset-from-3, n.Style) - back(offset-from))
+	return s.posAt(follow(s.src, file, text[min(from+3, len(text)):], offset-from-3, n.Style) - back(offset-from))
 }
 
 // PlainPos is textPos for a text that is an expression as a whole.
@@ -54,7 +54,7 @@ func (s *Source) PlainPos(at Path, text string, offset int) Pos {
 		start += next
 		start += blanksAt(string(s.src[start:min(len(s.src), start+4096)]))
 	}
-	return s.posAt(s.follow(start, text, offset, n.Style))
+	return s.posAt(follow(s.src, start, text, offset, n.Style))
 }
 
 // back is how far before the end of ${{ an offset of less than three is.
@@ -63,18 +63,18 @@ func back(offset int) int { return max(0, 3-offset) }
 // follow goes along a text of the file that starts at an offset, and along what it
 // means, as far as steps bytes of the latter. It stops early where the two differ
 // in a way that it does not know.
-func (s *Source) follow(file int, text string, steps int, style yamlv3.Style) int {
-	for at := 0; at < steps && at < len(text) && file < len(s.src); {
-		c, want := s.src[file], text[at]
+func follow(src []byte, file int, text string, steps int, style yamlv3.Style) int {
+	for at := 0; at < steps && at < len(text) && file < len(src); {
+		c, want := src[file], text[at]
 		switch {
 		case isBlank(c) && isBlank(want) && (c != want || c == '\n'):
 			// A fold, or the end of a line and its indentation.
 			at += blanksAt(text[at:])
-			file += blanksAt(string(s.src[file:min(len(s.src), file+4096)]))
+			file += blanksAt(string(src[file:min(len(src), file+4096)]))
 		case style&yamlv3.SingleQuotedStyle != 0 && c == '\'' && want == '\'':
 			file, at = file+2, at+1
 		case style&yamlv3.DoubleQuotedStyle != 0 && c == '\\':
-			length, ok := escapeLen(s.src[file:])
+			length, ok := escapeLen(src[file:])
 			if !ok {
 				return file
 			}
@@ -86,7 +86,7 @@ func (s *Source) follow(file int, text string, steps int, style yamlv3.Style) in
 			return file
 		}
 	}
-	return min(file, len(s.src))
+	return min(file, len(src))
 }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }

@@ -57,7 +57,7 @@ func (costs) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 		case !isAggregate(args[0]):
 			n = sizeOf(args[1])
 		default:
-			n = weight(args[0], maxWork) + weight(args[1], maxWork)
+			n = weight(args[0]) + weight(args[1])
 		}
 	default:
 		if n, ok = work(function, args); n == 0 {
@@ -84,28 +84,19 @@ func isAggregate(v ref.Val) bool {
 func work(function string, args []ref.Val) (n int, ok bool) {
 	switch function {
 	case "replace":
-		if len(args) < 3 {
-			return 0, true
-		}
 		text, from, to := textOf(args[0]), textOf(args[1]), textOf(args[2])
 		n = len(text) + strings.Count(text, from)*len(to)
 	case "join":
-		n = weight(args[0], maxWork)
+		n = weight(args[0])
 		if list, isList := args[0].(traits.Lister); isList && len(args) > 1 {
 			n += sizeOf(list) * len(textOf(args[1]))
 		}
 	case "format":
-		if len(args) < 2 {
-			return 0, true
-		}
 		text := textOf(args[0])
-		n = len(text) + strings.Count(text, "%")*maxPrecision + weight(args[1], maxWork)
+		n = len(text) + strings.Count(text, "%")*maxPrecision + weight(args[1])
 	case "distinct", "sets.contains", "sets.equivalent", "sets.intersects":
-		n = weight(args[0], maxWork) * max(1, sizeOf(args[len(args)-1]))
+		n = weight(args[0]) * max(1, sizeOf(args[len(args)-1]))
 	case "matches":
-		if len(args) < 2 {
-			return 0, true
-		}
 		pattern := len(textOf(args[1]))
 		if pattern > 1000 {
 			return maxWork, false
@@ -113,13 +104,10 @@ func work(function string, args []ref.Val) (n int, ok bool) {
 		n = (1 + len(textOf(args[0]))) * (1 + pattern/4)
 		return min(n, maxWork+1), n <= maxWork
 	case "indexOf", "lastIndexOf":
-		if len(args) < 2 {
-			return 0, true
-		}
 		n = len(textOf(args[0])) + len(textOf(args[1]))
 	case "charAt", "lowerAscii", "upperAscii", "reverse", "split", "substring", "trim", "strings.quote",
 		"slice", "flatten", "sort", "base64.encode", "base64.decode":
-		n = 1 + weight(args[0], maxWork)
+		n = 1 + weight(args[0])
 	case "lists.range":
 		n = maxRange
 	}
@@ -140,8 +128,8 @@ func sizeOf(v ref.Val) int {
 	return 1
 }
 
-// weight counts the characters and items of a value, up to a bit over most.
-func weight(v ref.Val, most int) int {
+// weight counts the characters and items of a value, up to a bit over maxWork.
+func weight(v ref.Val) int {
 	switch v := v.(type) {
 	case types.String:
 		return len(v)
@@ -149,15 +137,15 @@ func weight(v ref.Val, most int) int {
 		return len(v)
 	case traits.Mapper:
 		n := 1
-		for it := v.Iterator(); n <= most && it.HasNext() == types.True; {
+		for it := v.Iterator(); n <= maxWork && it.HasNext() == types.True; {
 			key := it.Next()
-			n += weight(key, most) + weight(v.Get(key), most)
+			n += weight(key) + weight(v.Get(key))
 		}
 		return n
 	case traits.Lister:
 		n := 1
-		for it := v.Iterator(); n <= most && it.HasNext() == types.True; {
-			n += weight(it.Next(), most)
+		for it := v.Iterator(); n <= maxWork && it.HasNext() == types.True; {
+			n += weight(it.Next())
 		}
 		return n
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
@@ -40,7 +41,8 @@ func issueError(issues *cel.Issues, tree *ast.AST, source string, moved offsets)
 	}
 	first := all[0]
 	e := &Error{Message: plain(first.Message)}
-	at := lineOffset(source, first.Location.Line(), first.Location.Column())
+	char, _ := common.NewTextSource(source).LocationOffset(first.Location)
+	at := byteOffset(source, max(int(char), 0))
 	if m := reserved.FindStringSubmatch(first.Message); m != nil {
 		e.Missing = m[1]
 	}
@@ -62,20 +64,6 @@ func issueError(issues *cel.Issues, tree *ast.AST, source string, moved offsets)
 	}
 	e.Offset = moved.back(at)
 	return e
-}
-
-// lineOffset returns the offset in bytes of a line, counted from 1, and a column in
-// characters, counted from 0.
-func lineOffset(s string, line, column int) int {
-	at := 0
-	for ; line > 1; line-- {
-		next := strings.IndexByte(s[at:], '\n')
-		if next < 0 {
-			break
-		}
-		at += next + 1
-	}
-	return at + byteOffset(s[at:], max(column, 0))
 }
 
 var (

@@ -71,11 +71,14 @@ func guarded(fn *decls.FunctionDecl) (cel.EnvOption, error) {
 	for _, b := range bindings {
 		byID[b.Operator] = b
 	}
+	guard := func(code *functions.Overload) functions.FunctionOp {
+		return func(args ...ref.Val) ref.Val { return call(fn.Name(), code, args...) }
+	}
 	var opts []cel.FunctionOpt
 	for _, o := range fn.OverloadDecls() {
 		var code []cel.OverloadOpt
 		if !fn.HasSingletonBinding() {
-			code = append(code, overloadCode(fn.Name(), len(o.ArgTypes()), byID[o.ID()]))
+			code = append(code, cel.FunctionBinding(guard(byID[o.ID()])))
 		}
 		declare := cel.Overload
 		if o.IsMemberFunction() {
@@ -84,21 +87,9 @@ func guarded(fn *decls.FunctionDecl) (cel.EnvOption, error) {
 		opts = append(opts, declare(o.ID(), o.ArgTypes(), o.ResultType(), code...))
 	}
 	if fn.HasSingletonBinding() {
-		code := byID[fn.Name()]
-		opts = append(opts, cel.SingletonFunctionBinding(func(args ...ref.Val) ref.Val { return call(fn.Name(), code, args...) }))
+		opts = append(opts, cel.SingletonFunctionBinding(guard(byID[fn.Name()])))
 	}
 	return cel.Function(fn.Name(), opts...), nil
-}
-
-// overloadCode returns the guarded code of one overload.
-func overloadCode(name string, args int, code *functions.Overload) cel.OverloadOpt {
-	switch args {
-	case 1:
-		return cel.UnaryBinding(func(arg ref.Val) ref.Val { return call(name, code, arg) })
-	case 2:
-		return cel.BinaryBinding(func(x, y ref.Val) ref.Val { return call(name, code, x, y) })
-	}
-	return cel.FunctionBinding(func(args ...ref.Val) ref.Val { return call(name, code, args...) })
 }
 
 // call calls a function unless its arguments are too much for it.

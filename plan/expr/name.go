@@ -2,6 +2,7 @@ package expr
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -20,10 +21,7 @@ type part struct {
 // and ["name"] as far as they go. A name with dashes is taken as a whole when it
 // is known; when only a shorter one is, the dash is a minus.
 func (e *Env) chain(text string, at int) (parts []part, end int) {
-	end = at
-	for end < len(text) && isWord(text[end]) {
-		end++
-	}
+	end = wordEnd(text, at)
 	parts = []part{{name: text[at:end], index: -1, at: at, end: end}}
 	for end < len(text) {
 		p, ok := e.link(text, end, parts)
@@ -36,15 +34,20 @@ func (e *Env) chain(text string, at int) (parts []part, end int) {
 	return parts, end
 }
 
+// wordEnd returns where the word ends that may start at an offset.
+func wordEnd(text string, at int) int {
+	for at < len(text) && isWord(text[at]) {
+		at++
+	}
+	return at
+}
+
 // link reads one more piece of a chain.
 func (e *Env) link(text string, at int, parts []part) (part, bool) {
 	switch text[at] {
 	case '.':
 		start := at + 1
-		end := start
-		for end < len(text) && isWord(text[end]) {
-			end++
-		}
+		end := wordEnd(text, start)
 		if end == start || text[start] >= '0' && text[start] <= '9' {
 			return part{}, false
 		}
@@ -63,14 +66,9 @@ func (e *Env) link(text string, at int, parts []part) (part, bool) {
 			p.name = inner[1 : n-1]
 			return p, inner[n-1] == inner[0] && !strings.ContainsAny(p.name, "\"'\\")
 		}
-		if inner == "" || len(inner) > 6 || strings.Trim(inner, "0123456789") != "" {
-			return part{}, false
-		}
-		p.index = 0
-		for _, c := range inner {
-			p.index = p.index*10 + int(c-'0')
-		}
-		return p, true
+		index, err := strconv.ParseUint(inner, 10, 32)
+		p.index = int(index)
+		return p, err == nil && len(inner) <= 6
 	}
 	return part{}, false
 }

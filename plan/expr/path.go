@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -122,19 +121,9 @@ func pathError(parts []part, p part, message string) error {
 
 // describe says what kind of value v is; never the value, which may be secret.
 func describe(v any) string {
-	switch v.(type) {
-	case nil:
-		return "nothing"
-	case string:
-		return "text"
-	case bool:
-		return "true or false"
-	case int64, float64, json.Number:
-		return "a number"
-	case []any:
-		return "a list"
-	case map[string]any:
-		return "a mapping"
+	t, _ := adapter{}.NativeToValue(v).Type().(*types.Type)
+	if t == numberType {
+		t = types.DoubleType
 	}
-	return "another value"
+	return Type{cel: t}.About()
 }

@@ -101,8 +101,8 @@ func Diagnostics(all []Finding) error {
 // Codes returns the rules that a plan's diagnostics are of.
 func Codes() []Rule {
 	var rules []Rule
-	for _, c := range document.Codes() {
-		rules = append(rules, Rule{ID: string(c), Summary: c.About(), Severity: Error})
+	for _, c := range document.Codes {
+		rules = append(rules, Rule{ID: string(c.Code), Summary: c.About, Severity: Error})
 	}
 	return rules
 }

@@ -32,9 +32,9 @@ func (m *fixer) addContainer(w missingWait) error {
 	}
 	e := newEditor(w.object.Text)
 	node := func(fields ...any) *yamlv3.Node {
-		return w.object.Text.Node(append(slices.Clone(w.object.At), fields...)...)
+		return w.object.Text.Find(slices.Concat(w.object.At, fields)...)
 	}
-	_, at := podSpec(w.object)
+	at := podSpec(w.object)
 	spec, secret, volume := node(at...), node(w.at[:len(w.at)-1]...), node(w.at[:len(at)+2]...)
 	name := get(volume, "name")
 	if spec == nil || secret == nil || name == nil || flow(spec) || secret.Kind != yamlv3.MappingNode || len(secret.Content) == 0 {

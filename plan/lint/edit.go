@@ -23,23 +23,15 @@ type Edit struct {
 
 // Edited returns a file's text with all edits of that file made.
 func Edited(file string, src []byte, edits []Edit) []byte {
-	type change struct {
-		at int
-		Edit
-	}
-	var changes []change
-	for _, e := range edits {
-		if e.File == file {
-			changes = append(changes, change{lineStart(src, e.Line) + e.Offset, e})
-		}
-	}
-	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	start := func(e Edit) int { return lineStart(src, e.Line) + e.Offset }
+	edits = slices.DeleteFunc(slices.Clone(edits), func(e Edit) bool { return e.File != file })
+	slices.SortStableFunc(edits, func(a, b Edit) int { return cmp.Compare(start(a), start(b)) })
 	var out bytes.Buffer
 	done := 0
-	for _, c := range changes {
-		out.Write(src[done:c.at])
-		out.WriteString(c.Insert)
-		done = c.at + c.Delete
+	for _, e := range edits {
+		out.Write(src[done:start(e)])
+		out.WriteString(e.Insert)
+		done = start(e) + e.Delete
 	}
 	out.Write(src[done:])
 	return out.Bytes()
@@ -64,12 +56,12 @@ func lineStart(src []byte, line int) int {
 // editor makes edits of one document. It inserts whole nodes and leaves the rest,
 // comments and layout included, as it is.
 type editor struct {
-	text *document.Text
+	text *document.Source
 	// eol ends the document's lines.
 	eol string
 }
 
-func newEditor(t *document.Text) editor {
+func newEditor(t *document.Source) editor {
 	e := editor{t, "\n"}
 	if bytes.Contains(t.Bytes(), []byte("\r\n")) {
 		e.eol = "\r\n"

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -128,7 +129,7 @@ func (m *fixer) addWait(w missingWait) error {
 		return errFiles
 	}
 	e := newEditor(text)
-	step, list, certStep := text.Node(at...), text.Node(at[:len(at)-1]...), text.Node(certAt...)
+	step, list, certStep := text.Find(at...), text.Find(at[:len(at)-1]...), text.Find(certAt...)
 	if step == nil || list == nil || certStep == nil || step.Kind != yamlv3.MappingNode || len(step.Content) < 4 {
 		return errLayout
 	}
@@ -177,15 +178,13 @@ func (e editor) waitStep(step *yamlv3.Node, lead string, fields []string) Edit {
 }
 
 // freeName makes the name of a step that waits for a Certificate.
-func (m *fixer) freeName(t *document.Text, base string) string {
+func (m *fixer) freeName(t *document.Source, base string) string {
 	taken := m.names[t.File()]
 	if taken == nil {
 		taken = map[string]bool{}
-		for _, field := range []string{"steps", "finally"} {
-			for _, s := range items(t.Node(field)) {
-				if n := get(s, "name"); n != nil {
-					taken[n.Value] = true
-				}
+		for _, s := range slices.Concat(items(t.Find("steps")), items(t.Find("finally"))) {
+			if n := get(s, "name"); n != nil {
+				taken[n.Value] = true
 			}
 		}
 		m.names[t.File()] = taken
@@ -212,19 +211,11 @@ func (n *needs) check() error {
 		}
 	case list == nil:
 		// The line below the name's is that of the next field, or of a comment on it.
-		if name := get(n.step, "name"); name != nil && name.Line == endLine(name) {
+		if name := get(n.step, "name"); name != nil && name.Style&(yamlv3.LiteralStyle|yamlv3.FoldedStyle) == 0 {
 			return nil
 		}
 	}
 	return errLayout
-}
-
-// endLine is the line that a scalar ends on, as far as it shows.
-func endLine(n *yamlv3.Node) int {
-	if n.Style&(yamlv3.LiteralStyle|yamlv3.FoldedStyle) != 0 {
-		return n.Line + 1
-	}
-	return n.Line
 }
 
 // edit puts the names into the step's needs.
@@ -236,11 +227,8 @@ func (n *needs) edit() Edit {
 		return n.before(n.step.Content[2], "needs: ["+names+"], ")
 	case list == nil:
 		indent := strings.Repeat(" ", n.step.Column-1)
-		offset := n.text.Offset(get(n.step, "name"))
-		for offset < len(n.text.Bytes()) && n.text.Bytes()[offset] != '\n' {
-			offset++
-		}
-		return n.insertAt(min(offset+1, len(n.text.Bytes())), indent+"needs: ["+names+"]"+n.eol)
+		_, below, _ := bytes.Cut(n.text.Bytes()[n.text.Offset(get(n.step, "name")):], []byte("\n"))
+		return n.insertAt(len(n.text.Bytes())-len(below), indent+"needs: ["+names+"]"+n.eol)
 	case len(list.Content) == 0:
 		return n.insertAt(n.text.Offset(list)+1, names)
 	case flow(list):

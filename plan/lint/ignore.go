@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan/document"
@@ -14,7 +15,7 @@ var ignoring = regexp.MustCompile(`(^|\s)#\s*kplan:ignore(?:\s+([-\w.,]+))?`)
 
 // ignored reports whether a comment on the line, or alone on the one above, silences
 // the rule.
-func ignored(t *document.Text, line int, rule string) bool {
+func ignored(t *document.Source, line int, rule string) bool {
 	if silences(t.Line(line), rule) {
 		return true
 	}
@@ -24,20 +25,12 @@ func ignored(t *document.Text, line int, rule string) bool {
 
 func silences(line, rule string) bool {
 	m := ignoring.FindStringSubmatch(line)
-	if m == nil {
-		return false
-	}
-	for id := range strings.SplitSeq(m[2], ",") {
-		if id == rule {
-			return true
-		}
-	}
-	return false
+	return m != nil && slices.Contains(strings.Split(m[2], ","), rule)
 }
 
 // checkIgnores looks for comments that silence nothing because they name no rule.
 func checkIgnores(p *pass) {
-	for _, t := range p.texts() {
+	for _, t := range slices.Concat(p.Plan.Texts, p.Values) {
 		if !strings.Contains(string(t.Bytes()), "kplan:ignore") {
 			continue
 		}
@@ -64,9 +57,4 @@ func checkIgnores(p *pass) {
 			}
 		}
 	}
-}
-
-// texts are the files that the plan was read from, and its files of values.
-func (l *linter) texts() []*document.Text {
-	return append(append([]*document.Text{}, l.Plan.Texts...), l.Values...)
 }

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
@@ -28,7 +29,7 @@ type Input struct {
 	// Guards say which steps' objects webhooks of the plan judge.
 	Guards []Guard
 	// Values are the files of values that helm steps name.
-	Values []*document.Text
+	Values []*document.Source
 }
 
 // Object is one that a step sends.
@@ -38,7 +39,7 @@ type Object struct {
 	Fields map[string]any
 	// Text is the document that it was read from, and At its path in there. Text is
 	// nil for what a chart renders.
-	Text *document.Text
+	Text *document.Source
 	At   []any
 }
 
@@ -82,17 +83,24 @@ type linter struct {
 	missing map[finding.Finding]missingWait
 	// steps are those that may run, by name.
 	steps map[string]*plan.Step
-	order order
-	// roots are where values stand; see values.
-	roots []root
+	graph *plan.Graph
+	// written are where values stand in the plan, and filed those of files of values.
+	written, filed []root
 }
 
 func newLinter(in Input) *linter {
-	l := &linter{Input: in, missing: map[finding.Finding]missingWait{}, steps: make(map[string]*plan.Step, len(in.Plan.Steps))}
-	l.order.graph = in.Plan.Graph()
+	l := &linter{Input: in, missing: map[finding.Finding]missingWait{}, steps: make(map[string]*plan.Step, len(in.Plan.Steps)), graph: in.Plan.Graph()}
 	for i := range in.Plan.Steps {
 		if s := &in.Plan.Steps[i]; s.Skip == "" && s.When != false {
 			l.steps[s.Name] = s
+		}
+	}
+	for _, t := range in.Plan.Texts {
+		l.written = append(l.written, rootsOf(t)...)
+	}
+	for _, t := range in.Values {
+		if n := t.Root(); n != nil {
+			l.filed = append(l.filed, root{text: t, node: n})
 		}
 	}
 	return l
@@ -116,15 +124,14 @@ func (l *linter) each(f func(*plan.Step)) {
 // location is where a finding is: a place in a text.
 type location struct {
 	document.Place
-	text *document.Text
+	text *document.Source
 	// secret keeps the line out of what is shown.
 	secret bool
 }
 
 // locationOf is the place of a step's field.
 func locationOf(s *plan.Step, fields ...any) location {
-	text := s.Origin.Text
-	return location{Place: s.Locate(fields...), text: text}
+	return location{Place: s.Locate(fields...), text: s.Origin.Text}
 }
 
 // location is the place of a field of an object that the step sends. That of an object
@@ -133,7 +140,7 @@ func (o Object) location(s *plan.Step, fields ...any) location {
 	if o.Text == nil {
 		return locationOf(s, "helm", "chart")
 	}
-	return location{Place: o.Text.Place(append(append([]any{}, o.At...), fields...)...), text: o.Text}
+	return location{Place: o.Text.Place(slices.Concat(o.At, fields)...), text: o.Text}
 }
 
 // add notes a finding and returns it, unless a comment at its place says that it
@@ -167,46 +174,30 @@ func (l *linter) namespace(s *plan.Step, name string) string {
 // conditional reports whether only the run shows if the step is done.
 func conditional(s *plan.Step) bool { return s.When != nil && s.When != true }
 
-// order tells which steps come after one another.
-type order struct {
-	graph *plan.Graph
-	// before is the step whose descendants are after: rules ask about one after
-	// the other, so that each is followed once.
-	before string
-	known  bool
-	after  map[string]bool
-}
-
-// isAfter reports whether the step starts only when before has ended.
-func (o *order) isAfter(step, before string) bool {
-	if !o.known || o.before != before {
-		o.known, o.before, o.after = true, before, map[string]bool{}
-		for _, name := range o.graph.Descendants(before) {
-			o.after[name] = true
+// field returns what stands at a path of names and, in lists, indices; nil when there
+// is nothing.
+func field(v any, at ...any) any {
+	for _, step := range at {
+		switch step := step.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[step]
+		case int:
+			v = v.([]any)[step]
 		}
-	}
-	return o.after[step]
-}
-
-// field returns what stands at a path of mappings; nil when there is nothing.
-func field(fields map[string]any, at ...string) any {
-	var v any = fields
-	for _, name := range at {
-		m, _ := v.(map[string]any)
-		v = m[name]
 	}
 	return v
 }
 
 // text is field for a text.
-func text(fields map[string]any, at ...string) string {
-	s, _ := field(fields, at...).(string)
+func text(v any, at ...any) string {
+	s, _ := field(v, at...).(string)
 	return s
 }
 
 // list is field for a list.
-func list(fields map[string]any, at ...string) []any {
-	l, _ := field(fields, at...).([]any)
+func list(v any, at ...any) []any {
+	l, _ := field(v, at...).([]any)
 	return l
 }
 
@@ -216,13 +207,11 @@ func (o Object) namespace() string { return text(o.Fields, "metadata", "namespac
 
 // group is the API group; "" is Kubernetes' oldest.
 func (o Object) group() string {
-	version := text(o.Fields, "apiVersion")
-	for i := range len(version) {
-		if version[i] == '/' {
-			return version[:i]
-		}
+	group, _, found := strings.Cut(text(o.Fields, "apiVersion"), "/")
+	if !found {
+		return ""
 	}
-	return ""
+	return group
 }
 
 // is names the object as messages do.

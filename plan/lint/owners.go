@@ -13,7 +13,7 @@ import (
 )
 
 // identity is what one object is known by: what group it is of, but not in which
-// version.
+// version. A release has no kind.
 type identity struct{ cluster, group, kind, namespace, name string }
 
 func (l *linter) identity(s *plan.Step, o Object) identity {
@@ -33,32 +33,28 @@ var clusterScoped = map[string]bool{
 }
 
 func checkOwners(p *pass) {
-	releases, objects := map[identity][]sent{}, map[identity][]sent{}
-	var order []identity // as the plan has them
+	all := map[identity][]sent{}
+	var twice []identity // in the order of the plan
+	add := func(id identity, x sent) {
+		if all[id] = append(all[id], x); len(all[id]) == 2 {
+			twice = append(twice, id)
+		}
+	}
 	p.each(func(s *plan.Step) {
 		if s.Helm != nil && !hasExpression(s, "helm", "release") {
-			id := identity{cluster: p.cluster(s), kind: "release", namespace: p.namespace(s, s.Helm.Namespace), name: s.ReleaseName()}
-			releases[id] = append(releases[id], sent{step: s})
-			if len(releases[id]) == 2 {
-				order = append(order, id)
-			}
+			add(identity{cluster: p.cluster(s), namespace: p.namespace(s, s.Helm.Namespace), name: s.ReleaseName()}, sent{step: s})
 		}
 		for _, o := range p.Objects[s.Name] {
-			if o.name() == "" {
-				continue
-			}
-			id := p.identity(s, o)
-			objects[id] = append(objects[id], sent{s, o})
-			if len(objects[id]) == 2 {
-				order = append(order, id)
+			if o.name() != "" {
+				add(p.identity(s, o), sent{s, o})
 			}
 		}
 	})
-	for _, id := range order {
-		if id.kind == "release" && id.group == "" {
-			p.checkRelease(releases[id], id)
+	for _, id := range twice {
+		if all[id][0].object.Fields == nil {
+			p.checkRelease(all[id], id)
 		} else {
-			p.checkTwice(objects[id], id)
+			p.checkTwice(all[id], id)
 		}
 	}
 }
@@ -85,7 +81,7 @@ func exclusive(a, b *plan.Step) bool {
 
 // apart reports whether two steps never run side by side.
 func (l *linter) apart(a, b *plan.Step) bool {
-	return l.order.isAfter(b.Name, a.Name) || l.order.isAfter(a.Name, b.Name) || a.Group != "" && a.Group == b.Group && a.Parallel == 1
+	return l.graph.Follows(b.Name, a.Name) || l.graph.Follows(a.Name, b.Name) || a.Group != "" && a.Group == b.Group && a.Parallel == 1
 }
 
 func (p *pass) checkRelease(all []sent, id identity) {
@@ -173,8 +169,7 @@ func sameRelease(p *pass, a, b *plan.Step) bool {
 }
 
 func isHook(o Object) bool {
-	hooks, _ := field(o.Fields, "metadata", "annotations").(map[string]any)
-	return hooks["helm.sh/hook"] != nil
+	return field(o.Fields, "metadata", "annotations", "helm.sh/hook") != nil
 }
 
 func inNamespace(id identity) string {
@@ -226,7 +221,7 @@ func (p *pass) checkCRD(by []*plan.Step, users []sent) {
 	for _, crd := range by {
 		ready[crd] = true
 		for _, u := range users {
-			if p.order.isAfter(u.step.Name, crd.Name) {
+			if p.graph.Follows(u.step.Name, crd.Name) {
 				ready[u.step] = true
 			}
 		}
@@ -237,7 +232,7 @@ func (p *pass) checkCRD(by []*plan.Step, users []sent) {
 			continue
 		}
 		how, hint := "runs side by side with this one", "add "+crd.Name+" to the needs of "+u.step.Name
-		if p.order.isAfter(crd.Name, u.step.Name) {
+		if p.graph.Follows(crd.Name, u.step.Name) {
 			how, hint = "comes after this one", "turn their order around"
 		}
 		p.add(finding.Error, u.step, u.object.location(u.step), hint, "%s is of a kind whose CRD the step %q brings, which %s", u.object.is(), crd.Name, how)

@@ -22,7 +22,7 @@ const plainHint = "take it from a variable with sensitive: true and env: or secr
 
 // checkPlainSecrets looks for secrets in values, and in objects that are no Secrets.
 func checkPlainSecrets(p *pass) {
-	for _, r := range p.values() {
+	for _, r := range slices.Concat(p.written, p.filed) {
 		if r.object && isSecret(r.node) {
 			continue // see below
 		}

@@ -31,11 +31,12 @@ type missingWait struct {
 	separable bool
 }
 
-// waiters are the wait steps of a plan, by what they wait for.
-type waiters struct {
-	named map[string]map[name][]string // by kind: steps' names
-	// selected are waits for all objects with a label, by kind.
-	selected map[string][]*plan.Step
+// secretWait is a step that waits for a Certificate or a Secret.
+type secretWait struct {
+	step, kind string
+	// object is without a name for all objects that the selector selects.
+	object   name
+	selector string
 }
 
 // checkSecrets looks for pods that use the Secret of a Certificate before it is there.
@@ -71,30 +72,28 @@ func checkSecrets(p *pass) {
 			}
 		}
 	})
-	w := p.waiters()
+	waits := p.secretWaits()
 	for _, n := range order {
-		p.checkUsages(n, filled[n], usages[n], append(w.of(p.linter, n, filled[n]), brought[n]...))
+		shown := brought[n]
+		for _, w := range waits {
+			if w.shows(n, filled[n].object) {
+				shown = append(shown, w.step)
+			}
+		}
+		p.checkUsages(n, filled[n], usages[n], shown)
 	}
 }
 
 // checkUsages looks for those that come after none of the steps that show that
 // the Secret is there.
 func (p *pass) checkUsages(n name, certificate sent, all []usage, shown []string) {
-	safe := make([]bool, len(all))
-	for _, by := range shown {
-		for i, u := range all {
-			safe[i] = safe[i] || u.step.Name == by || p.order.isAfter(u.step.Name, by)
-		}
-	}
-	later := make([]bool, len(all)) // the Certificate is
-	for i, u := range all {
-		later[i] = !safe[i] && p.order.isAfter(certificate.step.Name, u.step.Name)
-	}
-	for i, u := range all {
-		if safe[i] || conditional(u.step) || conditional(certificate.step) {
+	for _, u := range all {
+		safe := func(by string) bool { return u.step.Name == by || p.graph.Follows(u.step.Name, by) }
+		if conditional(u.step) || conditional(certificate.step) || slices.ContainsFunc(shown, safe) {
 			continue
 		}
-		w := missingWait{usage: u, certificate: certificate, separable: u.step != certificate.step && !later[i]}
+		later := p.graph.Follows(certificate.step.Name, u.step.Name) // the Certificate is
+		w := missingWait{usage: u, certificate: certificate, separable: u.step != certificate.step && !later}
 		does, idle := "reads", ""
 		if u.volume {
 			does = "mounts"
@@ -105,7 +104,7 @@ func (p *pass) checkUsages(n name, certificate sent, all []usage, shown []string
 			}
 			idle = fmt.Sprintf(" (the init container %q cannot: volumes are mounted before it starts)", c)
 		}
-		f, ok := p.add(finding.Warning, u.step, u.object.location(u.step, u.at...), w.hint(p.linter, later[i]), "%s %s the Secret %q, which the Certificate %q of %s fills, and nothing waits for it%s",
+		f, ok := p.add(finding.Warning, u.step, u.object.location(u.step, u.at...), w.hint(p.linter, later), "%s %s the Secret %q, which the Certificate %q of %s fills, and nothing waits for it%s",
 			u.object.is(), does, n.name, certificate.object.name(), whose(u.step, certificate.step), idle)
 		if ok {
 			p.missing[f] = w
@@ -137,30 +136,25 @@ func (w missingWait) hint(l *linter, later bool) string {
 // resource names the Certificate as wait steps do.
 func (w missingWait) resource() string { return "certificate/" + w.certificate.object.name() }
 
-// waiters collects the plan's wait steps for Certificates and Secrets.
-func (l *linter) waiters() waiters {
-	w := waiters{named: map[string]map[name][]string{"Certificate": {}, "Secret": {}}, selected: map[string][]*plan.Step{}}
+// secretWaits collects the plan's wait steps for Certificates and Secrets.
+func (l *linter) secretWaits() []secretWait {
+	var all []secretWait
 	l.each(func(s *plan.Step) {
 		if s.Wait == nil {
 			return
 		}
 		kind := kindOf(s.Wait.Resource)
-		if kind == nil || w.named[kind.names[0]] == nil || !shows(kind.names[0], s.Wait) {
+		if kind == nil || kind.names[0] != "Certificate" && kind.names[0] != "Secret" || !showsSecret(kind.names[0], s.Wait) {
 			return
 		}
-		_, object, isNamed := strings.Cut(s.Wait.Resource, "/")
-		if !isNamed {
-			w.selected[kind.names[0]] = append(w.selected[kind.names[0]], s)
-			return
-		}
-		n := name{l.cluster(s), l.namespace(s, s.Wait.Namespace), object}
-		w.named[kind.names[0]][n] = append(w.named[kind.names[0]][n], s.Name)
+		_, object, _ := strings.Cut(s.Wait.Resource, "/")
+		all = append(all, secretWait{s.Name, kind.names[0], name{l.cluster(s), l.namespace(s, s.Wait.Namespace), object}, s.Wait.Selector})
 	})
-	return w
+	return all
 }
 
-// shows reports whether the end of a wait shows that the Secret is there.
-func shows(kind string, w *plan.Wait) bool {
+// showsSecret reports whether the end of a wait shows that the Secret is there.
+func showsSecret(kind string, w *plan.Wait) bool {
 	c, err := w.Condition()
 	switch {
 	case err != nil, c.Type == plan.ConditionDelete:
@@ -171,28 +165,26 @@ func shows(kind string, w *plan.Wait) bool {
 	return c.Type == plan.ConditionStatus && strings.EqualFold(c.Name, "Ready") && strings.EqualFold(c.Value, "true")
 }
 
-// of returns the steps that wait for a Secret or its Certificate.
-func (w waiters) of(l *linter, secret name, certificate sent) []string {
-	cert := secret
-	cert.name = certificate.object.name()
-	steps := append(slices.Clone(w.named["Secret"][secret]), w.named["Certificate"][cert]...)
-	for _, kind := range []string{"Secret", "Certificate"} {
-		for _, s := range w.selected[kind] {
-			if l.cluster(s) == secret.cluster && l.namespace(s, s.Wait.Namespace) == secret.namespace && (kind == "Secret" || selects(s.Wait.Selector, certificate.object)) {
-				steps = append(steps, s.Name)
-			}
-		}
+// shows reports whether the step waits for a Secret, or for the Certificate that fills
+// it.
+func (w secretWait) shows(secret name, certificate Object) bool {
+	want := secret
+	if w.kind == "Certificate" {
+		want.name = certificate.name()
 	}
-	return steps
+	if w.object.name == "" {
+		want.name = ""
+		return w.object == want && (w.kind == "Secret" || selects(w.selector, certificate))
+	}
+	return w.object == want
 }
 
 // selects reports whether an object has the labels a=b,c=d. What is no such list is
 // taken to select it.
 func selects(selector string, o Object) bool {
-	labels, _ := field(o.Fields, "metadata", "labels").(map[string]any)
 	for part := range strings.SplitSeq(selector, ",") {
 		key, value, ok := strings.Cut(strings.Replace(part, "==", "=", 1), "=")
-		if ok && !strings.ContainsAny(part, "!() ") && labels[key] != value {
+		if ok && !strings.ContainsAny(part, "!() ") && field(o.Fields, "metadata", "labels", key) != value {
 			return false
 		}
 	}
@@ -200,61 +192,49 @@ func selects(selector string, o Object) bool {
 }
 
 // podSpecs leads to the pods' spec of the kinds that start pods at once.
-var podSpecs = map[string][]string{
+var podSpecs = map[string][]any{
 	"Pod": {"spec"}, "Deployment": {"spec", "template", "spec"}, "StatefulSet": {"spec", "template", "spec"}, "DaemonSet": {"spec", "template", "spec"},
 	"ReplicaSet": {"spec", "template", "spec"}, "Job": {"spec", "template", "spec"},
 	"CronJob": {"spec", "jobTemplate", "spec", "template", "spec"},
 }
 
-// podSpec returns the spec of an object's pods, and the path to it.
-func podSpec(o Object) (spec map[string]any, at []any) {
-	fields, ok := podSpecs[o.kind()]
-	if !ok || !slices.Contains([]string{"", "apps", "batch"}, o.group()) {
-		return nil, nil
+// podSpec returns the path to the spec of an object's pods; nil when it has none.
+func podSpec(o Object) []any {
+	if !slices.Contains([]string{"", "apps", "batch"}, o.group()) {
+		return nil
 	}
-	for _, f := range fields {
-		at = append(at, f)
-	}
-	spec, _ = field(o.Fields, fields...).(map[string]any)
-	return spec, at
+	return podSpecs[o.kind()]
 }
 
 // usagesOf returns the Secrets without which an object's pods do not start, each once.
 func usagesOf(s sent) []usage {
-	spec, at := podSpec(s.object)
-	if spec == nil {
+	at := podSpec(s.object)
+	if at == nil {
 		return nil
 	}
+	spec := field(s.object.Fields, at...)
 	var all []usage
-	add := func(volume bool, ref map[string]any, key string, more ...any) {
+	add := func(volume bool, key string, path ...any) {
+		ref := field(spec, path...)
 		secret := text(ref, key)
-		if secret == "" || ref["optional"] == true || slices.ContainsFunc(all, func(u usage) bool { return u.secret == secret }) {
+		if secret == "" || field(ref, "optional") == true || slices.ContainsFunc(all, func(u usage) bool { return u.secret == secret }) {
 			return
 		}
-		all = append(all, usage{sent: s, secret: secret, volume: volume, at: append(append(slices.Clone(at), more...), key)})
+		all = append(all, usage{sent: s, secret: secret, volume: volume, at: append(slices.Concat(at, path), key)})
 	}
-	for i, v := range list(spec, "volumes") {
-		volume, _ := v.(map[string]any)
-		secret, _ := volume["secret"].(map[string]any)
-		add(true, secret, "secretName", "volumes", i, "secret")
-		for j, p := range list(volume, "projected", "sources") {
-			source, _ := p.(map[string]any)
-			secret, _ := source["secret"].(map[string]any)
-			add(true, secret, "name", "volumes", i, "projected", "sources", j, "secret")
+	for i, volume := range list(spec, "volumes") {
+		add(true, "secretName", "volumes", i, "secret")
+		for j := range list(volume, "projected", "sources") {
+			add(true, "name", "volumes", i, "projected", "sources", j, "secret")
 		}
 	}
 	for _, containers := range []string{"initContainers", "containers"} {
-		for i, c := range list(spec, containers) {
-			container, _ := c.(map[string]any)
-			for j, e := range list(container, "envFrom") {
-				from, _ := e.(map[string]any)
-				ref, _ := from["secretRef"].(map[string]any)
-				add(false, ref, "name", containers, i, "envFrom", j, "secretRef")
+		for i, container := range list(spec, containers) {
+			for j := range list(container, "envFrom") {
+				add(false, "name", containers, i, "envFrom", j, "secretRef")
 			}
-			for j, e := range list(container, "env") {
-				env, _ := e.(map[string]any)
-				ref, _ := field(env, "valueFrom", "secretKeyRef").(map[string]any)
-				add(false, ref, "name", containers, i, "env", j, "valueFrom", "secretKeyRef")
+			for j := range list(container, "env") {
+				add(false, "name", containers, i, "env", j, "valueFrom", "secretKeyRef")
 			}
 		}
 	}
@@ -264,10 +244,8 @@ func usagesOf(s sent) []usage {
 // waitingContainer names an init container that waits for the Secret or its
 // Certificate, as far as its command tells; "" when there is none.
 func waitingContainer(o Object, names ...string) string {
-	spec, _ := podSpec(o)
-	for _, c := range list(spec, "initContainers") {
-		container, _ := c.(map[string]any)
-		command := fmt.Sprint(container["command"], container["args"])
+	for _, container := range list(o.Fields, slices.Concat(podSpec(o), []any{"initContainers"})...) {
+		command := fmt.Sprint(field(container, "command"), field(container, "args"))
 		waits := strings.Contains(command, "until ") || strings.Contains(command, "while ") || strings.Contains(command, "wait")
 		if waits && slices.ContainsFunc(names, func(n string) bool { return strings.Contains(command, n) }) {
 			return text(container, "name")

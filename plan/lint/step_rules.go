@@ -50,12 +50,7 @@ func checkUnread(p *pass) {
 // hasExpression reports whether the file of the step has an expression at a path: its value
 // may be one that the run finds out.
 func hasExpression(s *plan.Step, fields ...any) bool {
-	t, at := s.Origin.Text, s.Origin.At
-	if t == nil {
-		return false
-	}
-	n := t.Node(append(append([]any{}, at...), fields...)...)
-	return n != nil && strings.Contains(n.Value, "${{")
+	return strings.Contains(raw(s, fields...), "${{")
 }
 
 func checkRetryUninstalls(p *pass) {
@@ -135,29 +130,23 @@ func checkOwnChart(p *pass) {
 func (l *linter) closed(g Guard) []string {
 	open := map[string]bool{}
 	for _, o := range l.Objects[g.By] {
-		if o.group() != "admissionregistration.k8s.io" {
+		if !o.configures() {
 			continue
 		}
 		for _, w := range list(o.Fields, "webhooks") {
-			if m, ok := w.(map[string]any); ok && text(m, "failurePolicy") == "Ignore" {
-				open[text(m, "name")] = true
+			if text(w, "failurePolicy") == "Ignore" {
+				open[text(w, "name")] = true
 			}
 		}
 	}
-	var names []string
-	for _, name := range g.Webhooks {
-		if !open[name] {
-			names = append(names, name)
-		}
-	}
-	return names
+	return slices.DeleteFunc(slices.Clone(g.Webhooks), func(name string) bool { return open[name] })
 }
 
 // gated reports whether a webhook step that covers the webhooks of by comes between
 // it and s.
 func (l *linter) gated(s, by *plan.Step, gates []*plan.Step) bool {
 	return slices.ContainsFunc(gates, func(gate *plan.Step) bool {
-		return l.covers(*gate.Webhook, by) && l.order.isAfter(gate.Name, by.Name) && l.order.isAfter(s.Name, gate.Name)
+		return l.covers(*gate.Webhook, by) && l.graph.Follows(gate.Name, by.Name) && l.graph.Follows(s.Name, gate.Name)
 	})
 }
 
@@ -167,30 +156,19 @@ func (l *linter) covers(w plan.Webhook, by *plan.Step) bool {
 	switch {
 	case w.Release != "":
 		return w.Release == by.ReleaseName()
-	case w.Configuration != "":
-		return l.brings(by, func(o Object) bool { return o.name() == w.Configuration })
-	case w.Service != "":
-		return l.brings(by, func(o Object) bool {
-			for _, hook := range list(o.Fields, "webhooks") {
-				m, _ := hook.(map[string]any)
-				if text(m, "clientConfig", "service", "namespace")+"/"+text(m, "clientConfig", "service", "name") == w.Service {
-					return true
-				}
-			}
-			return false
-		})
+	case w.Configuration == "" && w.Service == "":
+		return true // by files or by labels
 	}
-	return true // by files or by labels
+	return slices.ContainsFunc(l.Objects[by.Name], func(o Object) bool {
+		return o.configures() && (w.Configuration != "" && o.name() == w.Configuration || slices.ContainsFunc(list(o.Fields, "webhooks"), func(hook any) bool {
+			service := field(hook, "clientConfig", "service")
+			return text(service, "namespace")+"/"+text(service, "name") == w.Service
+		}))
+	})
 }
 
-func (l *linter) brings(s *plan.Step, is func(Object) bool) bool {
-	for _, o := range l.Objects[s.Name] {
-		if o.group() == "admissionregistration.k8s.io" && is(o) {
-			return true
-		}
-	}
-	return false
-}
+// configures reports whether the object is a configuration of webhooks.
+func (o Object) configures() bool { return o.group() == "admissionregistration.k8s.io" }
 
 func count(n int, what string) string {
 	if n == 1 {

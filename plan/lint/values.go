@@ -15,30 +15,13 @@ import (
 // root is where values begin that are not a plan's own fields: the default of a
 // variable, the values of a chart, an object.
 type root struct {
-	text *document.Text
+	text *document.Source
 	node *yamlv3.Node
 	at   []any
 	// name is the name that the value has: a variable's.
 	name string
 	// object says that it is an object of Kubernetes.
 	object bool
-}
-
-// values are the places of a plan and of its files of values where values begin.
-func (l *linter) values() []root {
-	if l.roots != nil {
-		return l.roots
-	}
-	l.roots = []root{}
-	for _, t := range l.Plan.Texts {
-		l.rootsOf(t)
-	}
-	for _, t := range l.Values {
-		if n := t.Root(); n != nil {
-			l.roots = append(l.roots, root{text: t, node: n})
-		}
-	}
-	return l.roots
 }
 
 // eachManifest calls f for each object that is written in a file or in the plan,
@@ -50,7 +33,7 @@ func (l *linter) eachManifest(f func(s *plan.Step, o Object, n *yamlv3.Node)) {
 			if o.Text == nil {
 				continue
 			}
-			if n := o.Text.Node(o.At...); n != nil && !seen[n] {
+			if n := o.Text.Find(o.At...); n != nil && !seen[n] {
 				seen[n] = true
 				f(s, o, n)
 			}
@@ -75,13 +58,7 @@ var ours = regexp.MustCompile(`\$\{\{[^}]*?\b(vars|each|clusters|plan|steps)\s*[
 
 // eachUnevaluated calls f for each text with an expression in files that are sent as they are.
 func (l *linter) eachUnevaluated(f func(r root, n *yamlv3.Node, at []any)) {
-	roots := l.manifests()
-	for _, t := range l.Values {
-		if n := t.Root(); n != nil {
-			roots = append(roots, root{text: t, node: n})
-		}
-	}
-	for _, r := range roots {
+	for _, r := range slices.Concat(l.manifests(), l.filed) {
 		visit(r.node, "", r.at, func(n *yamlv3.Node, _ string, at []any, _ bool) {
 			if ours.MatchString(n.Value) {
 				f(r, n, at)
@@ -100,30 +77,32 @@ func checkFiled(p *pass) {
 	})
 }
 
-func (l *linter) rootsOf(t *document.Text) {
-	put := func(r root) { r.text = t; l.roots = append(l.roots, r) }
+// rootsOf are the places of a plan where values begin.
+func rootsOf(t *document.Source) []root {
+	var roots []root
 	pairs(t.Root(), func(key, value *yamlv3.Node) {
 		switch key.Value {
 		case "vars":
 			pairs(value, func(name, v *yamlv3.Node) {
 				if d := get(v, "default"); d != nil {
-					put(root{node: d, name: name.Value, at: []any{"vars", name.Value, "default"}})
+					roots = append(roots, root{text: t, node: d, name: name.Value, at: []any{"vars", name.Value, "default"}})
 				}
 			})
 		case "steps", "finally":
 			for i, s := range items(value) {
 				at := []any{key.Value, i}
-				for _, path := range [][]string{{"helm", "values"}, {"include", "vars"}, {"for_each"}} {
+				for _, path := range [][]any{{"helm", "values"}, {"include", "vars"}, {"for_each"}} {
 					if n := get(s, path...); n != nil {
-						put(root{node: n, at: append(slices.Clone(at), anys(path)...)})
+						roots = append(roots, root{text: t, node: n, at: slices.Concat(at, path)})
 					}
 				}
 				for j, o := range items(get(s, "apply", "objects")) {
-					put(root{node: o, at: append(slices.Clone(at), "apply", "objects", j), object: true})
+					roots = append(roots, root{text: t, node: o, at: slices.Concat(at, []any{"apply", "objects", j}), object: true})
 				}
 			}
 		}
 	})
+	return roots
 }
 
 // pairs calls f for each field of a mapping.
@@ -144,7 +123,7 @@ func items(n *yamlv3.Node) []*yamlv3.Node {
 }
 
 // get returns the value at a path of fields; nil when there is none.
-func get(n *yamlv3.Node, fields ...string) *yamlv3.Node {
+func get(n *yamlv3.Node, fields ...any) *yamlv3.Node {
 	for _, name := range fields {
 		var found *yamlv3.Node
 		pairs(n, func(key, value *yamlv3.Node) {
@@ -155,14 +134,6 @@ func get(n *yamlv3.Node, fields ...string) *yamlv3.Node {
 		n = found
 	}
 	return n
-}
-
-func anys(path []string) []any {
-	out := make([]any, len(path))
-	for i, p := range path {
-		out[i] = p
-	}
-	return out
 }
 
 // visit calls f for every scalar below a node, with the key that it stands under,

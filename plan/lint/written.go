@@ -16,15 +16,14 @@ import (
 
 // raw is what the file has for a field of a step.
 func raw(s *plan.Step, fields ...any) string {
-	t, at := s.Origin.Text, s.Origin.At
+	return rawAt(s.Origin.Text, slices.Concat(s.Origin.At, document.Path(fields)))
+}
+
+func rawAt(t *document.Source, at []any) string {
 	if t == nil {
 		return ""
 	}
-	return rawAt(t, append(slices.Clone(at), fields...))
-}
-
-func rawAt(t *document.Text, at []any) string {
-	if n := t.Node(at...); n != nil && n.Kind == yamlv3.ScalarNode {
+	if n := t.Find(at...); n != nil && n.Kind == yamlv3.ScalarNode {
 		return n.Value
 	}
 	return ""
@@ -38,7 +37,7 @@ func (m *fixer) asWritten(c sent) (waitKey, error) {
 	key := waitKey{step: written(s), name: o.name(), namespace: m.writtenNamespace(c)}
 	t := s.Origin.Text
 	if o.Text != nil && o.Text == t {
-		key.name = cmp.Or(rawAt(t, append(slices.Clone(o.At), "metadata", "name")), key.name)
+		key.name = cmp.Or(rawAt(t, append(slices.Clip(o.At), "metadata", "name")), key.name)
 		return key, nil
 	}
 	if release := s.ReleaseName(); s.Helm != nil && hasExpression(s, "helm", "release") && (key.name == release || strings.HasPrefix(key.name, release+"-")) {
@@ -61,14 +60,9 @@ func (m *fixer) asWritten(c sent) (waitKey, error) {
 func (m *fixer) writtenNamespace(c sent) string {
 	s, o := c.step, c.object
 	if o.Text != nil {
-		own, of := rawAt(o.Text, append(slices.Clone(o.At), "metadata", "namespace")), ""
-		if s.Apply != nil {
-			of = raw(s, "apply", "namespace")
-		}
-		return cmp.Or(own, of)
+		return cmp.Or(rawAt(o.Text, append(slices.Clip(o.At), "metadata", "namespace")), raw(s, "apply", "namespace"))
 	}
-	switch ns := o.namespace(); {
-	case s.Helm == nil || ns != "" && ns != cmp.Or(s.Helm.Namespace, "default"):
+	if ns := o.namespace(); s.Helm == nil || ns != "" && ns != cmp.Or(s.Helm.Namespace, "default") {
 		return ns
 	}
 	return raw(s, "helm", "namespace")

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -33,12 +34,12 @@ var (
 // checkYAML looks for plain scalars that mean something else than they seem to.
 func checkYAML(p *pass) {
 	seen := map[*yamlv3.Node]bool{}
-	for _, r := range append(slices.Clip(p.values()), p.manifests()...) {
+	for _, r := range slices.Concat(p.written, p.filed, p.manifests()) {
 		if r.object {
 			p.checkTexts(r, seen)
 		}
 		visit(r.node, r.name, r.at, func(n *yamlv3.Node, name string, at []any, isKey bool) {
-			if seen[n] || n.Kind != yamlv3.ScalarNode || n.Style != 0 || n.Value == "" || len(n.Value) > 40 {
+			if seen[n] || !isPlainScalar(n) {
 				return
 			}
 			means := misreading(n.Value, name, isKey)
@@ -64,11 +65,16 @@ func checkYAML(p *pass) {
 	}
 }
 
+// isPlainScalar reports whether a node is a short text without quotes.
+func isPlainScalar(n *yamlv3.Node) bool {
+	return n.Kind == yamlv3.ScalarNode && n.Style == 0 && n.Value != "" && len(n.Value) <= 40
+}
+
 // checkTexts looks for values that are not text in fields that take text only, and
 // notes them.
 func (p *pass) checkTexts(r root, seen map[*yamlv3.Node]bool) {
 	check := func(what string, n *yamlv3.Node, name string, at []any) {
-		if n.Kind != yamlv3.ScalarNode || n.Style != 0 || n.Value == "" || len(n.Value) > 40 || seen[n] || n.ShortTag() == "!!null" {
+		if seen[n] || !isPlainScalar(n) || n.ShortTag() == "!!null" {
 			return
 		}
 		means := reading(n.Value)
@@ -123,31 +129,31 @@ func textFields(n *yamlv3.Node, at []any, f func(what string, n *yamlv3.Node, na
 	}
 }
 
-// reading says what a plain scalar is if it is no text; else "".
-func reading(value string) string {
+// parsed is what readers of YAML 1.1 make of a plain scalar, as JSON.
+func parsed(value string) (json.RawMessage, error) {
 	doc, err := yaml.YAMLToJSON([]byte("v: " + value))
 	if err != nil {
-		return ""
+		return nil, err
 	}
 	var read struct {
-		V any `json:"v"`
+		V json.RawMessage `json:"v"`
 	}
-	if json.Unmarshal(doc, &read) != nil {
+	err = json.Unmarshal(doc, &read)
+	return read.V, err
+}
+
+// reading says what a plain scalar is if it is no text; else "".
+func reading(value string) string {
+	v, err := parsed(value)
+	switch {
+	case err != nil || len(v) == 0 || strings.ContainsAny(string(v[:1]), `"[{n`):
 		return ""
+	case value == "true", value == "false":
+		return "a boolean"
+	case v[0] == 't', v[0] == 'f':
+		return string(v)
 	}
-	switch v := read.V.(type) {
-	case bool:
-		if value == "true" || value == "false" {
-			return "a boolean"
-		}
-		return strconv.FormatBool(v)
-	case float64:
-		if n := number(value); n != "" {
-			return n
-		}
-		return "a number"
-	}
-	return ""
+	return cmp.Or(number(value), "a number")
 }
 
 // kindOfMeaning says what a value is without the value.
@@ -177,15 +183,12 @@ func misreading(value, name string, isKey bool) string {
 
 // number says which number a plain scalar is; "" when it is none, or looks the same.
 func number(value string) string {
-	doc, err := yaml.YAMLToJSON([]byte("v: " + value))
-	if err != nil {
+	v, err := parsed(value)
+	switch {
+	case err != nil:
 		return "too large a number to be read"
-	}
-	var read struct {
-		V json.RawMessage `json:"v"`
-	}
-	if err := json.Unmarshal(doc, &read); err != nil || len(read.V) == 0 || read.V[0] == '"' || string(read.V) == value {
+	case len(v) == 0 || v[0] == '"' || string(v) == value:
 		return ""
 	}
-	return "the number " + string(read.V)
+	return "the number " + string(v)
 }

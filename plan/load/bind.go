@@ -8,9 +8,9 @@ import (
 )
 
 // bind resolves, decodes and checks a deferred step: see Step.Bind.
-func (c *file) bind(s plan.Step, e *stepDecl, it *instance, o inherited, known plan.Inputs) (plan.Step, error) {
-	for _, w := range o.whens {
-		run, err := w.holds(known)
+func (it *instance) bind(s plan.Step, o inherited, known plan.Inputs) (plan.Step, error) {
+	for _, outer := range o.whens {
+		run, err := outer.whenHolds(known)
 		if err != nil {
 			return plan.Step{}, err
 		}
@@ -18,23 +18,23 @@ func (c *file) bind(s plan.Step, e *stepDecl, it *instance, o inherited, known p
 			return skipped(s), nil
 		}
 	}
+	c := it.decl.file
 	c.binding.Lock()
 	defer c.binding.Unlock()
 	b := c.again()
-	scope := b.deferredScope(e, it, known)
-	now := &instance{key: it.key, value: it.value}
-	now.tree, now.secretAt = b.expandInstance(e, scope, true)
-	if now.tree["when"] == false { // what else is not known is of no matter
+	now := &instance{decl: it.decl, key: it.key, value: it.value}
+	b.expandInstance(now, b.deferredScope(it, known))
+	if now.skip { // what else is not known is of no matter
 		return skipped(s), nil
 	}
-	b.decodeStep(e, now, &now.step)
+	b.decodeStep(now)
 	if b.onDisk {
-		fileFinder{b}.step(now.step, e.at)
+		fileFinder{b}.step(now.step, it.decl.at)
 	}
 	full := now.step
-	b.finish(&full, e, it, o)
+	it.finish(&full, o)
 	full.Needs, full.Last, full.Skip = s.Needs, s.Last, s.Skip
-	stepValidator{validator{b, e.at, now.tree}}.wholeStep(full)
+	b.stepValidator(now).wholeStep(full)
 	if err := b.Err(); err != nil {
 		return plan.Step{}, err
 	}
@@ -48,34 +48,33 @@ func skipped(s plan.Step) plan.Step {
 
 // again is a pass for a second look at the file.
 func (c *file) again() *pass {
-	return newSession(&document.Faults{Secrets: c.plan.Sensitive}).pass(c, c.source.Clone())
+	return newSession(&document.Faults{Secrets: c.plan.Sensitive}).pass(c)
 }
 
-// holds reports whether the when of an include is true.
-func (w when) holds(known plan.Inputs) (bool, error) {
-	w.c.binding.Lock()
-	defer w.c.binding.Unlock()
-	b := w.c.again()
-	x := expander{pass: b, scope: b.deferredScope(w.e, w.it, known)}
-	at := w.e.at.Key("when")
-	v := x.expand(w.e.raw["when"], at)
+// whenHolds reports whether the when of an include is true.
+func (it *instance) whenHolds(known plan.Inputs) (bool, error) {
+	c := it.decl.file
+	c.binding.Lock()
+	defer c.binding.Unlock()
+	b := c.again()
+	x := expander{pass: b, scope: b.deferredScope(it, known)}
+	at := it.decl.at.Key("when")
+	v := x.expand(it.decl.raw["when"], at)
 	stepValidator{b.validator()}.checkWhen(v, at)
 	return v == true, b.Err()
 }
 
 // deferredScope is what the expressions of a deferred step see once its inputs are known.
-func (p *pass) deferredScope(e *stepDecl, it *instance, known plan.Inputs) *scope {
-	s := p.stepScope(e, it)
+func (p *pass) deferredScope(it *instance, known plan.Inputs) *scope {
+	s := p.stepScope(it)
 	s.answers = known
 	if s.answers == nil {
 		s.answers = plan.Inputs{}
 	}
-	s.values = maps.Clone(s.values)
 	vars, _ := s.values["vars"].(map[string]any)
-	vars = maps.Clone(vars)
-	s.values["vars"] = vars
-	steps := map[string]any{}
-	s.values["steps"] = steps
+	vars, steps := maps.Clone(vars), map[string]any{}
+	s.values = maps.Clone(s.values)
+	s.values["vars"], s.values["steps"] = vars, steps
 	for _, a := range it.refs {
 		answer, ok := known[a.input]
 		switch {

@@ -28,9 +28,10 @@ func TestCodes(t *testing.T) {
 		document.CodeExpression:   head + "steps: [{name: a, description: '${{ vars.', " + wait + "}]",
 		document.CodeInvalid:      head + "steps: [{name: A, " + wait + "}]",
 	}
-	for _, code := range document.Codes() {
+	for _, c := range document.Codes {
+		code := c.Code
 		t.Run(string(code), func(t *testing.T) {
-			require.NotEmpty(t, code.About())
+			require.NotEmpty(t, c.About)
 			var err error
 			if code == document.CodeFile {
 				_, err = load.File(filepath.Join(t.TempDir(), "none.yaml"), load.Options{})

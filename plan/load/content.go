@@ -39,7 +39,7 @@ func CheckFiles(p *plan.Plan) error {
 		if s.Apply == nil || c.knows(s.Dir, s.Apply.Files) {
 			continue
 		}
-		files, err := s.ApplyFiles()
+		files, err := s.Files(s.Apply.Files)
 		if err != nil {
 			continue
 		}

@@ -16,12 +16,6 @@ import (
 // maxText bounds the text that expressions make, in bytes.
 const maxText = 8 << 20
 
-// growth counts what expressions put into a plan, to bound it.
-type growth struct {
-	nodes, text int
-	tooLarge    bool
-}
-
 // expander puts the values of expressions in their place. What it puts in is not
 // looked at again: a value that has ${{ in it stays as it is.
 type expander struct {
@@ -35,73 +29,41 @@ type expander struct {
 	// skip says that expressions are checked, but not evaluated: of a step whose when
 	// is false. Their values are deferred.
 	skip bool
-	// copies makes a copy of all that is read, not only of what has expressions.
-	copies bool
-	// literal is set where only $${{ is understood.
-	literal bool
 	// secretAt are the paths where an expression reads a sensitive value, and whether
 	// it gives it as it is.
 	secretAt map[string]bool
 }
 
-// expand returns v with all expressions resolved. What has expressions is a copy.
+// expand returns a copy of v with all expressions resolved.
 func (x *expander) expand(v any, at path) any {
-	v, _ = x.expandValue(v, at)
-	return v
-}
-
-func (x *expander) expandValue(v any, at path) (out any, changed bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		return x.expandMap(v, at)
 	case []any:
-		list := v
-		if x.copies {
-			list = make([]any, len(v))
-			copy(list, v)
+		list := make([]any, len(v))
+		for i, e := range v {
+			list[i] = x.expand(e, append(at, i))
 		}
-		for i := range v {
-			e, differs := x.expandValue(v[i], append(at, i))
-			if differs && !changed {
-				changed = true
-				list = append([]any(nil), list...)
-			}
-			if differs || x.copies {
-				list[i] = e
-			}
-		}
-		return list, changed
+		return list
 	case string:
 		if expr.Has(v) {
-			return x.expandText(v, at), true
+			return x.expandText(v, at)
 		}
 	}
-	return v, false
+	return v
 }
 
-func (x *expander) expandMap(v map[string]any, at path) (out any, changed bool) {
-	m := v
-	if x.copies {
-		m = make(map[string]any, len(v))
-	}
+func (x *expander) expandMap(v map[string]any, at path) map[string]any {
+	m := make(map[string]any, len(v))
 	for _, k := range slices.Sorted(maps.Keys(v)) {
-		if strings.Contains(k, "${{") && strings.Contains(strings.ReplaceAll(k, "$${{", ""), "${{") {
+		if strings.Contains(strings.ReplaceAll(k, "$${{", ""), "${{") {
 			x.ReportField(fault{Code: document.CodeExpression, At: at.Key(k), Hint: "use expressions in values only"}, "the name of a field cannot have an expression")
-			if x.copies {
-				m[k] = v[k]
-			}
+			m[k] = v[k]
 			continue
 		}
-		e, differs := x.expandValue(v[k], append(at, k))
-		if differs && !changed && !x.copies {
-			m = maps.Clone(v)
-		}
-		changed = changed || differs
-		if differs || x.copies {
-			m[k] = e
-		}
+		m[k] = x.expand(v[k], append(at, k))
 	}
-	return m, changed
+	return m
 }
 
 // expandText resolves the expressions of one text. A text that is nothing but
@@ -128,12 +90,15 @@ func (x *expander) expandText(text string, at path) any {
 		case val == value.Deferred{}:
 			later = true
 		case alone:
-			return x.insert(val, at)
+			if x.sum.nodes += value.Count(val); !x.fits(at) {
+				return value.Invalid{}
+			}
+			return val
 		default:
 			bad = !x.writeScalar(&b, val, at, text, s.Offset) || bad
 		}
 	}
-	x.growth.text += b.Len()
+	x.sum.text += b.Len()
 	switch {
 	case bad || !x.fits(at):
 		return value.Invalid{}
@@ -145,36 +110,21 @@ func (x *expander) expandText(text string, at path) any {
 
 const literalHint = "to mean the text ${{ itself, write $${{"
 
-// insert puts a value into the plan.
-func (x *expander) insert(v any, at path) any {
-	if x.growth.tooLarge {
-		return value.Invalid{}
-	}
-	x.growth.nodes += value.Count(v)
-	if !x.fits(at) {
-		return value.Invalid{}
-	}
-	return v
-}
-
+// fits reports whether the plan is not too large with what expressions put into it.
 func (x *expander) fits(at path) bool {
-	g := &x.growth
-	if g.nodes <= document.MaxNodes && g.text <= maxText {
+	if x.sum.nodes <= document.MaxNodes && x.sum.text <= maxText {
 		return true
 	}
-	if !g.tooLarge { // said once, and nothing is put in any more
-		g.tooLarge = true
+	if !x.sum.tooLarge { // said once, and nothing is put in any more
+		x.sum.tooLarge = true
 		x.Report(fault{Code: document.CodeExpression, At: at, Hint: "use smaller variables, or fewer of them"}, "the expressions make the plan too large: more than %d values or %d bytes of text", document.MaxNodes, maxText)
 	}
 	return false
 }
 
 func (x *expander) writeScalar(b *strings.Builder, v any, at path, text string, offset int) bool {
-	if x.growth.tooLarge {
-		return false
-	}
-	if s, ok := v.(string); ok && x.growth.text+b.Len()+len(s) > maxText {
-		x.growth.text += b.Len() + len(s)
+	if s, ok := v.(string); ok && x.sum.text+b.Len()+len(s) > maxText {
+		x.sum.text += b.Len() + len(s)
 		return x.fits(at)
 	}
 	switch v := v.(type) {
@@ -206,11 +156,11 @@ func noText(v any) string {
 // eval returns the value of one expression of a text: invalid when it has a fault,
 // which is reported; deferred when it is known only when the step starts.
 func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
-	if x.literal {
+	if x.scope == nil {
 		x.addText(at, text, &expr.Error{Offset: s.Offset, Message: "the default of a variable cannot have expressions"}, literalHint)
 		return value.Invalid{}
 	}
-	if x.growth.tooLarge { // nothing is put in any more
+	if x.sum.tooLarge { // nothing is put in any more
 		return value.Invalid{}
 	}
 	p, err := x.scope.env.Compile(s.Text)

@@ -17,7 +17,6 @@ type file struct {
 	// plan is what the file declares; of the file that was asked for it becomes the whole plan.
 	plan   *plan.Plan
 	source *document.Source
-	text   *document.Text
 	// onDisk says that paths are looked up.
 	onDisk bool
 	// tree are the values of the file, with the expressions of all but steps resolved.
@@ -29,7 +28,6 @@ type file struct {
 	// parent is the plan that includes this one, by an instance of a step; prefix is
 	// what the names of this one's steps start with in the whole plan.
 	parent         *file
-	parentDecl     *stepDecl
 	parentInstance *instance
 	prefix         string
 	// skip says that none of the steps runs, for the when of the include is false.
@@ -129,7 +127,7 @@ func (f *file) varType(name string) (expr.Type, bool) {
 		return expr.Type{}, false
 	}
 	if value.IsUnsaid(v) {
-		return typeOfVar(f.vars.Type(name)), true
+		return varTypes[f.vars.Type(name)], true
 	}
 	return typeOfValue(v), true
 }

@@ -24,19 +24,12 @@ type inherited struct {
 	needs    []plan.Need
 	last     bool
 	tags     []string
-	whens    []when
+	whens    []*instance
 	refs     []reference
 	skip     bool
 	timeout  *plan.Duration
 	retry    *plan.Retry
 	webhooks *plan.Webhooks
-}
-
-// when is the condition of an include, which holds for all of its steps.
-type when struct {
-	c  *file
-	e  *stepDecl
-	it *instance
 }
 
 // maxNeeds bounds the needs of all steps once those of groups and includes are put
@@ -54,7 +47,7 @@ func flatten(p *pass) {
 }
 
 func (f *flattener) add(c *file, o inherited) {
-	f.root.Texts = append(f.root.Texts, c.text)
+	f.root.Texts = append(f.root.Texts, c.source)
 	f.addClusters(c)
 	var normal []string // the names of the plan's own steps, if it is included by one of finally
 	for _, e := range c.decls {
@@ -67,11 +60,11 @@ func (f *flattener) add(c *file, o inherited) {
 		for _, it := range e.instances {
 			if e.isInclude {
 				if it.child != nil {
-					f.add(it.child, c.inherit(o, needs, e, it))
+					f.add(it.child, it.inherit(o, needs))
 				}
 				continue
 			}
-			f.addStep(c, o, needs, e, it)
+			f.addStep(o, needs, it)
 		}
 		if !e.last && o.last {
 			normal = append(normal, e.flatNames(true)...)
@@ -80,10 +73,11 @@ func (f *flattener) add(c *file, o inherited) {
 }
 
 // inherit returns what an include hands down.
-func (c *file) inherit(o inherited, needs []plan.Need, e *stepDecl, it *instance) inherited {
-	d, s := c.plan.Defaults, it.step
+func (it *instance) inherit(o inherited, needs []plan.Need) inherited {
+	c, s := it.decl.file, it.step
+	d := c.plan.Defaults
 	in := inherited{
-		needs: needs, last: o.last || e.last, tags: union(o.tags, s.Tags), whens: o.whens, refs: o.refs,
+		needs: needs, last: o.last || it.decl.last, tags: union(o.tags, s.Tags), whens: o.whens, refs: o.refs,
 		skip: o.skip || it.skip, timeout: cmp.Or(s.Timeout, d.Timeout, o.timeout),
 		retry: s.Retry.Or(d.Retry).Or(o.retry), webhooks: s.Webhooks.Or(d.Webhooks).Or(o.webhooks),
 	}
@@ -92,7 +86,7 @@ func (c *file) inherit(o inherited, needs []plan.Need, e *stepDecl, it *instance
 		in.timeout, in.retry, in.webhooks = s.Timeout, s.Retry, s.Webhooks
 	}
 	if len(it.refs) > 0 {
-		in.whens = append(slices.Clip(o.whens), when{c, e, it})
+		in.whens = append(slices.Clip(o.whens), it)
 		in.refs = append(slices.Clip(o.refs), it.refs...)
 	}
 	return in
@@ -109,15 +103,15 @@ func union(a, b []string) []string {
 }
 
 // addStep adds one step.
-func (f *flattener) addStep(c *file, o inherited, needs []plan.Need, e *stepDecl, it *instance) {
+func (f *flattener) addStep(o inherited, needs []plan.Need, it *instance) {
 	s := it.step
 	s.Needs = needs
-	s.Last = e.last || o.last
-	c.finish(&s, e, it, o)
+	s.Last = it.decl.last || o.last
+	it.finish(&s, o)
 	asks := distinct(o.refs, it.refs)
 	if len(asks) > 0 && s.Skip == "" {
 		dropDeferred(&s)
-		s.Pending = &plan.Pending{Inputs: asks, Must: it.musts(o), Bind: func(s plan.Step, known plan.Inputs) (plan.Step, error) { return c.bind(s, e, it, o, known) }}
+		s.Pending = &plan.Pending{Inputs: asks, Must: it.musts(o), Bind: func(s plan.Step, known plan.Inputs) (plan.Step, error) { return it.bind(s, o, known) }}
 	}
 	if s.Last {
 		f.last = append(f.last, s)
@@ -127,11 +121,11 @@ func (f *flattener) addStep(c *file, o inherited, needs []plan.Need, e *stepDecl
 }
 
 // finish fills in what the step has from where it stands.
-func (c *file) finish(s *plan.Step, e *stepDecl, it *instance, o inherited) {
-	local := e.name
-	s.Name = e.flatName(it)
-	if s.Helm != nil && s.Helm.Release == "" && s.Name != local && !e.grouped {
-		s.Helm.Release = local
+func (it *instance) finish(s *plan.Step, o inherited) {
+	e, c := it.decl, it.decl.file
+	s.Name = it.flatName()
+	if s.Helm != nil && s.Helm.Release == "" && s.Name != e.name && !e.grouped {
+		s.Helm.Release = e.name
 	}
 	if e.grouped {
 		s.Group, s.Parallel = c.prefix+e.name, e.parallel
@@ -140,7 +134,7 @@ func (c *file) finish(s *plan.Step, e *stepDecl, it *instance, o inherited) {
 	s.Dir = c.plan.Dir
 	s.Cluster = c.clusterName(s.Cluster)
 	s.Tags = union(o.tags, s.Tags)
-	s.Origin = document.Origin{Text: c.text, At: e.at}
+	s.Origin = document.Origin{Text: c.source, At: e.at}
 	if d := c.plan.Defaults; c.parent != nil {
 		s.Timeout = cmp.Or(s.Timeout, d.Timeout, o.timeout)
 		s.Retry = s.Retry.Or(d.Retry).Or(o.retry)
@@ -157,26 +151,23 @@ func dropDeferred(s *plan.Step) {
 		return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == "" })
 	}
 	if s.Helm != nil {
-		h := *s.Helm
-		h.ValuesFiles = known(h.ValuesFiles)
-		s.Helm = &h
+		s.Helm = new(*s.Helm)
+		s.Helm.ValuesFiles = known(s.Helm.ValuesFiles)
 	}
 	if s.Apply != nil {
-		a := *s.Apply
-		a.Files = known(a.Files)
-		a.Objects = slices.DeleteFunc(slices.Clone(a.Objects), func(o map[string]any) bool { return o == nil })
-		s.Apply = &a
+		s.Apply = new(*s.Apply)
+		s.Apply.Files = known(s.Apply.Files)
+		s.Apply.Objects = slices.DeleteFunc(slices.Clone(s.Apply.Objects), func(o map[string]any) bool { return o == nil })
 	}
 	if s.Webhook != nil {
-		w := *s.Webhook
-		w.Files = known(w.Files)
-		if w.Canary != nil {
-			c := *w.Canary
+		s.Webhook = new(*s.Webhook)
+		s.Webhook.Files = known(s.Webhook.Files)
+		if s.Webhook.Canary != nil {
+			c := new(*s.Webhook.Canary)
 			c.Accept, c.Deny = known(c.Accept), known(c.Deny)
 			c.Mutate = slices.DeleteFunc(slices.Clone(c.Mutate), func(m plan.Mutation) bool { return m.File == "" })
-			w.Canary = &c
+			s.Webhook.Canary = c
 		}
-		s.Webhook = &w
 	}
 }
 
@@ -219,7 +210,7 @@ func (e *stepDecl) flatNames(all bool) []string {
 				}
 			}
 		case !e.isInclude:
-			names = append(names, e.flatName(it))
+			names = append(names, it.flatName())
 		}
 	}
 	return names
@@ -236,7 +227,7 @@ func (f *flattener) needs(c *file, e *stepDecl, o inherited) []plan.Need {
 	for j, n := range e.needs {
 		names := c.meant(e, n.Step)
 		if target := c.target(n.Step); len(names) == 0 && target != nil && target.name != n.Step && target.whole() {
-			f.pass(c, c.source).Report(fault{Code: document.CodeUnknownName, At: e.at.Key("needs").Index(j)}, "there is no step %q", n.Step)
+			f.pass(c).Report(fault{Code: document.CodeUnknownName, At: e.at.Key("needs").Index(j)}, "there is no step %q", n.Step)
 		}
 		for _, name := range names {
 			if !seen[name] {
@@ -248,7 +239,7 @@ func (f *flattener) needs(c *file, e *stepDecl, o inherited) []plan.Need {
 	f.sum.needs += len(needs) * max(1, len(e.instances))
 	if f.sum.needs > maxNeeds {
 		if f.sum.needs-len(needs)*max(1, len(e.instances)) <= maxNeeds {
-			f.pass(c, c.source).ReportField(fault{At: e.at.Key("needs"), Hint: "let a single step stand between two large groups"}, "the steps have more than %d needs once for_each and include are put in", maxNeeds)
+			f.pass(c).ReportField(fault{At: e.at.Key("needs"), Hint: "let a single step stand between two large groups"}, "the steps have more than %d needs once for_each and include are put in", maxNeeds)
 		}
 		return nil
 	}
@@ -314,9 +305,8 @@ func (f *flattener) addClusters(c *file) {
 			cluster.Kubeconfig = filepath.Clean(c.plan.Abs(cluster.Kubeconfig))
 		}
 		if ref := cluster.KubeconfigSecret; ref != nil {
-			at := *ref
-			at.Cluster = c.clusterName(at.Cluster)
-			cluster.KubeconfigSecret = &at
+			cluster.KubeconfigSecret = new(*ref)
+			cluster.KubeconfigSecret.Cluster = c.clusterName(ref.Cluster)
 		}
 		f.clusters[c.prefix+name] = cluster
 	}

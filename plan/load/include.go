@@ -21,13 +21,12 @@ const (
 
 // include reads the plan of an include step; nil when it has a fault, which is
 // reported.
-func (p *pass) include(e *stepDecl, it *instance, in Options) *file {
+func (p *pass) include(it *instance, in Options) *file {
+	e := it.decl
 	inc := it.step.Include
 	at := e.at.Key("include").Key("plan")
 	if inc.Plan == "" {
-		if p.validator().isEmptyText(at) {
-			p.Report(fault{At: at}, "the path is empty")
-		}
+		p.validator().checkText(at, "the path", "")
 		return nil
 	}
 	abs := p.plan.Abs(inc.Plan)
@@ -62,24 +61,24 @@ func (p *pass) include(e *stepDecl, it *instance, in Options) *file {
 		}
 		return nil
 	}
-	child := p.pass(p.newChild(e, it, abs), nil)
+	child := p.pass(p.newChild(it, abs))
 	child.load(src, Options{Env: in.Env, Files: in.Files, Unknown: in.Unknown}, &vars.Include{
-		Reporter: p.Reporter, At: e.at.Key("include"), Step: e.name, Plan: inc.Plan, Values: p.includeVars(e, it),
+		Reporter: p.Reporter, At: e.at.Key("include"), Step: e.name, Plan: inc.Plan, Values: p.includeVars(it),
 	})
 	p.checkIncludeClusters(child.file, e, inc)
 	return child.file
 }
 
 // newChild makes the file of an included plan.
-func (p *pass) newChild(e *stepDecl, it *instance, abs string) *file {
+func (p *pass) newChild(it *instance, abs string) *file {
 	name := it.step.Include.Plan
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(p.plan.File), name)
 	}
 	return &file{
 		plan:   &plan.Plan{File: name, Dir: filepath.Dir(abs), Sensitive: p.plan.Sensitive},
-		parent: p.file, parentDecl: e, parentInstance: it,
-		prefix: e.flatName(it) + "/", skip: p.skip || it.skip, order: p.fileOrder(abs), onDisk: p.onDisk,
+		parent: p.file, parentInstance: it,
+		prefix: it.flatName() + "/", skip: p.skip || it.skip, order: p.fileOrder(abs), onDisk: p.onDisk,
 	}
 }
 
@@ -104,13 +103,13 @@ func (p *pass) fileOrder(abs string) int {
 }
 
 // includeVars are the values that an include gives to the other plan's variables.
-func (p *pass) includeVars(e *stepDecl, it *instance) map[string]vars.Given {
+func (p *pass) includeVars(it *instance) map[string]vars.Given {
 	include, _ := it.tree["include"].(map[string]any)
 	raw, _ := include["vars"].(map[string]any)
 	values := make(map[string]vars.Given, len(raw))
 	for name, v := range raw {
-		at := e.at.Key("include").Key("vars").Key(name)
-		values[name] = vars.Given{Value: v, Origin: document.Origin{Text: p.text, At: at}, Secret: it.hasSecret(at)}
+		at := it.decl.at.Key("include").Key("vars").Key(name)
+		values[name] = vars.Given{Value: v, Origin: document.Origin{Text: p.source, At: at}, Secret: it.hasSecret(at)}
 	}
 	return values
 }

@@ -109,7 +109,7 @@ func newPlan(name string, onDisk bool) (*pass, error) {
 	}
 	secrets := &redact.Set{}
 	s := newSession(&document.Faults{Secrets: secrets})
-	return s.pass(&file{plan: &plan.Plan{File: name, Dir: dir, Sensitive: secrets}, onDisk: onDisk}, nil), nil
+	return s.pass(&file{plan: &plan.Plan{File: name, Dir: dir, Sensitive: secrets}, onDisk: onDisk}), nil
 }
 
 // all reads the plan and all that it includes.

@@ -24,7 +24,6 @@ type session struct {
 	faults *document.Faults
 	near   nearest.Finder
 	cost   *expr.Budget
-	growth growth
 	sum    totals
 	// includedFiles are the files of included plans, in the order of their reading.
 	includedFiles []string
@@ -33,7 +32,9 @@ type session struct {
 // totals count what is bounded in the plan and all that it includes.
 type totals struct {
 	steps, files, bytes, needs, inputs int
-	tooMany                            bool
+	// nodes and text are what expressions put into the plan.
+	nodes, text       int
+	tooMany, tooLarge bool
 }
 
 func newSession(faults *document.Faults) *session {
@@ -47,9 +48,9 @@ type pass struct {
 	document.Reporter
 }
 
-// pass starts to go through a file whose positions are those of a source.
-func (s *session) pass(f *file, src *document.Source) *pass {
-	return &pass{s, f, document.Reporter{Faults: s.faults, Source: src}}
+// pass starts to go through a file.
+func (s *session) pass(f *file) *pass {
+	return &pass{s, f, document.Reporter{Faults: s.faults, Source: f.source}}
 }
 
 // load reads the file's plan and checks all but what takes the whole plan.
@@ -73,21 +74,20 @@ func (p *pass) load(src []byte, in Options, from *vars.Include) {
 // expandHead resolves the expressions of all fields but the steps: first of those
 // that others may read.
 func (p *pass) expandHead(root map[string]any) {
-	metadata := expander{pass: p, scope: p.newScope("vars"), static: "metadata"}
-	if v, has := root["metadata"]; has {
-		root["metadata"] = metadata.expand(v, path{"metadata"})
+	expand := func(field string, names ...string) {
+		if v, has := root[field]; has {
+			x := expander{pass: p, scope: p.newScope(names...), static: field}
+			root[field] = x.expand(v, path{field})
+		}
 	}
+	expand("metadata", "vars")
 	known, _ := root["metadata"].(map[string]any)
 	p.values["plan"] = map[string]any{"name": textField(known, "name"), "description": textField(known, "description")}
-	if v, has := root["clusters"]; has {
-		clusters := expander{pass: p, scope: p.newScope("vars", "plan"), static: "clusters"}
-		root["clusters"] = clusters.expand(v, path{"clusters"})
-	}
+	expand("clusters", "vars", "plan")
 	p.values["clusters"] = p.clusterValues()
 	for _, k := range slices.Sorted(maps.Keys(root)) {
 		if !slices.Contains([]string{"metadata", "vars", "clusters", "steps", "finally"}, k) {
-			x := expander{pass: p, scope: p.newScope("vars", "plan", "clusters"), static: k}
-			root[k] = x.expand(root[k], path{k})
+			expand(k, "vars", "plan", "clusters")
 		}
 	}
 }
@@ -105,10 +105,10 @@ func (p *pass) readVars(root map[string]any, in Options, from *vars.Include) {
 		return
 	}
 	p.vars = vars.Read(declared, vars.Config{
-		Reporter: p.Reporter, Text: p.text, Near: &p.near, Set: in.Set, VarFiles: in.VarFiles, Env: in.Env, Unknown: in.Unknown,
-		Include: from, Clusters: root["clusters"],
+		Reporter: p.Reporter, Near: &p.near, Set: in.Set, VarFiles: in.VarFiles, Env: in.Env, Unknown: in.Unknown,
+		Include: from, HasCluster: p.hasCluster,
 		Unescape: func(v any, at path) any {
-			x := expander{pass: p, literal: true}
+			x := expander{pass: p}
 			return x.expand(v, at)
 		},
 	})
@@ -118,7 +118,7 @@ func (p *pass) readVars(root map[string]any, in Options, from *vars.Include) {
 // read returns the values of the file.
 func (p *pass) read(src []byte) (root map[string]any, ok bool) {
 	s, tree, ok := document.Read(p.plan.File, src, document.Options{Order: p.order, Keys: document.PlanKeys}, p.faults)
-	p.Source, p.source, p.text = s, s, document.TextOf(s)
+	p.Source, p.source = s, s
 	if !ok {
 		return nil, false
 	}

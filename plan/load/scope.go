@@ -82,7 +82,8 @@ func (f *file) types(names []string) map[string]expr.Type {
 }
 
 // stepScope is what the expressions of one item of a for_each see.
-func (f *file) stepScope(e *stepDecl, it *instance) *scope {
+func (f *file) stepScope(it *instance) *scope {
+	e := it.decl
 	s := f.newScope("vars", "plan", "clusters", "steps")
 	s.decl = e
 	if !e.grouped {
@@ -284,32 +285,30 @@ func (e *stepDecl) references(rest, at []string) []reference {
 			}
 			below, here = rest[min(1, len(rest)):], append(here, it.key)
 		}
-		switch {
-		case it.child != nil:
-			for _, x := range it.child.decls {
-				if x.name != "" && (len(below) == 0 || below[0] == x.name) {
-					found = append(found, x.references(below[min(1, len(below)):], append(slices.Clip(here), x.name))...)
-				}
+		if it.child == nil {
+			found = append(found, it.leafReferences(below, here)...)
+			continue
+		}
+		for _, x := range it.child.decls {
+			if x.name != "" && (len(below) == 0 || below[0] == x.name) {
+				found = append(found, x.references(below[min(1, len(below)):], append(slices.Clip(here), x.name))...)
 			}
-		default:
-			found = append(found, e.leafReferences(it, below, here)...)
 		}
 	}
 	return found
 }
 
-func (e *stepDecl) leafReferences(it *instance, below, here []string) []reference {
-	name := e.flatName(it)
+func (it *instance) leafReferences(below, here []string) []reference {
+	name := it.flatName()
 	found := []reference{{path: append(slices.Clip(here), "outputs")}}
-	if len(below) == 0 || below[0] == "state" {
-		found = append(found, reference{path: append(slices.Clip(here), "state"), input: plan.Input{Step: name}})
+	for _, field := range []string{"state", "changed"} {
+		if len(below) == 0 || below[0] == field {
+			found = append(found, reference{path: append(slices.Clip(here), field), input: plan.Input{Step: name}})
+		}
 	}
-	if len(below) == 0 || below[0] == "changed" {
-		found = append(found, reference{path: append(slices.Clip(here), "changed"), input: plan.Input{Step: name}})
-	}
-	for _, o := range slices.Sorted(maps.Keys(e.outputs)) {
+	for _, o := range slices.Sorted(maps.Keys(it.decl.outputs)) {
 		if len(below) == 0 || below[0] == "outputs" && (len(below) == 1 || below[1] == o) {
-			found = append(found, reference{path: append(slices.Clip(here), "outputs", o), input: plan.Input{Step: name, Output: o, Sensitive: e.outputs[o]}})
+			found = append(found, reference{path: append(slices.Clip(here), "outputs", o), input: plan.Input{Step: name, Output: o, Sensitive: it.decl.outputs[o]}})
 		}
 	}
 	return found
@@ -370,22 +369,10 @@ func (f *file) clusters() map[string]any {
 	return clusters
 }
 
-// typeOfVar is the type of a variable whose value is not known yet.
-func typeOfVar(t plan.VarType) expr.Type {
-	switch t {
-	case plan.VarString:
-		return expr.String
-	case plan.VarInteger:
-		return expr.Int
-	case plan.VarBoolean:
-		return expr.Bool
-	case plan.VarList:
-		return expr.List
-	case plan.VarMap:
-		return expr.Map
-	case plan.VarNumber, plan.VarAny:
-	}
-	return expr.Any
+// varTypes are the types of variables whose values are not known yet.
+var varTypes = map[plan.VarType]expr.Type{
+	plan.VarString: expr.String, plan.VarNumber: expr.Any, plan.VarInteger: expr.Int, plan.VarBoolean: expr.Bool,
+	plan.VarList: expr.List, plan.VarMap: expr.Map, plan.VarAny: expr.Any,
 }
 
 // varInput is what a deferred variable asks for.

@@ -44,6 +44,7 @@ type stepDecl struct {
 
 // instance is one of the steps that a stepDecl becomes.
 type instance struct {
+	decl *stepDecl
 	// key and value are each.key and each.value.
 	key   string
 	value any
@@ -115,7 +116,7 @@ func (p *pass) declareStep(raw map[string]any, at path, last bool) *stepDecl {
 	e.name, _ = raw["name"].(string)
 	if raw["needs"] != nil {
 		quiet := newSession(&document.Faults{}) // its faults are found again when the step is decoded
-		decoder{quiet.pass(p.file, p.Source)}.set(reflect.ValueOf(&e.needs).Elem(), raw["needs"], at.Key("needs"))
+		decoder{quiet.pass(p.file)}.set(reflect.ValueOf(&e.needs).Elem(), raw["needs"], at.Key("needs"))
 	}
 	_, e.isInclude = raw["include"]
 	outputs, _ := raw["outputs"].(map[string]any)
@@ -145,7 +146,7 @@ func isSecret(resource string) bool {
 func (p *pass) readInstances(e *stepDecl) {
 	v, has := e.raw["for_each"]
 	if !has {
-		e.instances = []*instance{{}}
+		e.instances = []*instance{{decl: e}}
 		return
 	}
 	e.grouped = true
@@ -227,7 +228,7 @@ func (p *pass) addInstance(e *stepDecl, key string, v any, at path, seen map[str
 		return false
 	}
 	seen[key] = true
-	e.instances = append(e.instances, &instance{key: key, value: v})
+	e.instances = append(e.instances, &instance{decl: e, key: key, value: v})
 	return true
 }
 
@@ -239,60 +240,61 @@ func (p *pass) readSteps(in Options) {
 				continue
 			}
 			for _, it := range e.instances {
-				p.readStep(e, it, in)
+				p.readStep(it, in)
 			}
 			p.validator().checkGroup(e)
 		}
 	}
 }
 
-func (p *pass) readStep(e *stepDecl, it *instance, in Options) {
-	s := p.stepScope(e, it)
-	it.tree, it.secretAt = p.expandInstance(e, s, len(e.instances) > 1)
+func (p *pass) readStep(it *instance, in Options) {
+	s := p.stepScope(it)
+	p.expandInstance(it, s)
 	it.refs = s.refs
-	it.skip = it.skip || it.tree["when"] == false
-	p.decodeStep(e, it, &it.step)
-	if e.isInclude && it.step.Include != nil {
-		it.child = p.include(e, it, in)
+	p.decodeStep(it)
+	if it.decl.isInclude && it.step.Include != nil {
+		it.child = p.include(it, in)
 	}
 }
 
-// expandInstance returns the fields of one step with their expressions resolved, and where
-// these read sensitive values.
-func (p *pass) expandInstance(e *stepDecl, s *scope, copies bool) (tree map[string]any, secretAt map[string]bool) {
-	x := expander{pass: p, scope: s, copies: copies, skip: p.skip}
-	tree = make(map[string]any, len(e.raw))
-	if when, has := e.raw["when"]; has {
-		tree["when"] = x.expand(when, e.at.Key("when"))
-		x.skip = x.skip || tree["when"] == false
+// expandInstance resolves the expressions of one step.
+func (p *pass) expandInstance(it *instance, s *scope) {
+	x := expander{pass: p, scope: s, skip: p.skip}
+	raw, at := it.decl.raw, it.decl.at
+	tree := make(map[string]any, len(raw))
+	if when, has := raw["when"]; has {
+		tree["when"] = x.expand(when, at.Key("when"))
+		it.skip = tree["when"] == false
+		x.skip = x.skip || it.skip
 	}
-	for _, k := range slices.Sorted(maps.Keys(e.raw)) {
+	for _, k := range slices.Sorted(maps.Keys(raw)) {
 		switch {
 		case k == "when":
 		case slices.Contains(headFields, k):
-			tree[k] = e.raw[k]
+			tree[k] = raw[k]
 		default:
 			x.static = ""
 			if slices.Contains(staticFields, k) {
 				x.static = k
 			}
-			tree[k] = x.expand(e.raw[k], e.at.Key(k))
+			tree[k] = x.expand(raw[k], at.Key(k))
 		}
 	}
-	return tree, x.secretAt
+	it.tree, it.secretAt = tree, x.secretAt
 }
 
 // decodeStep fills a step from its fields and checks it.
-func (p *pass) decodeStep(e *stepDecl, it *instance, step *plan.Step) {
-	decoder{p}.set(reflect.ValueOf(step).Elem(), it.tree, e.at)
-	stepValidator{validator{p, e.at, it.tree}}.step(*step)
-	step.ForEach = nil
+func (p *pass) decodeStep(it *instance) {
+	decoder{p}.set(reflect.ValueOf(&it.step).Elem(), it.tree, it.decl.at)
+	p.stepValidator(it).step(it.step)
+	it.step.ForEach = nil
 }
 
 // flatName is the name of one of the steps in the whole plan.
-func (e *stepDecl) flatName(it *instance) string {
-	if e.grouped {
-		return e.file.prefix + e.name + "[" + it.key + "]"
+func (it *instance) flatName() string {
+	name := it.decl.file.prefix + it.decl.name
+	if it.decl.grouped {
+		return name + "[" + it.key + "]"
 	}
-	return e.file.prefix + e.name
+	return name
 }

@@ -52,13 +52,13 @@ steps:
 
 // The document of a file that has others has the lines of the file.
 func TestTextLines(t *testing.T) {
-	text := document.NewText("f.yaml", 7, []byte("kind: A\nspec: {on: 1}\n"))
+	text := document.NewPart("f.yaml", 7, []byte("kind: A\nspec: {on: 1}\n"))
 	require.Equal(t, document.Place{Pos: document.Pos{File: "f.yaml", Line: 8, Col: 12}, Path: "spec.true", Excerpt: "spec: {on: 1}\n           ^"},
 		text.Place("spec", "true"))
 	require.Equal(t, "spec: {on: 1}", text.Line(8))
 	require.Empty(t, text.Line(1))
-	require.Nil(t, text.Node("spec", "off"))
-	require.Equal(t, 19, text.Offset(text.Node("spec", "true")))
-	require.Nil(t, document.NewText("f.yaml", 1, []byte("{")).Root())
-	require.Equal(t, "f.yaml", document.NewText("f.yaml", 1, []byte("{")).Place("a").String())
+	require.Nil(t, text.Find("spec", "off"))
+	require.Equal(t, 19, text.Offset(text.Find("spec", "true")))
+	require.Nil(t, document.NewPart("f.yaml", 1, []byte("{")).Root())
+	require.Equal(t, "f.yaml", document.NewPart("f.yaml", 1, []byte("{")).Place("a").String())
 }

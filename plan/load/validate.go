@@ -78,6 +78,21 @@ func inRange[N int | float64](v validator, at path, n *N, low, high int, hint st
 // whose fault is reported already.
 func (v validator) isEmptyText(at path) bool { return v.value(at) == "" }
 
+// checkText reports an empty text.
+func (v validator) checkText(at path, what, hint string) {
+	if v.isEmptyText(at) {
+		v.Report(fault{At: at, Hint: hint}, "%s is empty", what)
+	}
+}
+
+// isBare reports whether all values are missing or empty lists.
+func isBare(values ...any) bool {
+	return !slices.ContainsFunc(values, func(v any) bool {
+		list, ok := v.([]any)
+		return v != nil && (!ok || len(list) > 0)
+	})
+}
+
 // head looks at all but the steps.
 func (v validator) head() {
 	p := v.plan
@@ -161,15 +176,8 @@ func named(name string) string {
 // needs reports needs that no step has, those of a step that comes after all
 // others, and cycles.
 func (v validator) needs() {
-	var names []string
-	allNamed := true
-	for _, e := range v.decls {
-		if e.name == "" {
-			allNamed = allNamed && !v.has(e.at.Key("name"))
-			continue
-		}
-		names = append(names, e.name)
-	}
+	names := v.stepNames()
+	allNamed := !slices.ContainsFunc(v.decls, func(e *stepDecl) bool { return e.name == "" && v.has(e.at.Key("name")) })
 	for _, e := range v.decls {
 		seen := make(map[string]bool, len(e.needs))
 		for j, n := range e.needs {
@@ -212,11 +220,9 @@ func (v validator) needHint(n string, names []string) string {
 	return ""
 }
 
-// checkNotEmpty reports empty paths in a list.
-func (v stepValidator) checkNotEmpty(list []string, at path) {
-	for i, s := range list {
-		if s == "" && v.isEmptyText(at.Index(i)) {
-			v.Report(fault{At: at.Index(i)}, "the path is empty")
-		}
+// checkPaths reports empty paths in a list.
+func (v stepValidator) checkPaths(list []string, at path) {
+	for i := range list {
+		v.checkText(at.Index(i), "the path", "")
 	}
 }

@@ -18,9 +18,7 @@ func (v validator) checkClusters() {
 			v.ReportField(fault{At: at, Hint: labelHint}, "%q cannot be the name of a cluster", document.Cut(name, 80))
 		}
 		for _, field := range []string{"context", "kubeconfig", "namespace"} {
-			if v.isEmptyText(at.Key(field)) {
-				v.Report(fault{At: at.Key(field), Hint: "remove it"}, "%s is empty", field)
-			}
+			v.checkText(at.Key(field), field, "remove it")
 		}
 		v.checkLabel(cluster.Namespace, at.Key("namespace"))
 		ref := cluster.KubeconfigSecret
@@ -46,18 +44,21 @@ func (v validator) checkClusters() {
 
 // checkClusterName looks whether the plan has a cluster.
 func (v validator) checkClusterName(name string, at path) {
-	if name == "" {
-		if v.isEmptyText(at) {
-			v.Report(fault{At: at, Hint: "remove it to mean the default"}, "the name of the cluster is empty")
-		}
-		return
+	v.checkText(at, "the name of the cluster", "remove it to mean the default")
+	if name != "" {
+		v.hasCluster(name, at)
 	}
-	clusters, ok := v.tree["clusters"].(map[string]any)
-	if _, known := clusters[name]; known || !ok && v.tree["clusters"] != nil {
-		return
+}
+
+// hasCluster reports a cluster that the plan does not have.
+func (p *pass) hasCluster(name string, at path) bool {
+	clusters, ok := p.tree["clusters"].(map[string]any)
+	if _, known := clusters[name]; known || !ok && p.tree["clusters"] != nil {
+		return true
 	}
-	hint := cmp.Or(v.near.Hint(name, slices.Sorted(maps.Keys(clusters))), "declare it under clusters")
-	v.Report(fault{Code: document.CodeUnknownName, At: at, Hint: hint}, "there is no cluster %q", document.Cut(name, 80))
+	hint := cmp.Or(p.near.Hint(name, slices.Sorted(maps.Keys(clusters))), "declare it under clusters")
+	p.Report(fault{Code: document.CodeUnknownName, At: at, Hint: hint}, "there is no cluster %q", document.Cut(name, 80))
+	return false
 }
 
 // checkClusterCycles reports clusters whose kubeconfig is read from themselves,
@@ -73,10 +74,7 @@ func (v validator) checkClusterCycles() {
 			if ref == nil {
 				break
 			}
-			next := ref.Cluster
-			if next == "" {
-				next = v.plan.Defaults.Cluster
-			}
+			next := cmp.Or(ref.Cluster, v.plan.Defaults.Cluster)
 			if i := slices.Index(chain, next); i >= 0 {
 				at := path{"clusters", name, "kubeconfig_secret"}
 				v.ReportField(fault{Code: document.CodeCycle, At: at, Hint: "let one of them be reached by a context or a kubeconfig file"}, "cycle: each cluster's kubeconfig is in the next one: %s", strings.Join(append(chain[i:], next), " -> "))

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -15,6 +14,10 @@ import (
 
 // stepValidator looks at one step.
 type stepValidator struct{ validator }
+
+func (p *pass) stepValidator(it *instance) stepValidator {
+	return stepValidator{validator{p, it.decl.at, it.tree}}
+}
 
 // step looks at a step as the file has it.
 func (v stepValidator) step(s plan.Step) {
@@ -58,9 +61,7 @@ func (v stepValidator) checkTags(tags []string, at path) {
 	for i, t := range tags {
 		switch {
 		case t == "":
-			if v.isEmptyText(at.Index(i)) {
-				v.Report(fault{At: at.Index(i), Hint: "remove it"}, "the tag is empty")
-			}
+			v.checkText(at.Index(i), "the tag", "remove it")
 		case !names.IsTag(t, 63):
 			v.Report(fault{At: at.Index(i), Hint: "use letters, digits, -, _ and ., at most 63"}, "%q cannot be a tag", document.Cut(t, 80))
 		case slices.Index(tags, t) < i:
@@ -130,9 +131,7 @@ func (v stepValidator) checkOutputs(s plan.Step, at path) {
 func (v stepValidator) checkJSONPath(text string, at path) {
 	const hint = "write it in braces, such as {.status.phase}"
 	if text == "" {
-		if v.isEmptyText(at) {
-			v.Report(fault{At: at, Hint: hint}, "jsonpath is empty")
-		}
+		v.checkText(at, "jsonpath", hint)
 		return
 	}
 	switch paths, err := plan.JSONPaths(text); {
@@ -147,16 +146,14 @@ func (v stepValidator) checkJSONPath(text string, at path) {
 // the API server too: what functions there are is not known here.
 func (v stepValidator) checkCEL(text string, at path, names ...string) {
 	if text == "" {
-		if v.isEmptyText(at) {
-			v.Report(fault{At: at, Hint: "write CEL over " + strings.Join(names, " and ")}, "%s is empty", at[len(at)-1])
-		}
+		v.checkText(at, at.Last(), "write CEL over "+strings.Join(names, " and "))
 		return
 	}
 	if err := expr.Parse(text, names...); err != nil {
 		e := asExprError(err)
 		hint := ""
 		if e.Missing != "" {
-			hint = fmt.Sprintf("it is over %s", strings.Join(names, " and "))
+			hint = "it is over " + strings.Join(names, " and ")
 		}
 		v.Add(v.Source, v.Source.PlainPos(at, text, e.Offset), fault{Code: document.CodeExpression, At: at, Hint: hint}, "%s", e.Message)
 	}

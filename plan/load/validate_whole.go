@@ -44,11 +44,11 @@ func (p *pass) validateWhole(w *whole) {
 		for _, it := range e.instances {
 			switch {
 			case it.child != nil:
-				p.session.pass(it.child, it.child.source).validateWhole(w)
+				p.session.pass(it.child).validateWhole(w)
 			case it.step.Webhook != nil && !e.isInclude:
 				s := it.step
-				s.Name, s.Cluster = e.flatName(it), p.clusterName(s.Cluster)
-				stepValidator{validator{p, e.at, it.tree}}.wholeStep(s)
+				s.Name, s.Cluster = it.flatName(), p.clusterName(s.Cluster)
+				p.stepValidator(it).wholeStep(s)
 			}
 		}
 	}

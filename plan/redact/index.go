@@ -2,7 +2,6 @@ package redact
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
 	"strings"
 )
@@ -14,11 +13,13 @@ const gram = 4
 type index struct {
 	// needles are by their first gram, long ones first.
 	needles map[uint32][]needle
-	// filter has a bit for the hash of every gram in needles: nearly all places of
-	// a text are passed over by it.
-	filter [1 << (filterBits - 6)]uint64
-	inner  *inner
+	first   filter // of the grams in needles
+	inner   *inner
 }
+
+// filter is a set of grams that may have others too: it has a bit for the hash of each.
+// Nearly all places of a text are passed over by it.
+type filter [1 << (filterBits - 6)]uint64
 
 // filterBits is the logarithm of the filter's size in bits: 16 KiB, which stay in
 // the fastest cache.
@@ -26,15 +27,23 @@ const filterBits = 17
 
 func hash(gram uint32) uint32 { return gram * 0x9e3779b1 >> (32 - filterBits) }
 
+func (f *filter) add(gram uint32) { h := hash(gram); f[h/64] |= 1 << (h % 64) }
+
+func (f *filter) has(gram uint32) bool { h := hash(gram); return f[h/64]&(1<<(h%64)) != 0 }
+
+// gramOf returns the gram that text starts with.
+func gramOf(text string) uint32 {
+	return uint32(text[0]) | uint32(text[1])<<8 | uint32(text[2])<<16 | uint32(text[3])<<24
+}
+
 func newIndex(secrets map[string]struct{}) *index {
 	x := &index{needles: map[uint32][]needle{}, inner: newInner(secrets)}
 	for _, n := range needles(secrets) {
 		if len(n.text) < gram {
 			continue // of a form that is shorter than the secret, such as one on one line
 		}
-		g := binary.LittleEndian.Uint32([]byte(n.text))
-		h := hash(g)
-		x.filter[h/64] |= 1 << (h % 64)
+		g := gramOf(n.text)
+		x.first.add(g)
 		x.needles[g] = append(x.needles[g], n)
 	}
 	for _, same := range x.needles {
@@ -70,20 +79,17 @@ func (x *index) replace(text string) string {
 func (x *index) spans(text string) []span {
 	var all []span
 	for i := range len(text) - gram + 1 {
-		g := uint32(text[i]) | uint32(text[i+1])<<8 | uint32(text[i+2])<<16 | uint32(text[i+3])<<24
-		h := hash(g)
-		if x.filter[h/64]&(1<<(h%64)) == 0 {
-			continue
-		}
-		if start, end, found := x.match(text, i, g); found {
-			all = append(all, span{start, end})
+		if g := gramOf(text[i : i+gram]); x.first.has(g) {
+			if s, found := x.match(text, i, g); found {
+				all = append(all, s)
+			}
 		}
 	}
 	return all
 }
 
 // match finds what is to be replaced for the needles that start at i.
-func (x *index) match(text string, i int, g uint32) (start, end int, found bool) {
+func (x *index) match(text string, i int, g uint32) (all span, found bool) {
 	rest := text[i:]
 	for _, n := range x.needles[g] {
 		length := len(n.text)
@@ -94,27 +100,19 @@ func (x *index) match(text string, i int, g uint32) (start, end int, found bool)
 			}
 		}
 		from, to := i, i+length
-		for range n.before {
-			if from > 0 && isBase64(text[from-1]) {
-				from--
-			}
+		for from > max(0, i-n.before) && isBase64(text[from-1]) {
+			from--
 		}
 		if whole && n.after > 0 {
-			for range n.after {
-				if to < len(text) && isBase64(text[to]) {
-					to++
-				}
-			}
-			for to < len(text) && text[to] == '=' {
-				to++
-			}
+			to += wordLen(text[to:min(to+n.after, len(text))])
+			to += paddingLen(text[to:])
 		}
 		if !found {
-			start, end, found = from, to, true
+			all, found = span{from, to}, true
 		}
-		start, end = min(start, from), max(end, to)
+		all = span{min(all.from, from), max(all.to, to)}
 	}
-	return start, end, found
+	return all, found
 }
 
 // leastStart is how many bytes of a secret's start are hidden where a text was cut.

@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -166,66 +165,30 @@ func (s *Set) JSON(doc []byte) []byte {
 	if len(x.needles) == 0 {
 		return doc
 	}
-	out := make([]byte, 0, len(doc))
-	for len(doc) > 0 {
-		n := tokenLen(doc)
-		token := doc[:n]
-		if doc = doc[n:]; !isField(token, doc) {
-			token = x.token(token)
-		}
-		out = append(out, token...)
-	}
-	return out
+	return token.ReplaceAllFunc(doc, x.token)
 }
 
-var plainWord = regexp.MustCompile(`^"[A-Za-z_]+"$`)
+// token is a number of JSON, or a text, with the colon after it where it is the name
+// of a field.
+var token = regexp.MustCompile(`"(?:[^"\\]|\\.)*"(?:[ \t\r\n]*:)?|-?[0-9][-+.eE0-9]*`)
 
-// isField reports whether a token before rest is the name of a field, and a plain word.
-func isField(token, rest []byte) bool {
-	return token[0] == '"' && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(":")) && plainWord.Match(token)
-}
+var plainField = regexp.MustCompile(`^"[A-Za-z_]+"[ \t\r\n]*:$`)
 
 // token redacts one token of JSON.
 func (x *index) token(token []byte) []byte {
-	switch c := token[0]; {
-	case c == '"':
-		var text string
-		if json.Unmarshal(token, &text) != nil { // it is valid
-			return token
-		}
-		if clean := x.replace(text); clean != text {
-			return quoteJSON(clean, false)
-		}
-	case c == '-' || c >= '0' && c <= '9':
+	if token[0] != '"' {
 		if x.replace(string(token)) != string(token) {
 			return quoteJSON(Mark, false)
 		}
+		return token
+	}
+	end := bytes.LastIndexByte(token, '"') + 1
+	var text string
+	if plainField.Match(token) || json.Unmarshal(token[:end], &text) != nil { // it is valid
+		return token
+	}
+	if clean := x.replace(text); clean != text {
+		return append(quoteJSON(clean, false), token[end:]...)
 	}
 	return token
-}
-
-// tokenLen is the length of the string or number that valid JSON starts with, or
-// of all up to the next one.
-func tokenLen(doc []byte) int {
-	number := func(c byte) bool { return c >= '0' && c <= '9' || strings.IndexByte("+-.eE", c) >= 0 }
-	switch c := doc[0]; {
-	case c == '"':
-		for i := 1; i < len(doc); i++ {
-			switch doc[i] {
-			case '\\':
-				i++
-			case '"':
-				return i + 1
-			}
-		}
-	case c == '-' || c >= '0' && c <= '9':
-		if i := slices.IndexFunc(doc, func(c byte) bool { return !number(c) }); i >= 0 {
-			return i
-		}
-	default:
-		if i := slices.IndexFunc(doc, func(c byte) bool { return c == '"' || c == '-' || c >= '0' && c <= '9' }); i >= 0 {
-			return i
-		}
-	}
-	return len(doc)
 }

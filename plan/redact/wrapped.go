@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"encoding/binary"
 	"index/suffixarray"
 	"slices"
 	"strings"
@@ -15,8 +14,7 @@ import (
 // inner finds texts inside of the base64 of secrets.
 type inner struct {
 	forms *suffixarray.Index // each followed by formEnd
-	// filter has a bit for the hash of every gram in forms.
-	filter [1 << (filterBits - 6)]uint64
+	grams filter             // of all grams in forms
 }
 
 // formEnd is no letter of base64.
@@ -34,8 +32,7 @@ func newInner(secrets map[string]struct{}) *inner {
 			before = n.text
 			all = append(append(all, n.text...), formEnd...)
 			for i := range len(n.text) - gram + 1 {
-				h := hash(binary.LittleEndian.Uint32([]byte(n.text[i : i+gram])))
-				x.filter[h/64] |= 1 << (h % 64)
+				x.grams.add(gramOf(n.text[i : i+gram]))
 			}
 		}
 	}
@@ -45,16 +42,10 @@ func newInner(secrets map[string]struct{}) *inner {
 
 func (x *inner) has(text string) bool { return len(x.forms.Lookup([]byte(text), 1)) > 0 }
 
-// may reports whether has can be true of what starts with a gram.
-func (x *inner) may(text string) bool {
-	h := hash(uint32(text[0]) | uint32(text[1])<<8 | uint32(text[2])<<16 | uint32(text[3])<<24)
-	return x.filter[h/64]&(1<<(h%64)) != 0
-}
-
 // start is how many bytes of a word are from a secret's base64, where the word does
 // not start with the start of that: all of them, or those up to its end.
 func (x *inner) start(word string) int {
-	if len(word) < leastStart || !x.may(word) || !x.may(word[gram:]) || !x.has(word[:leastStart]) {
+	if len(word) < leastStart || !x.grams.has(gramOf(word)) || !x.grams.has(gramOf(word[gram:])) || !x.has(word[:leastStart]) {
 		return 0
 	}
 	if x.has(word) {

@@ -56,7 +56,7 @@ func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, err
 		objects[s.Name] = read[i]
 	}
 	placed(slices.Concat(read...))
-	r := &lintReader{plan: p, texts: map[string]*document.Text{}}
+	r := &lintReader{plan: p, texts: map[string]*document.Source{}}
 	in := lint.Input{Plan: p, Objects: make(map[string][]lint.Object, len(p.Steps)), Unread: map[string]error{}, Values: r.values()}
 	for i, s := range p.Steps {
 		switch {
@@ -92,7 +92,7 @@ func placed(objects []manifest.Object) {
 // lintReader reads the files of a plan, each document once.
 type lintReader struct {
 	plan  *plan.Plan
-	texts map[string]*document.Text // by file and line
+	texts map[string]*document.Source // by file and line
 }
 
 // object is an object of a step with its place.
@@ -108,11 +108,11 @@ func (r *lintReader) object(s plan.Step, o manifest.Object) lint.Object {
 }
 
 // text is the document of an object.
-func (r *lintReader) text(f manifest.Object) *document.Text {
+func (r *lintReader) text(f manifest.Object) *document.Source {
 	key := fmt.Sprintf("%s:%d", f.File, f.Line)
 	t, ok := r.texts[key]
 	if !ok {
-		t = document.NewText(r.plan.Rel(f.File), f.Line, f.Document)
+		t = document.NewPart(r.plan.Rel(f.File), f.Line, f.Document)
 		r.texts[key] = t
 	}
 	return t
@@ -120,8 +120,8 @@ func (r *lintReader) text(f manifest.Object) *document.Text {
 
 // values are the files of values of all helm steps, each once. Those that cannot
 // be read are left out: the chart's rendering says so.
-func (r *lintReader) values() []*document.Text {
-	var texts []*document.Text
+func (r *lintReader) values() []*document.Source {
+	var texts []*document.Source
 	seen := map[string]bool{}
 	for _, s := range r.plan.Steps {
 		if s.Helm == nil {
@@ -134,7 +134,7 @@ func (r *lintReader) values() []*document.Text {
 			}
 			seen[file] = true
 			if src, err := readUpTo(file, maxValues); err == nil {
-				texts = append(texts, document.NewText(r.plan.Rel(file), 1, src))
+				texts = append(texts, document.NewPart(r.plan.Rel(file), 1, src))
 			}
 		}
 	}

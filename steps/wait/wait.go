@@ -241,7 +241,7 @@ func jsonPathJudge(c plan.Condition) (func(*unstructured.Unstructured) watch.Rea
 			reading = c.Path + " is set"
 		}
 		switch {
-		case !c.HasValue, strings.TrimSpace(text.String()) == strings.TrimSpace(c.Value):
+		case c.Value == "", strings.TrimSpace(text.String()) == strings.TrimSpace(c.Value):
 			return met(reading)
 		case secret:
 			return unmet(c.Path + " has another value")

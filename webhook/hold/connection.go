@@ -56,7 +56,7 @@ func (h *heldRequest) exists() (bool, error) {
 	req.Header.Del("Content-Type")
 	resp, err := h.base().RoundTrip(req)
 	if unauthorized(err) {
-		return false, &outcomeUnknownError{h.request, h.broken, err}
+		return false, h.outcomeUnknown(err)
 	}
 	if err != nil {
 		return false, err
@@ -68,7 +68,7 @@ func (h *heldRequest) exists() (bool, error) {
 	case http.StatusNotFound:
 		return false, nil
 	case http.StatusUnauthorized:
-		return false, &outcomeUnknownError{h.request, h.broken, apierrors.NewUnauthorized("the API server refuses the credentials")}
+		return false, h.outcomeUnknown(apierrors.NewUnauthorized("the API server refuses the credentials"))
 	}
 	return false, fmt.Errorf("reading %s: %s", h.request, resp.Status)
 }
@@ -79,18 +79,16 @@ func unauthorized(err error) bool {
 	return errors.As(err, &e) && e.Unauthorized()
 }
 
-// outcomeUnknownError says that a create may have been done, and that the credentials are
-// refused with which that was to be found out.
-type outcomeUnknownError struct {
-	request         Request
-	broken, refusal error
+// outcomeUnknown returns the error of a create that may have been done, where the
+// credentials are refused with which that was to be found out.
+func (h *heldRequest) outcomeUnknown(refusal error) error {
+	return &unauthorizedError{fmt.Errorf("the connection of the create of %s broke (%w), and whether it was done cannot be read: %w", h.request, h.broken, refusal)}
 }
 
-func (e *outcomeUnknownError) Error() string {
-	return fmt.Sprintf("the connection of the create of %s broke (%v), and whether it was done cannot be read: %v", e.request, e.broken, e.refusal)
-}
+// unauthorizedError says that the credentials were refused.
+type unauthorizedError struct{ error }
 
-func (e *outcomeUnknownError) Unwrap() []error { return []error{e.broken, e.refusal} }
+func (e *unauthorizedError) Unwrap() error { return e.error }
 
-// Unauthorized says that the credentials were refused.
-func (e *outcomeUnknownError) Unauthorized() bool { return true }
+// Unauthorized implements the interface that unauthorized looks for.
+func (e *unauthorizedError) Unauthorized() bool { return true }

@@ -19,10 +19,6 @@ import (
 	"github.com/kplan-dev/kplan/webhook"
 )
 
-// maxStatus bounds how much of an error's body is read, in bytes. A Status is
-// some KiB; what is longer is no answer of an API server.
-const maxStatus = 1 << 20
-
 // Request says what a held request is about.
 type Request struct {
 	// Verb is the HTTP method.
@@ -64,7 +60,7 @@ func (h *heldRequest) describe() Request {
 		r.Kind, r.Name = o.Kind, cmp.Or(r.Name, o.Name, o.GenerateName)
 	}
 	if r.Kind == "" && h.transport.Kind != nil {
-		if gv, err := schema.ParseGroupVersion(groupVersion(h.req)); err == nil {
+		if gv, err := schema.ParseGroupVersion(at.groupVersion); err == nil {
 			r.Kind = h.transport.Kind(h.req.Context(), gv.WithResource(at.resource))
 		}
 	}
@@ -73,20 +69,19 @@ func (h *heldRequest) describe() Request {
 }
 
 // object is kind and metadata of what the request sends, as far as its body tells.
-func (h *heldRequest) object() metav1.PartialObjectMetadata {
+func (h *heldRequest) object() (object metav1.PartialObjectMetadata) {
 	if h.body == nil {
-		return metav1.PartialObjectMetadata{}
+		return object
 	}
 	rc, err := h.body()
 	if err != nil {
-		return metav1.PartialObjectMetadata{}
+		return object
 	}
 	defer rc.Close()
-	b, err := io.ReadAll(rc)
-	if err != nil {
-		return metav1.PartialObjectMetadata{}
+	if b, err := io.ReadAll(rc); err == nil {
+		object = metadataOf(b)
 	}
-	return metadataOf(b)
+	return object
 }
 
 // metadataOf reads kind and metadata of an object in JSON or CBOR, or of a built-in
@@ -114,14 +109,14 @@ func metadataOf(b []byte) metav1.PartialObjectMetadata {
 
 // route is the resource that a request addresses.
 type route struct {
-	resource, namespace, name, subresource string
+	groupVersion, resource, namespace, name, subresource string
 }
 
 // routeOf reads the address of a resource: /api/v1/… or /apis/GROUP/VERSION/…,
 // then namespaces/NS for namespaced ones, then RESOURCE[/NAME[/SUBRESOURCE]].
 // See k8s.io/apiserver pkg/endpoints/request/requestinfo.go.
 func routeOf(req *http.Request) route {
-	var r route
+	r := route{groupVersion: "v1"} // of the core group, which no webhook converts
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	for i, p := range parts { // a proxy in front may put its own path before
 		if p == "api" && len(parts) >= i+3 {
@@ -129,7 +124,7 @@ func routeOf(req *http.Request) route {
 			break
 		}
 		if p == "apis" && len(parts) >= i+4 {
-			parts = parts[i+3:]
+			r.groupVersion, parts = parts[i+1]+"/"+parts[i+2], parts[i+3:]
 			break
 		}
 	}
@@ -146,52 +141,9 @@ func routeOf(req *http.Request) route {
 	return r
 }
 
-// readFault looks whether a response is about a webhook. The response of a
-// fault that can be waited for is closed; any other can be read as if nobody had.
-func readFault(resp *http.Response, req *http.Request) (*http.Response, webhook.Fault, error) {
-	if resp.StatusCode < http.StatusBadRequest { // a denial has any code of an error
-		return resp, webhook.Fault{Class: webhook.None}, nil
-	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus+1))
-	if err != nil {
-		resp.Body.Close()
-		return nil, webhook.Fault{}, err
-	}
-	rest := resp.Body
-	resp.Body = &readCloser{io.MultiReader(bytes.NewReader(b), rest), rest}
-	if len(b) > maxStatus {
-		return resp, webhook.Fault{Class: webhook.None}, nil
-	}
-	f := webhook.Classify(decodeStatus(uncompressed(resp.Header.Get("Content-Encoding"), b))).ForRequest(groupVersion(req), idempotent(req))
-	if f.Kind == webhook.Definition { // whether somebody brings that CRD is not known here
-		return resp, webhook.Fault{Class: webhook.None}, nil
-	}
-	if f.Retryable() {
-		rest.Close()
-		return nil, f, nil
-	}
-	return resp, f, nil
-}
-
-// groupVersion is that of the path: /api/v1/… or /apis/GROUP/VERSION/…, which
-// may stand below the path of a proxy.
-func groupVersion(req *http.Request) string {
-	if _, rest, ok := strings.Cut(req.URL.Path, "/apis/"); ok {
-		if parts := strings.SplitN(rest, "/", 3); len(parts) > 1 {
-			return parts[0] + "/" + parts[1]
-		}
-	}
-	return "v1" // of the core group, which no webhook converts
-}
-
 // idempotent reports that it does no harm to send a request twice. What was
 // created exists then, and a JSON patch may add to a list. (A second delete finds
 // nothing, and a second update conflicts: the client sees that it was done.)
 func idempotent(req *http.Request) bool {
 	return req.Method != http.MethodPost && req.Header.Get("Content-Type") != string(types.JSONPatchType)
-}
-
-type readCloser struct {
-	io.Reader
-	io.Closer
 }

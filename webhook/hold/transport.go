@@ -243,10 +243,7 @@ func (h *heldRequest) send() (*http.Response, webhook.Fault, error) {
 }
 
 func (h *heldRequest) base() http.RoundTripper {
-	if h.transport.Base == nil {
-		return http.DefaultTransport
-	}
-	return h.transport.Base
+	return cmp.Or(h.transport.Base, http.DefaultTransport)
 }
 
 // again sends the request once more, unless it may have been done already.

@@ -49,26 +49,24 @@ func prepare(r Request) *request {
 // and a Namespace's label of its name.
 func filled(r Request) *unstructured.Unstructured {
 	u := r.Object
-	set := func(fields ...string) func(string) {
-		return func(value string) {
-			if had, _, _ := unstructured.NestedString(u.Object, fields...); value == "" || had == value {
-				return
-			}
-			if u == r.Object {
-				u = u.DeepCopy()
-			}
-			if u.Object == nil {
-				u.Object = map[string]any{}
-			}
-			// It fails where the parent is no map, which the API server refuses.
-			_ = unstructured.SetNestedField(u.Object, value, fields...)
+	set := func(value string, fields ...string) {
+		if had, _, _ := unstructured.NestedString(u.Object, fields...); value == "" || had == value {
+			return
 		}
+		if u == r.Object {
+			u = u.DeepCopy()
+		}
+		if u.Object == nil {
+			u.Object = map[string]any{}
+		}
+		// It fails where the parent is no map, which the API server refuses.
+		_ = unstructured.SetNestedField(u.Object, value, fields...)
 	}
-	set("apiVersion")(r.Kind.GroupVersion().String())
-	set("kind")(r.Kind.Kind)
-	set("metadata", "namespace")(r.Namespace)
+	set(r.Kind.GroupVersion().String(), "apiVersion")
+	set(r.Kind.Kind, "kind")
+	set(r.Namespace, "metadata", "namespace")
 	if r.Kind == corev1.SchemeGroupVersion.WithKind("Namespace") {
-		set("metadata", "labels", corev1.LabelMetadataName)(r.Name)
+		set(r.Name, "metadata", "labels", corev1.LabelMetadataName)
 	}
 	return u
 }

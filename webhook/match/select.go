@@ -3,6 +3,7 @@ package match
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -51,12 +52,7 @@ func (m *Matcher) namespace(e webhook.Entry, q *request, d *doubts) string {
 // namespace has of its name.
 func byNameOnly(s labels.Selector) bool {
 	requirements, _ := s.Requirements()
-	for _, r := range requirements {
-		if r.Key() != corev1.LabelMetadataName {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
 }
 
 // labels returns those of the request's namespace.
@@ -152,23 +148,17 @@ func (m *Matcher) rule(e webhook.Entry, q *request, d *doubts) (schema.GroupVers
 
 // anyRule reports whether a rule names what is asked.
 func anyRule(e webhook.Entry, attrs admission.Attributes) bool {
-	for _, rule := range e.Rules {
-		if (&rules.Matcher{Rule: rule, Attr: attrs}).Matches() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.Rules, func(rule admissionv1.RuleWithOperations) bool {
+		return (&rules.Matcher{Rule: rule, Attr: attrs}).Matches()
+	})
 }
 
 // anyVersion reports whether a rule would name the request but for the version.
 func anyVersion(e webhook.Entry, q *request) bool {
-	for _, rule := range e.Rules {
+	return slices.ContainsFunc(e.Rules, func(rule admissionv1.RuleWithOperations) bool {
 		rule.APIVersions = []string{"*"}
-		if (&rules.Matcher{Rule: rule, Attr: q.attrs}).Matches() {
-			return true
-		}
-	}
-	return false
+		return (&rules.Matcher{Rule: rule, Attr: q.attrs}).Matches()
+	})
 }
 
 // title names the requested resource for people.

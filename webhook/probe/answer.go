@@ -35,6 +35,11 @@ type answer struct {
 	rights    bool
 }
 
+// unproven returns the outcome of a dry run that did not get to the webhook.
+func (a answer) unproven(prefix string) Outcome {
+	return Outcome{State: Unproven, Reason: prefix + a.absent + a.forbidden + a.refusal, Forbidden: a.rights}
+}
+
 // send creates an object by dry run. An error is the context's cause, or one
 // that has no answer of the API server: a held request that was given up.
 func send(ctx context.Context, client dynamic.Interface, d dryRun) (answer, error) {

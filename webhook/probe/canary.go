@@ -3,9 +3,12 @@ package probe
 import (
 	"fmt"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/expression"
 )
 
 // Want is what is expected of a canary.
@@ -59,4 +62,34 @@ func (e *RefusedError) Error() string {
 		return fmt.Sprintf("the API server refuses the %s by itself, so that it shows nothing of webhooks: %s", e.Canary, e.Message)
 	}
 	return fmt.Sprintf("webhook %q denies the %s: %s", e.Webhook, e.Canary, e.Message)
+}
+
+// Condition is a CEL expression that tells whether a mutating webhook changed an
+// object: over object, as it was admitted, and original, as it was sent.
+type Condition struct{ *expression.Expression }
+
+// Compile compiles a condition, and fails where it can never be true or false.
+func Compile(text string) (*Condition, error) {
+	e, err := expression.Compile(text, "object", "original")
+	if err != nil {
+		return nil, err
+	}
+	if t := e.Type(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+		return nil, fmt.Errorf("it gives %s, not true or false", t)
+	}
+	return &Condition{e}, nil
+}
+
+// Holds reports whether the condition is true. The error says that it is neither true
+// nor false: a field is missing, or it takes too long.
+func (c *Condition) Holds(object, original *unstructured.Unstructured) (bool, error) {
+	value, err := c.Eval(map[string]any{"object": object.Object, "original": original.Object})
+	if err != nil {
+		return false, err
+	}
+	holds, ok := value.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("it gives %s, not true or false", value.Type().TypeName())
+	}
+	return bool(holds), nil
 }

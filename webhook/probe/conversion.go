@@ -82,7 +82,7 @@ func (p *Probe) askList(ctx context.Context, client dynamic.Interface, gvr schem
 	case a.fault.Kind != "":
 		return p.failed(a.fault), nil
 	}
-	return Outcome{State: Unproven, Reason: a.absent + a.forbidden + a.refusal, Forbidden: a.rights}, nil
+	return a.unproven(""), nil
 }
 
 // askConverted creates a made-up object in a version by dry run.
@@ -110,7 +110,5 @@ func (p *Probe) askConverted(ctx context.Context, client dynamic.Interface, crd 
 	case a.fault.Kind != "":
 		return p.failed(a.fault), nil
 	}
-	o := unproven("there is no object to convert, and a made-up one is refused: " + a.absent + a.forbidden + a.refusal)
-	o.Forbidden = a.rights
-	return o, nil
+	return a.unproven("there is no object to convert, and a made-up one is refused: "), nil
 }

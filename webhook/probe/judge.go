@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -110,7 +111,7 @@ func (p *Probe) judgeObject(ctx context.Context, d dryRun, a answer) Outcome {
 		}
 		return o
 	case a.absent != "" || a.forbidden != "":
-		return Outcome{State: Unproven, Reason: a.absent + a.forbidden, Forbidden: a.rights}
+		return a.unproven("")
 	}
 	return p.admitted(d)
 }
@@ -136,13 +137,8 @@ func selectsAll(s *metav1.LabelSelector) bool {
 // failed says that the call to a webhook failed.
 func (p *Probe) failed(f webhook.Fault) Outcome {
 	o := Outcome{State: Missing, Reason: f.Cause, Fault: f}
-	if !p.entry.Matches(f) {
+	if f.Kind != webhook.Server && f.Kind != webhook.Definition && !p.entry.Matches(f) {
 		o.Reason = fmt.Sprintf("webhook %q, which is asked too, gives no answer: %s", f.Webhook, f.Cause)
-	}
-	switch f.Kind {
-	case webhook.Server, webhook.Definition:
-		o.Reason = f.Cause
-	default:
 	}
 	return o
 }
@@ -198,12 +194,7 @@ func (p *Probe) askedBefore(ctx context.Context, d dryRun, f webhook.Fault) bool
 
 // mutable reports whether any webhook may change an object.
 func (p *Probe) mutable(ctx context.Context, d dryRun) bool {
-	for _, e := range p.config.Known {
-		if e.Kind == webhook.Mutating && p.concerns(ctx, e, d) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.config.Known, func(e webhook.Entry) bool { return e.Kind == webhook.Mutating && p.concerns(ctx, e, d) })
 }
 
 func (p *Probe) concerns(ctx context.Context, e webhook.Entry, d dryRun) bool {

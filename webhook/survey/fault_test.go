@@ -138,7 +138,7 @@ func TestConfigurationsForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, fmt.Sprintf(service, "a"), fmt.Sprintf(endpoint, 1, true))
 		b.on("list", "mutatingwebhookconfigurations", forbidden)
-		fault := webhook.ClassifyText(`Internal error occurred: failed calling webhook "w.example.io": failed to call webhook: Post "https://w.ns.svc:443/?timeout=10s": dial tcp 10.96.0.9:443: connect: connection refused`)
+		fault := webhook.ClassifyError(errors.New(`Internal error occurred: failed calling webhook "w.example.io": failed to call webhook: Post "https://w.ns.svc:443/?timeout=10s": dial tcp 10.96.0.9:443: connect: connection refused`))
 		f := b.survey.Subscribe(survey.Target{Fault: &fault}, func() {})
 		defer f.Close()
 		synctest.Wait()

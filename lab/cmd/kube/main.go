@@ -14,6 +14,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,16 +50,11 @@ func main() {
 	}
 	if len(os.Args) > 1 {
 		if run, ok := parts[os.Args[1]]; ok {
-			os.Args = slices.Clone(os.Args[1:])
+			os.Args = os.Args[1:]
 			os.Exit(run())
 		}
 	}
-	names := make([]string, 0, len(parts))
-	for name := range parts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	fmt.Fprintf(os.Stderr, "usage: kube PART [flags]\nparts: %v\n", names)
+	fmt.Fprintf(os.Stderr, "usage: kube PART [flags]\nparts: %v\n", slices.Sorted(maps.Keys(parts)))
 	os.Exit(2)
 }
 

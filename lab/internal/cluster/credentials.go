@@ -1,10 +1,12 @@
 package cluster
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kplan-dev/kplan/lab/internal/file"
 	"github.com/kplan-dev/kplan/lab/internal/node"
@@ -35,7 +37,7 @@ func writeCredentials(l *Lab) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	authority, err := pki.NewAuthority("kplan-lab " + l.Name)
+	authority, err := pki.NewAuthority("kplan-lab-" + l.Name)
 	if err != nil {
 		return err
 	}
@@ -70,24 +72,16 @@ func writeCredentials(l *Lab) error {
 // writeKubeconfig writes a file that stands alone. Names are long enough not
 // to be YAML's booleans (n, y, on, off).
 func writeKubeconfig(lab, path, server, user string, ca []byte, pair pki.Pair) error {
-	encode := base64.StdEncoding.EncodeToString
 	name := "kplan-lab-" + lab
-	text := fmt.Sprintf(`apiVersion: v1
-kind: Config
-current-context: %[1]s
-contexts:
-- name: %[1]s
-  context: {cluster: %[1]s, user: %[1]s-%[2]s}
-clusters:
-- name: %[1]s
-  cluster:
-    server: %[3]s
-    certificate-authority-data: %[4]s
-users:
-- name: %[1]s-%[2]s
-  user:
-    client-certificate-data: %[5]s
-    client-key-data: %[6]s
-`, name, user, server, encode(ca), encode(pair.Cert), encode(pair.Key))
-	return file.Write(path, []byte(text))
+	user = name + "-" + user
+	data, err := clientcmd.Write(clientcmdapi.Config{
+		CurrentContext: name,
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: user}},
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: server, CertificateAuthorityData: ca}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: {ClientCertificateData: pair.Cert, ClientKeyData: pair.Key}},
+	})
+	if err != nil {
+		return err
+	}
+	return file.Write(path, data)
 }

@@ -17,7 +17,6 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/kplan-dev/kplan/lab/internal/api"
 	"github.com/kplan-dev/kplan/lab/internal/file"
 	"github.com/kplan-dev/kplan/lab/internal/flock"
 	"github.com/kplan-dev/kplan/lab/internal/node"
@@ -181,19 +180,6 @@ func (l *Lab) lock(ctx context.Context, say Progress) (func(), error) {
 	return flock.Lock(ctx, filepath.Join(filepath.Dir(l.Dir), "."+l.Name+".lock"), func() {
 		say("another kplan-lab works on lab %s; waiting for it…", l.Name)
 	})
-}
-
-// client is the administrator's.
-func (l *Lab) client() (*api.Client, error) {
-	var parts [3][]byte
-	for i, name := range []string{"ca.crt", "admin.crt", "admin.key"} {
-		data, err := os.ReadFile(l.credential(name))
-		if err != nil {
-			return nil, err
-		}
-		parts[i] = data
-	}
-	return api.New(l.Server(), parts[0], parts[1], parts[2])
 }
 
 // Progress takes a line for people, without a line end.

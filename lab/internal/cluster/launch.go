@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kplan-dev/kplan/lab/internal/process"
 )
@@ -79,24 +82,17 @@ func (s *launcher) start(names ...string) error {
 // await polls until look succeeds.
 func await(ctx context.Context, what string, look func(context.Context) error) error {
 	var last error
-	late := fmt.Errorf("%s is not ready after %s", what, readyTimeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, late)
-	defer cancel()
-	tick := time.NewTicker(25 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if last = look(ctx); last == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			if cause := context.Cause(ctx); !errors.Is(cause, late) {
-				return cause
-			}
-			return fmt.Errorf("%w: %w", late, last)
-		case <-tick.C:
-		}
+	err := wait.PollUntilContextTimeout(ctx, 25*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		last = look(ctx)
+		return last == nil, nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
+	return fmt.Errorf("%s is not ready after %s: %w", what, readyTimeout, last)
 }
 
 // lineWriter passes whole lines on to say.
@@ -107,4 +103,48 @@ func (w lineWriter) Write(data []byte) (int, error) {
 		w("%s", strings.TrimRight(line, "\n"))
 	}
 	return len(data), nil
+}
+
+// Stop stops a component: it is asked to end, and killed after grace. It is
+// no error if it is not running.
+func (l *Lab) Stop(ctx context.Context, component string, grace time.Duration) error {
+	if component == containerd {
+		return &UsageError{"containerd cannot be stopped alone: the lab's mounts live and die with it (use down and up)"}
+	}
+	r, err := process.Find(l.records(), component)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return r.Stop(ctx, grace)
+}
+
+// Start starts a component that was stopped or died, and waits until it is
+// ready; it is no error if it runs.
+func (l *Lab) Start(ctx context.Context, component string) error {
+	r, err := process.Find(l.records(), component)
+	if err != nil {
+		return err
+	}
+	if r.Alive() {
+		return nil
+	}
+	launch, ctx := newLauncher(ctx, l)
+	defer launch.stopWatching()
+	if err := launch.start(component); err != nil {
+		return err
+	}
+	if component != apiserver && component != etcd && component != serve {
+		return nil
+	}
+	client, err := l.client()
+	if err != nil {
+		return err
+	}
+	if err := client.await(ctx, component, "/readyz"); err != nil {
+		return launch.cause(err)
+	}
+	return nil
 }

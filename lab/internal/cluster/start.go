@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"context"
+	_ "embed"
+	"fmt"
 	"net"
+	"strings"
 
-	"github.com/kplan-dev/kplan/lab/internal/api"
 	"github.com/kplan-dev/kplan/lab/internal/netns"
 	"github.com/kplan-dev/kplan/lab/internal/node"
 )
@@ -13,7 +15,7 @@ import (
 // waits until each is ready.
 type starter struct {
 	*launcher
-	client   *api.Client
+	client   client
 	programs programs
 	say      Progress
 	answers  chan struct{} // closed by controlPlane when the API server answers
@@ -22,7 +24,7 @@ type starter struct {
 // controlPlane starts the clients of the API server when that answers, and waits
 // for what they make.
 func (s starter) controlPlane(ctx context.Context) error {
-	if err := s.await(ctx, "API server", "/readyz"); err != nil {
+	if err := s.client.await(ctx, "API server", "/readyz"); err != nil {
 		return err
 	}
 	s.say("API server answers at %s", s.lab.Server())
@@ -39,7 +41,7 @@ func (s starter) controlPlane(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.await(ctx, "default service account", "/api/v1/namespaces/default/serviceaccounts/default"); err != nil {
+	if err := s.client.await(ctx, "default service account", "/api/v1/namespaces/default/serviceaccounts/default"); err != nil {
 		return err
 	}
 	s.say("controllers work")
@@ -71,11 +73,11 @@ func (s starter) node(ctx context.Context) error {
 	if err := s.start(kubelet); err != nil {
 		return err
 	}
-	if err := s.awaitReady(ctx, "node", "/api/v1/nodes/"+node.Name); err != nil {
+	if err := s.client.awaitReady(ctx, "node", "/api/v1/nodes"); err != nil {
 		return err
 	}
 	s.say("node is ready")
-	if err := s.awaitReady(ctx, "cluster DNS", "/api/v1/namespaces/kube-system/pods?labelSelector=k8s-app%3Dkube-dns"); err != nil {
+	if err := s.client.awaitReady(ctx, "cluster DNS", "/api/v1/namespaces/kube-system/pods?labelSelector=k8s-app%3Dkube-dns"); err != nil {
 		return err
 	}
 	// kube-proxy brings a ready pod to its Service within a second.
@@ -89,20 +91,29 @@ func (s starter) node(ctx context.Context) error {
 	return nil
 }
 
-// await polls until the API server has an object.
-func (s starter) await(ctx context.Context, what, path string) error {
-	return await(ctx, what, func(ctx context.Context) error { return s.client.Get(ctx, path, nil) })
-}
-
-// awaitReady polls until an object, or each of a list, is ready.
-func (s starter) awaitReady(ctx context.Context, what, path string) error {
-	return await(ctx, what, func(ctx context.Context) error { return s.client.Ready(ctx, path) })
-}
-
 // closed closes a connection that was opened only to see that it can be.
 func closed(conn net.Conn, err error) error {
 	if err != nil {
 		return err
 	}
 	return conn.Close()
+}
+
+const dnsImage = "kplan.dev/lab/coredns:1"
+
+// dnsObjects has DOMAIN, ADDRESS and IMAGE to be filled in.
+//
+//go:embed dns.yaml
+var dnsObjects string
+
+// applyDNS creates the cluster's DNS server.
+func applyDNS(ctx context.Context, client client) error {
+	filled := strings.NewReplacer("DOMAIN", node.Domain, "ADDRESS", node.ServiceDNS, "IMAGE", dnsImage).Replace(dnsObjects)
+	for _, object := range strings.Split(filled, "\n---\n# ")[1:] {
+		path, text, _ := strings.Cut(object, "\n")
+		if err := client.apply(ctx, path, []byte(text)); err != nil {
+			return fmt.Errorf("cluster DNS: %w", err)
+		}
+	}
+	return nil
 }

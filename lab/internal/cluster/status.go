@@ -93,8 +93,7 @@ func (l *Lab) ping(ctx context.Context) string {
 	if err != nil {
 		return err.Error()
 	}
-	defer client.Close()
-	if err := client.Get(ctx, "/readyz", nil); err != nil {
+	if _, err := client.get(ctx, "/readyz"); err != nil {
 		return "API server: " + err.Error()
 	}
 	return ""

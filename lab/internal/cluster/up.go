@@ -149,7 +149,6 @@ func (l *Lab) create(ctx context.Context, o Options, built programs, say Progres
 	if err != nil {
 		return err
 	}
-	defer client.Close()
 	launch, ctx := newLauncher(ctx, l)
 	defer launch.stopWatching()
 	if err := launch.start(serve, etcd, apiserver); err != nil {

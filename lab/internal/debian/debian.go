@@ -58,19 +58,6 @@ func Missing() []string {
 	return missing
 }
 
-// Error says that packages could not be installed.
-type Error struct {
-	Packages []string
-	Output   string // the last lines of apt-get
-	Err      error
-}
-
-func (e *Error) Error() string {
-	return fmt.Sprintf("cannot install %s: %v\n%s", strings.Join(e.Packages, " "), e.Err, e.Output)
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
 // Install installs what is missing and says so on progress. The package
 // index is fetched only when the first try fails without it. Services of the
 // packages are kept from starting.
@@ -79,13 +66,16 @@ func Install(ctx context.Context, progress io.Writer) error {
 	if len(missing) == 0 {
 		return nil
 	}
+	failed := func(err error, said string) error {
+		return fmt.Errorf("cannot install %s: %w\n%s", strings.Join(missing, " "), err, said)
+	}
 	if Find("apt-get") == "" {
-		return &Error{Packages: missing, Err: errors.New("this is not Debian (no apt-get); install them by hand")}
+		return failed(errors.New("this is not Debian (no apt-get); install them by hand"), "")
 	}
 	fmt.Fprintf(progress, "installing %s with apt-get…\n", strings.Join(missing, " "))
 	restore, err := holdServices()
 	if err != nil {
-		return &Error{Packages: missing, Err: err}
+		return failed(err, "")
 	}
 	defer restore()
 	install := append([]string{"install", "-y", "--no-install-recommends"}, missing...)
@@ -98,7 +88,7 @@ func Install(ctx context.Context, progress io.Writer) error {
 		output, err = apt(ctx, install...)
 	}
 	if err != nil {
-		return &Error{Packages: missing, Output: output, Err: err}
+		return failed(err, output)
 	}
 	return nil
 }

@@ -21,14 +21,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// NotStaticError says that a binary cannot run in an image that holds
-// nothing else.
-type NotStaticError struct{ Path, Interpreter string }
-
-func (e *NotStaticError) Error() string {
-	return fmt.Sprintf("%s is not static: it needs %s (build it with CGO_ENABLED=0)", e.Path, e.Interpreter)
-}
-
 // Options of an image.
 type Options struct {
 	Name string // e.g. "kplan.dev/operator:dev"; the tag defaults to latest
@@ -110,7 +102,7 @@ func checkStatic(path string) error {
 			if err != nil {
 				return err
 			}
-			return &NotStaticError{Path: path, Interpreter: string(bytes.TrimRight(loader, "\x00"))}
+			return fmt.Errorf("%s is not static: it needs %s (build it with CGO_ENABLED=0)", path, bytes.TrimRight(loader, "\x00"))
 		}
 	}
 	return nil

@@ -13,15 +13,14 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"time"
-)
 
-const validity = 10 * 365 * 24 * time.Hour
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+)
 
 // Pair is a certificate with its key, both PEM.
 type Pair struct{ Cert, Key []byte }
@@ -45,42 +44,33 @@ type Subject struct {
 
 // NewAuthority makes a self-signed authority.
 func NewAuthority(name string) (*Authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, text, err := newKey()
 	if err != nil {
 		return nil, err
 	}
-	template, err := newTemplate(pkix.Name{CommonName: name})
+	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: name, NotBefore: start()}, key)
 	if err != nil {
 		return nil, err
 	}
-	template.IsCA, template.BasicConstraintsValid = true, true
-	template.KeyUsage |= x509.KeyUsageCertSign
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := encode(der, key)
-	return &Authority{Pair: pair, cert: cert, key: key}, err
+	return &Authority{Pair: Pair{Cert: encode(ca.Raw), Key: text}, cert: ca, key: key}, nil
 }
 
 // Sign makes a key and a certificate for s.
 func (a *Authority) Sign(s Subject) (Pair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, text, err := newKey()
 	if err != nil {
 		return Pair{}, err
 	}
-	template, err := newTemplate(pkix.Name{CommonName: s.User, Organization: s.Groups})
-	if err != nil {
-		return Pair{}, err
+	template := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: s.User, Organization: s.Groups},
+		NotBefore:   start(),
+		NotAfter:    a.cert.NotAfter,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	if !s.To.IsZero() {
 		template.NotBefore, template.NotAfter = s.From, s.To
 	}
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	if len(s.Hosts) > 0 {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
@@ -92,26 +82,18 @@ func (a *Authority) Sign(s Subject) (Pair, error) {
 		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		return Pair{}, err
-	}
-	return encode(der, key)
+	return Pair{Cert: encode(der), Key: text}, err
 }
 
 // NewKeys makes the pair that signs and checks service account tokens; the
 // public key stands where a certificate would.
 func NewKeys() (Pair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return Pair{}, err
-	}
-	pair, err := encode(nil, key)
+	key, text, err := newKey()
 	if err != nil {
 		return Pair{}, err
 	}
 	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	pair.Cert = pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
-	return pair, err
+	return Pair{Cert: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), Key: text}, err
 }
 
 // Write stores the pair as dir/NAME.crt and dir/NAME.key, readable by the
@@ -122,25 +104,17 @@ func (p Pair) Write(dir, name string) error {
 		os.WriteFile(filepath.Join(dir, name+".key"), p.Key, 0o600))
 }
 
-func newTemplate(name pkix.Name) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, fmt.Errorf("serial number: %w", err)
+func newKey() (key *ecdsa.PrivateKey, text []byte, err error) {
+	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, nil, err
 	}
-	now := time.Now()
-	return &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      name,
-		NotBefore:    now.Add(-time.Hour), // clocks differ a little
-		NotAfter:     now.Add(validity),
-		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
-	}, nil
+	text, err = keyutil.MarshalPrivateKeyToPEM(key)
+	return key, text, err
 }
 
-func encode(der []byte, key *ecdsa.PrivateKey) (Pair, error) {
-	raw, err := x509.MarshalECPrivateKey(key)
-	return Pair{
-		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		Key:  pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}),
-	}, err
+// start is when new certificates become valid: clocks differ a little.
+func start() time.Time { return time.Now().Add(-time.Hour) }
+
+func encode(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der})
 }

@@ -26,21 +26,18 @@ var ErrUnsupported = errors.New("processes can be kept track of on Linux only")
 
 // Spec says what to start.
 type Spec struct {
-	Name string   // unique in its folder, e.g. "etcd"
-	Args []string // program and arguments; the program is an absolute path
-	Env  []string // added to the environment
-	Log  string   // file that takes stdout and stderr; appended to
+	Name string   `json:"name"`          // unique in its folder, e.g. "etcd"
+	Args []string `json:"args"`          // program and arguments; the program is an absolute path
+	Env  []string `json:"env,omitempty"` // added to the environment
+	Log  string   `json:"log"`           // file that takes stdout and stderr; appended to
 }
 
 // Record identifies a started process for ever.
 type Record struct {
-	Name    string    `json:"name"`
+	Spec
 	PID     int       `json:"pid"`
 	Start   uint64    `json:"start"` // clock ticks since boot, /proc/PID/stat field 22
 	Boot    string    `json:"boot"`  // /proc/sys/kernel/random/boot_id
-	Args    []string  `json:"args"`
-	Env     []string  `json:"env,omitempty"`
-	Log     string    `json:"log"`
 	Started time.Time `json:"started"`
 }
 
@@ -96,7 +93,7 @@ func (r Record) Alive() bool {
 // Of makes a record of a process that somebody else started.
 func Of(pid int, name string) (Record, error) {
 	start, _, err := stat(pid)
-	return Record{Name: name, PID: pid, Start: start, Boot: boot()}, err
+	return Record{Spec: Spec{Name: name}, PID: pid, Start: start, Boot: boot()}, err
 }
 
 // stat reads a process's start time, in clock ticks since boot, and its state.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Child is a process that this program started; Done tells when it ends.
@@ -51,10 +52,7 @@ func Start(spec Spec, dir string) (*Child, error) {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
 	child := &Child{done: make(chan struct{})}
-	child.Record = Record{
-		Name: spec.Name, PID: cmd.Process.Pid, Boot: boot(),
-		Args: spec.Args, Env: spec.Env, Log: spec.Log, Started: time.Now(),
-	}
+	child.Record = Record{Spec: spec, PID: cmd.Process.Pid, Boot: boot(), Started: time.Now()}
 	// The child cannot be reaped, so its id not reused, before Wait below.
 	if child.Start, _, err = stat(child.PID); err == nil {
 		err = child.Save(dir)
@@ -110,16 +108,6 @@ func (r Record) Stop(ctx context.Context, grace time.Duration) error {
 
 // await reports whether the process ended within d.
 func (r Record) await(ctx context.Context, d time.Duration) bool {
-	ctx, cancel := context.WithTimeoutCause(ctx, d, errors.New("still running"))
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for r.Alive() {
-		select {
-		case <-ctx.Done():
-			return !r.Alive()
-		case <-tick.C:
-		}
-	}
-	return true
+	ended := func(context.Context) (bool, error) { return !r.Alive(), nil }
+	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, d, true, ended) == nil
 }

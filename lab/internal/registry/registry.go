@@ -14,6 +14,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -42,21 +43,15 @@ func Handler(chartDirs ...string) (http.Handler, error) {
 			return nil, fmt.Errorf("chart %s: %w", dir, err)
 		}
 	}
-	return readOnly{h}, nil
-}
-
-// readOnly refuses every request that could change something.
-type readOnly struct{ http.Handler }
-
-// ServeHTTP implements http.Handler.
-func (r readOnly) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if req.Method != http.MethodGet && req.Method != http.MethodHead {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		fmt.Fprintln(w, `{"errors":[{"code":"UNSUPPORTED","message":"the lab's registry is read-only"}]}`)
-		return
-	}
-	r.Handler.ServeHTTP(w, req)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			fmt.Fprintln(w, `{"errors":[{"code":"UNSUPPORTED","message":"the lab's registry is read-only"}]}`)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}), nil
 }
 
 type descriptor struct {
@@ -107,38 +102,10 @@ func send(h http.Handler, method, target, mediaType string, body []byte) error {
 		return err
 	}
 	req.Header.Set("Content-Type", mediaType)
-	var a answer
-	h.ServeHTTP(&a, req)
-	if a.status != http.StatusCreated {
-		return fmt.Errorf("%s %s: status %d: %s", method, target, a.status, a.body.String())
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, req)
+	if answer.Code != http.StatusCreated {
+		return fmt.Errorf("%s %s: status %d: %s", method, target, answer.Code, answer.Body)
 	}
 	return nil
-}
-
-// answer keeps what a handler wrote.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (a *answer) Header() http.Header {
-	if a.header == nil {
-		a.header = http.Header{}
-	}
-	return a.header
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (a *answer) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
-}
-
-// Write implements http.ResponseWriter.
-func (a *answer) Write(p []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(p)
 }

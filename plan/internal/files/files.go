@@ -93,28 +93,17 @@ func Reason(err error) error {
 // Read reads a file that somebody named on the command line, up to one byte more
 // than the most that is of use: the caller refuses that.
 func Read(name string, most int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, cannotRead(err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return nil, errors.New("is a folder, not a file")
 	}
-	src, err := io.ReadAll(io.LimitReader(f, most+1))
+	src, err := read(name, most)
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err // the position and the message name the path already
+	}
 	if err != nil {
-		return nil, cannotRead(err)
+		return nil, fmt.Errorf("cannot read the file: %w", err)
 	}
 	return src, nil
-}
-
-// cannotRead leaves out the path and the system call, which the position and the
-// message name already.
-func cannotRead(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
-	return fmt.Errorf("cannot read the file: %w", err)
 }
 
 // ReadPlain is Read for a file that a plan names: it must be neither a folder nor a
@@ -129,6 +118,10 @@ func ReadPlain(name string, most int64) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, errNotPlain
 	}
+	return read(name, most)
+}
+
+func read(name string, most int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err

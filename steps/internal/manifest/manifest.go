@@ -116,7 +116,7 @@ func Objects(step plan.Step) ([]Object, error) {
 
 // Read reads the objects of an apply step as they are written.
 func Read(step plan.Step) ([]Object, error) {
-	files, err := step.ApplyFiles()
+	files, err := step.Files(step.Apply.Files)
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,8 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 const (
@@ -50,7 +49,7 @@ type Annotation struct {
 func (a Annotation) String() string {
 	var properties []string
 	if a.File != "" {
-		properties = append(properties, "file="+property(a.File))
+		properties = append(properties, "file="+forProperty.Replace(a.File))
 		if a.Line > 0 {
 			properties = append(properties, fmt.Sprintf("line=%d", a.Line))
 		}
@@ -59,25 +58,21 @@ func (a Annotation) String() string {
 		}
 	}
 	if a.Title != "" {
-		properties = append(properties, "title="+property(a.Title))
+		properties = append(properties, "title="+forProperty.Replace(a.Title))
 	}
 	command := string(cmp.Or(a.Level, Notice))
 	if len(properties) > 0 {
 		command += " " + strings.Join(properties, ",")
 	}
-	return "::" + command + "::" + data(cut(a.Message, MaxMessage))
-}
-
-// cut returns at most so many characters of a text.
-func cut(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
+	message := a.Message
+	if r := []rune(message); len(r) > MaxMessage {
+		message = string(r[:MaxMessage-1]) + "…"
 	}
-	return string([]rune(s)[:most-1]) + "…"
+	return "::" + command + "::" + forData.Replace(message)
 }
 
 // Group returns the command that begins a group of lines, which is shown folded.
-func Group(title string) string { return "::group::" + data(title) }
+func Group(title string) string { return "::group::" + forData.Replace(title) }
 
 // EndGroup is the command that ends a group.
 const EndGroup = "::endgroup::"
@@ -90,38 +85,22 @@ const EndGroup = "::endgroup::"
 // more must start them again, and a program that is killed in between takes them
 // from all that follows in the same step of the job.
 func Inert(s string) string {
-	if strings.Contains(s, "##[") {
-		s = strings.ReplaceAll(s, "##[", "## [")
-	}
-	if !strings.Contains(s, "::") {
-		return s
-	}
-	lines := strings.Split(s, "\n")
-	for i, line := range lines {
-		text := strings.TrimLeftFunc(line, unicode.IsSpace)
-		if strings.HasPrefix(text, "::") {
-			lines[i] = line[:len(line)-len(text)] + ": " + text[1:]
-		}
-	}
-	return strings.Join(lines, "\n")
+	return command.ReplaceAllString(strings.ReplaceAll(s, "##[", "## ["), "$1: :")
 }
+
+// command is a :: at the start of a line, after spaces as unicode.IsSpace has them.
+var command = regexp.MustCompile(`(?m)^([\t\v\f\r\x{85}\pZ]*)::`)
 
 // Place returns the path of a file as GitHub finds it: relative to the root of the
 // repository when it is below that, with slashes. Without a root it is as it was
 // given.
 func Place(root, file string) string {
-	if root == "" {
-		return filepath.ToSlash(file)
+	if full, err := filepath.Abs(file); err == nil && root != "" {
+		if rel, err := filepath.Rel(root, full); err == nil && filepath.IsLocal(rel) {
+			file = rel
+		}
 	}
-	full, err := filepath.Abs(file)
-	if err != nil {
-		return filepath.ToSlash(file)
-	}
-	rel, err := filepath.Rel(root, full)
-	if err != nil || !filepath.IsLocal(rel) {
-		return filepath.ToSlash(file)
-	}
-	return filepath.ToSlash(rel)
+	return filepath.ToSlash(file)
 }
 
 // The runner takes these escapes back.
@@ -129,6 +108,3 @@ var (
 	forData     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	forProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
-
-func data(s string) string     { return forData.Replace(s) }
-func property(s string) string { return forProperty.Replace(s) }

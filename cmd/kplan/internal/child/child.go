@@ -15,8 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 )
 
 // Exit codes of shells, and of env, nohup and timeout.
@@ -174,21 +172,4 @@ func removeAll(files []string) error {
 		all = append(all, os.RemoveAll(file))
 	}
 	return errors.Join(all...)
-}
-
-// Setenv is env with variables set, as name=value, or, without a value, left out.
-func Setenv(env []string, changes ...string) []string {
-	out := slices.DeleteFunc(slices.Clone(env), func(old string) bool {
-		name, _, _ := strings.Cut(old, "=")
-		return slices.ContainsFunc(changes, func(change string) bool {
-			changed, _, _ := strings.Cut(change, "=")
-			return changed == name
-		})
-	})
-	for _, change := range changes {
-		if strings.Contains(change, "=") {
-			out = append(out, change)
-		}
-	}
-	return out
 }

@@ -7,7 +7,9 @@ package findings
 import (
 	"fmt"
 	"io"
+	"strings"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/actions"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/plan/finding"
 )
@@ -34,38 +36,53 @@ type Report struct {
 	Version string `json:"-"`
 }
 
-// Format is how a report is written.
-type Format string
-
-// The formats.
+// The formats beside those of package data.
 const (
-	JSON   Format = "json"
-	YAML   Format = "yaml"
-	GitHub Format = "github"
-	SARIF  Format = "sarif"
+	GitHub data.Format = "github"
+	SARIF  data.Format = "sarif"
 )
 
 // Formats are all formats.
-var Formats = []Format{JSON, YAML, GitHub, SARIF}
+var Formats = []data.Format{data.JSON, data.YAML, GitHub, SARIF}
 
 // Write writes the report in one of the formats.
-func (r Report) Write(w io.Writer, f Format) error {
+func (r Report) Write(w io.Writer, f data.Format) error {
 	var err error
 	switch f {
 	case GitHub:
 		_, err = io.WriteString(w, r.annotations())
 	case SARIF:
 		err = data.Write(w, data.JSON, r.log(), nil)
-	case JSON, YAML:
+	default:
 		if r.Findings == nil {
 			r.Findings = []finding.Finding{} // a list, for programs
 		}
-		err = data.Write(w, data.Format(f), r, nil)
-	default:
-		return fmt.Errorf("there is no output format %q", string(f))
+		err = data.Write(w, f, r, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("writing what was found: %w", err)
 	}
 	return nil
+}
+
+// annotations are workflow commands, one on a line, which GitHub shows next to
+// the lines of the file.
+func (r Report) annotations() string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		a := actions.Annotation{Level: actions.Level(f.Severity), Title: "kplan " + f.Rule, Message: f.Message}
+		if f.Severity == finding.Note {
+			a.Level = actions.Notice
+		}
+		if f.InFile() {
+			a.File, a.Line, a.Col = actions.Place(r.Root, f.File), f.Line, f.Col
+		} else {
+			a.Message = f.File + ": " + a.Message
+		}
+		if f.Hint != "" {
+			a.Message += "\nhint: " + f.Hint
+		}
+		b.WriteString(a.String() + "\n")
+	}
+	return b.String()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/findings"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
@@ -30,7 +31,7 @@ var report = findings.Report{
 	Version: "v1.2.3",
 }
 
-func write(t *testing.T, r findings.Report, f findings.Format) string {
+func write(t *testing.T, r findings.Report, f data.Format) string {
 	t.Helper()
 	var b bytes.Buffer
 	require.NoError(t, r.Write(&b, f))
@@ -46,9 +47,9 @@ func TestText(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	require.JSONEq(t, `{"file": "p", "valid": true, "steps": 1, "plan": "demo", "diagnostics": []}`,
-		write(t, findings.Report{File: "p", Valid: true, Steps: 1, Plan: "demo"}, findings.JSON))
-	require.Contains(t, write(t, report, findings.JSON), `"code": "unknown-field"`)
-	require.Contains(t, write(t, report, findings.YAML), "code: unknown-field\n")
+		write(t, findings.Report{File: "p", Valid: true, Steps: 1, Plan: "demo"}, data.JSON))
+	require.Contains(t, write(t, report, data.JSON), `"code": "unknown-field"`)
+	require.Contains(t, write(t, report, data.YAML), "code: unknown-field\n")
 }
 
 func TestGitHub(t *testing.T) {

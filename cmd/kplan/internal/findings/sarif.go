@@ -34,7 +34,7 @@ type (
 	sarifRule struct {
 		ID               string      `json:"id"`
 		ShortDescription sarifText   `json:"shortDescription"`
-		Help             *sarifText  `json:"help,omitempty"`
+		Help             sarifText   `json:"help,omitzero"`
 		Configuration    sarifConfig `json:"defaultConfiguration"`
 	}
 	sarifConfig struct {
@@ -51,12 +51,12 @@ type (
 		Locations []sarifLocation `json:"locations"`
 	}
 	sarifLocation struct {
-		Physical *sarifPhysical `json:"physicalLocation,omitempty"`
+		Physical sarifPhysical  `json:"physicalLocation,omitzero"`
 		Logical  []sarifLogical `json:"logicalLocations,omitempty"`
 	}
 	sarifPhysical struct {
 		Artifact sarifArtifact `json:"artifactLocation"`
-		Region   *sarifRegion  `json:"region,omitempty"`
+		Region   sarifRegion   `json:"region,omitzero"`
 	}
 	sarifArtifact struct {
 		URI string `json:"uri"`
@@ -101,11 +101,10 @@ func (r Report) log() sarifLog {
 }
 
 func newSarifRule(rule finding.Rule) sarifRule {
-	s := sarifRule{ID: rule.ID, ShortDescription: sarifText{rule.Summary}, Configuration: sarifConfig{string(rule.Severity)}}
-	if rule.Explanation != "" {
-		s.Help = &sarifText{rule.Explanation}
+	return sarifRule{
+		ID: rule.ID, ShortDescription: sarifText{rule.Summary}, Help: sarifText{rule.Explanation},
+		Configuration: sarifConfig{string(rule.Severity)},
 	}
-	return s
 }
 
 // locations are where a finding is: its place in a file, and its path of fields
@@ -114,10 +113,7 @@ func (r Report) locations(f finding.Finding) []sarifLocation {
 	var l sarifLocation
 	name := f.Path
 	if f.InFile() {
-		l.Physical = &sarifPhysical{Artifact: sarifArtifact{uri(actions.Place(r.Root, f.File))}}
-		if f.Line > 0 {
-			l.Physical.Region = &sarifRegion{f.Line, f.Col}
-		}
+		l.Physical = sarifPhysical{sarifArtifact{uri(actions.Place(r.Root, f.File))}, sarifRegion{f.Line, f.Col}}
 	} else {
 		name = f.File
 	}

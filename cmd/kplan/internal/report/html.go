@@ -61,8 +61,9 @@ type htmlPage struct {
 	// ScriptHash lets this script run and no other.
 	ScriptHash string
 
-	Title, Plan, On, Elapsed, Stopped, StoppedAt, Unfinished string
-	State                                                    runner.State
+	Plan, On, Elapsed, Stopped, StoppedAt string
+	State                                 runner.State
+	Unfinished                            bool
 	// Start and StartMachine are when the run began, for people and for programs.
 	Start, StartMachine string
 	Counts              []stateCount
@@ -112,13 +113,13 @@ func (w *pageWriter) funcs() template.FuncMap {
 		"offset":  w.offset,
 		"lasted":  func(from, to time.Time) string { return words.Brief(w.until(to).Sub(from)) },
 		"glyph":   func(s runner.State) string { return glyphs[s] },
+		"ladder":  ladder,
 		"stands":  func(state string) string { return stands[state] },
 		"word":    word, "where": where, "holder": holder, "notice": notice, "cameTo": cameTo, "outcome": outcome,
 		"link": func(step string) htmlLink { return w.links[step] },
 	}
 }
 
-// writeHTML writes the page.
 func writeHTML(w io.Writer, r *run) error {
 	page, err := pageTemplate.Clone()
 	if err != nil {
@@ -148,27 +149,21 @@ func newPageWriter(r *run) *pageWriter {
 
 func (w *pageWriter) page() *htmlPage {
 	sum := sha256.Sum256([]byte(pageScript))
-	c := chart{w.run}
 	p := &htmlPage{
 		Style: template.CSS(pageStyle), Script: template.JS(pageScript), //nolint:gosec // they are ours
 		ScriptHash: "sha256-" + base64.StdEncoding.EncodeToString(sum[:]),
 		Plan:       cmp.Or(line(w.x.Plan()), "plan"), State: w.state(), On: line(w.About()), Elapsed: words.Brief(w.elapsed()),
-		Start: clock(w.Start()), StartMachine: w.Start().UTC().Format(time.RFC3339Nano), Stopped: clean(w.x.Err()), Counts: w.counts(), Axis: c.axis(), Legend: c.legend(), Steps: w.steps, Environment: w.environment(),
-	}
-	p.Title = p.Plan + ": " + string(p.State)
-	if !w.Ended() {
-		p.Unfinished = "This is a run that was not over: it shows how far it had come."
+		Start: clock(w.Start()), StartMachine: w.Start().UTC().Format(time.RFC3339Nano), Stopped: clean(w.x.Err()), Counts: w.counts(), Axis: w.axis(), Legend: w.legend(), Steps: w.steps, Environment: w.environment(),
+		Unfinished: !w.Ended(),
 	}
 	for _, s := range w.steps {
-		p.Rows = append(p.Rows, c.row(s))
+		p.Rows = append(p.Rows, w.row(s))
 	}
 	p.Failures, p.MoreFailures = w.tell()
 	for _, name := range w.critical {
-		if s := w.Step(name); s != nil {
-			l := w.links[name]
-			l.Text = w.took(s)
-			p.Critical = append(p.Critical, l)
-		}
+		l := w.links[name]
+		l.Text = w.took(w.Step(name))
+		p.Critical = append(p.Critical, l)
 	}
 	for _, l := range w.Webhooks() {
 		p.Lanes = append(p.Lanes, w.lane(l))
@@ -232,4 +227,67 @@ func cameTo(a timeline.Attempt) string {
 		return "at work"
 	}
 	return line(string(a.State))
+}
+
+// htmlStep is a step with its details.
+type htmlStep struct {
+	*timeline.Step
+	Index                     int
+	Name, Glyph               string
+	State                     runner.State
+	Critical                  bool
+	Attempt, Took, Held, Note string
+	Needs                     []htmlLink
+	Blocks                    []htmlLink
+	MoreBlocks                int
+	Guards                    []string
+	Objects                   []*timeline.Object
+	MoreObjects               int
+	Holds                     []*runner.Hold
+	Outputs                   []pair
+	Log                       string
+}
+
+func (w *pageWriter) step(i int, s *timeline.Step) *htmlStep {
+	h := &htmlStep{
+		Step: s, Index: i, Name: cmp.Or(line(s.Name), "(no name)"), State: stateOf(s), Glyph: cmp.Or(glyphs[s.State], "?"),
+		Critical: slices.Contains(w.critical, s.Name), Attempt: attempt(s), Took: w.took(s), Held: w.held(s), Note: clean(w.note(s)),
+		Holds: s.HoldsAt(w.end), Outputs: outputs(s),
+	}
+	for _, name := range s.Needs {
+		l, ok := w.links[name]
+		if !ok {
+			l = htmlLink{Index: -1, Name: line(name)}
+		}
+		l.Text = string(s.NeedsOn[name])
+		h.Needs = append(h.Needs, l)
+	}
+	const most = 50
+	blocks := w.blocks[s.Name]
+	for _, name := range blocks[:min(len(blocks), most)] {
+		h.Blocks = append(h.Blocks, w.links[name])
+	}
+	h.MoreBlocks = len(blocks) - len(h.Blocks)
+	for _, g := range w.x.Guards() {
+		if g.Step == s.Name {
+			h.Guards = append(h.Guards, line(g.String()))
+		}
+	}
+	return h
+}
+
+// addObjects fills in the objects of steps: those of steps that are not done come
+// before others get what room is left.
+func (w *pageWriter) addObjects() {
+	room := htmlAllObjects
+	for _, good := range []bool{false, true} {
+		for _, h := range w.steps {
+			if h.Step.State.Good() != good {
+				continue
+			}
+			n := min(len(h.Step.Objects), htmlObjects, room)
+			h.Objects, h.MoreObjects = h.Step.Objects[:n], len(h.Step.Objects)-n
+			room -= n
+		}
+	}
 }

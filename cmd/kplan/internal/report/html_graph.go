@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -50,6 +51,8 @@ type vertex struct {
 	y, height   float64
 	left, right []*vertex
 }
+
+func (v *vertex) middle() float64 { return v.y + v.height/2 }
 
 // graph draws the steps, each right of all that it needs; finally steps stand
 // right of all others. It is nil when there is nothing to see in it.
@@ -111,9 +114,7 @@ func squares(steps []*htmlStep, levels []int) *htmlGraph {
 func (w *pageWriter) arrows(levels []int) *htmlGraph {
 	vertices := make([]*vertex, len(w.steps))
 	columns := make([][]*vertex, slices.Max(levels)+1)
-	index := map[string]int{}
-	for i, s := range w.Steps() {
-		index[s.Name] = i
+	for i := range w.steps {
 		vertices[i] = &vertex{step: i, level: levels[i], height: nodeHeight}
 		columns[levels[i]] = append(columns[levels[i]], vertices[i])
 	}
@@ -124,7 +125,8 @@ func (w *pageWriter) arrows(levels []int) *htmlGraph {
 	var all []arrow
 	for i, s := range w.Steps() {
 		for _, name := range s.Needs {
-			n, ok := index[name]
+			link, ok := w.links[name]
+			n := link.Index
 			if !ok || levels[n] >= levels[i] {
 				continue
 			}
@@ -178,7 +180,11 @@ func (w *pageWriter) onPath(from, to string) bool {
 // beside those that it is joined to.
 func place(columns [][]*vertex) {
 	for _, c := range columns {
-		stack(c)
+		y := 0.0
+		for _, v := range c {
+			v.y = y
+			y += v.height + rowGap
+		}
 	}
 	for range 6 {
 		for _, c := range columns {
@@ -193,10 +199,10 @@ func place(columns [][]*vertex) {
 			settle(c, func(v *vertex) []*vertex { return append(slices.Clone(v.left), v.right...) }, false)
 		}
 	}
-	top := 0.0
-	for i, c := range columns {
-		if len(c) > 0 && (i == 0 || c[0].y < top) {
-			top = c[0].y
+	top := math.Inf(1)
+	for _, c := range columns {
+		for _, v := range c {
+			top = min(top, v.y)
 		}
 	}
 	for _, c := range columns {
@@ -206,25 +212,16 @@ func place(columns [][]*vertex) {
 	}
 }
 
-// stack puts the vertices of a column below each other.
-func stack(c []*vertex) {
-	y := 0.0
-	for _, v := range c {
-		v.y = y
-		y += v.height + rowGap
-	}
-}
-
 // settle moves each vertex of a column towards the middle of its neighbours, and
 // then those apart that came too close. Ordering, it may change their order.
 func settle(c []*vertex, neighbours func(*vertex) []*vertex, order bool) {
 	want := map[*vertex]float64{}
 	for _, v := range c {
-		want[v] = v.y + v.height/2
+		want[v] = v.middle()
 		if n := neighbours(v); len(n) > 0 {
 			sum := 0.0
 			for _, o := range n {
-				sum += o.y + o.height/2
+				sum += o.middle()
 			}
 			want[v] = sum / float64(len(n))
 		}
@@ -271,13 +268,12 @@ func spread(c []*vertex, want map[*vertex]float64) {
 // curve draws an arrow through the vertices of its way.
 func curve(way []*vertex) string {
 	x := func(v *vertex) float64 { return float64(v.level*(nodeWidth+columnGap) + 2) }
-	mid := func(v *vertex) float64 { return v.y + v.height/2 }
 	var path strings.Builder
-	fmt.Fprintf(&path, "M%.0f,%.0f", x(way[0])+nodeWidth, mid(way[0]))
+	fmt.Fprintf(&path, "M%.0f,%.0f", x(way[0])+nodeWidth, way[0].middle())
 	for i, v := range way[1:] {
 		before := way[i]
 		from, bend := x(before)+nodeWidth, float64(columnGap)/2
-		fmt.Fprintf(&path, "C%.0f,%.0f %.0f,%.0f %.0f,%.0f", from+bend, mid(before), x(v)-bend, mid(v), x(v), mid(v))
+		fmt.Fprintf(&path, "C%.0f,%.0f %.0f,%.0f %.0f,%.0f", from+bend, before.middle(), x(v)-bend, v.middle(), x(v), v.middle())
 		if v.step < 0 {
 			fmt.Fprintf(&path, "H%.0f", x(v)+nodeWidth)
 		}

@@ -10,21 +10,12 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-func TestTickText(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0", 50 * time.Millisecond: "50ms", 1500 * time.Millisecond: "1.5s", 30 * time.Second: "30s", time.Minute: "1m", 90 * time.Second: "1m30s",
-		10 * time.Minute: "10m", time.Hour: "1h", 90 * time.Minute: "1h30m", 2*time.Hour + 5*time.Minute: "2h5m",
-	} {
-		require.Equal(t, want, tickText(d))
-	}
-}
-
 // TestAxis checks that runs of any length have some ticks and not too many.
 func TestAxis(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for d := time.Duration(0); d < 1000*24*time.Hour; d = d*3/2 + time.Millisecond {
 		l := fold([]runner.Event{{Time: start, Type: runner.TypePlan}, {Time: start.Add(d), Type: runner.TypeDone, State: runner.StateSucceeded}})
-		a := chart{newRun(l, Meta{})}.axis()
+		a := newPageWriter(newRun(l, Meta{})).axis()
 		require.LessOrEqual(t, len(a.Ticks), 81, d)
 		require.True(t, d < 10*time.Millisecond || len(a.Ticks) >= 2, "%s has %d ticks", d, len(a.Ticks))
 	}

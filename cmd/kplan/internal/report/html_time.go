@@ -11,12 +11,8 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// chart draws what happened when, as far to the right as the run had come. All of
-// its lengths are percents of the run.
-type chart struct{ *run }
-
 // axis is the scale of the timeline. Step is how far apart its ticks are, in
-// percent of its length.
+// percent of its length, which is that of the run.
 type axis struct {
 	Ticks []tick
 	Step  string
@@ -32,9 +28,9 @@ var apart = []time.Duration{
 	time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour, 24 * time.Hour,
 }
 
-func (c chart) axis() axis {
+func (w *pageWriter) axis() axis {
 	const most = 8
-	total := c.elapsed()
+	total := w.elapsed()
 	if total <= 0 {
 		return axis{Step: "100"}
 	}
@@ -48,31 +44,11 @@ func (c chart) axis() axis {
 	for total/step >= 10*most {
 		step *= 10
 	}
-	a := axis{Step: percent(float64(step) / float64(total))}
-	for d := time.Duration(0); d <= total; d += step {
-		a.Ticks = append(a.Ticks, tick{percent(float64(d) / float64(total)), tickText(d)})
+	a := axis{Step: percent(float64(step) / float64(total)), Ticks: []tick{{"0", "0"}}}
+	for d := step; d <= total; d += step {
+		a.Ticks = append(a.Ticks, tick{percent(float64(d) / float64(total)), words.Exact(d)})
 	}
 	return a
-}
-
-// tickText writes a time on the axis.
-func tickText(d time.Duration) string {
-	switch {
-	case d == 0:
-		return "0"
-	case d < time.Second:
-		return d.String()
-	case d < time.Minute:
-		return fmt.Sprintf("%gs", d.Seconds())
-	}
-	s := d.String() // 1h30m0s
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // bar is a time in a row, in percent of the run. Class says how it is drawn.
@@ -88,18 +64,18 @@ type htmlRow struct {
 }
 
 // row draws the spans in which a step was at work or waited for an attempt.
-func (c chart) row(h *htmlStep) htmlRow {
+func (w *pageWriter) row(h *htmlStep) htmlRow {
 	row := htmlRow{htmlStep: h, Title: words.Join(", ", h.Name+": "+string(h.State),
 		words.Prefixed("took ", h.Took), words.Prefixed("held ", h.Held), words.Prefixed("attempt ", h.Attempt))}
 	if !h.Ended.IsZero() && !h.Started.IsZero() {
-		row.End = percent(c.share(h.Ended))
+		row.End = percent(w.share(h.Ended))
 	}
 	for _, x := range h.Spans {
 		if !x.State.Active() && x.State != runner.StateRetrying || len(row.Bars) == htmlBars {
 			continue
 		}
-		b := c.bar(x.From, x.To, "b-"+string(x.State))
-		b.Title = fmt.Sprintf("%s %s, from %s", x.State, words.Brief(c.until(x.To).Sub(x.From)), c.offset(x.From))
+		b := w.bar(x.From, x.To, "b-"+string(x.State))
+		b.Title = fmt.Sprintf("%s %s, from %s", x.State, words.Brief(w.until(x.To).Sub(x.From)), w.offset(x.From))
 		if attempts := h.Step.Step.Attempts; attempts > 1 {
 			b.Title += fmt.Sprintf(", attempt %d/%d", x.Attempt, attempts)
 		}
@@ -109,15 +85,15 @@ func (c chart) row(h *htmlStep) htmlRow {
 }
 
 // share is how much of the run was over at t, from 0 to 1.
-func (c chart) share(t time.Time) float64 {
-	if c.elapsed() <= 0 {
+func (w *pageWriter) share(t time.Time) float64 {
+	if w.elapsed() <= 0 {
 		return 0
 	}
-	return min(max(float64(t.Sub(c.Start()))/float64(c.elapsed()), 0), 1)
+	return min(max(float64(t.Sub(w.Start()))/float64(w.elapsed()), 0), 1)
 }
 
-func (c chart) bar(from, to time.Time, class string) bar {
-	a, b := c.share(from), c.share(c.until(to))
+func (w *pageWriter) bar(from, to time.Time, class string) bar {
+	a, b := w.share(from), w.share(w.until(to))
 	return bar{Left: percent(a), Width: percent(max(b-a, 0)), Class: class}
 }
 
@@ -125,10 +101,9 @@ func percent(share float64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", share*100), "0"), ".")
 }
 
-// legend are the states that the timeline shows.
-func (c chart) legend() []runner.State {
+func (w *pageWriter) legend() []runner.State {
 	return slices.DeleteFunc([]runner.State{runner.StateRunning, runner.StateHolding, runner.StateRetrying}, func(state runner.State) bool {
-		return !slices.ContainsFunc(c.Steps(), func(s *timeline.Step) bool {
+		return !slices.ContainsFunc(w.Steps(), func(s *timeline.Step) bool {
 			return slices.ContainsFunc(s.Spans, func(x timeline.Span) bool { return x.State == state })
 		})
 	})

@@ -34,7 +34,6 @@ type htmlRung struct {
 	Bars []bar
 }
 
-// htmlRequest is a request that was held.
 type htmlRequest struct {
 	Name, Text string
 	Bar        bar
@@ -47,14 +46,13 @@ func (w *pageWriter) lane(l *timeline.Webhook) htmlLane {
 		h.Held, h.Total = words.Count(l.Requests, "request"), words.Brief(l.HoldTime(w.end))
 		h.Longest = words.Brief(l.LongestAt(w.end))
 	}
-	c := chart{w.run}
 	for _, now := range l.Ladder() {
-		h.Rungs = append(h.Rungs, htmlRung{now, w.when(now), c.rung(l, now)})
+		h.Rungs = append(h.Rungs, htmlRung{now, w.when(now), w.rung(l, now)})
 	}
 	if l.Requests <= htmlHoldRows {
-		h.Requests = c.requests(l)
+		h.Requests = w.requests(l)
 	} else {
-		h.Area, h.Most = c.area(l)
+		h.Area, h.Most = w.area(l)
 	}
 	return h
 }
@@ -74,7 +72,7 @@ func (r *run) when(rung timeline.Rung) string {
 
 // rung draws when a rung stood how: those below the one that the webhook stood at
 // were reached, and nothing is known of those above.
-func (c chart) rung(l *timeline.Webhook, now timeline.Rung) []bar {
+func (w *pageWriter) rung(l *timeline.Webhook, now timeline.Rung) []bar {
 	var (
 		bars []bar
 		last timeline.Rung
@@ -98,8 +96,8 @@ func (c chart) rung(l *timeline.Webhook, now timeline.Rung) []bar {
 		if len(bars) == htmlBars {
 			break
 		}
-		b := c.bar(x.From, x.To, "r-"+rungClass(x.State))
-		b.Title = words.Join(": ", fmt.Sprintf("%s %s, from %s", name, word(x.State), c.offset(x.From)), line(x.Cause))
+		b := w.bar(x.From, x.To, "r-"+rungClass(x.State))
+		b.Title = words.Join(": ", fmt.Sprintf("%s %s, from %s", name, word(x.State), w.offset(x.From)), line(x.Cause))
 		bars = append(bars, b)
 	}
 	return bars
@@ -107,20 +105,19 @@ func (c chart) rung(l *timeline.Webhook, now timeline.Rung) []bar {
 
 // rungClass keeps words that are not known out of the page's classes.
 func rungClass(state string) string {
-	switch state {
-	case timeline.Ready, timeline.Waiting, timeline.Failed:
-		return state
+	if stands[state] == "" || state == "" {
+		return timeline.Unknown
 	}
-	return timeline.Unknown
+	return state
 }
 
 // requests draws each request that was held.
-func (c chart) requests(l *timeline.Webhook) []htmlRequest {
+func (w *pageWriter) requests(l *timeline.Webhook) []htmlRequest {
 	var all []htmlRequest
 	for _, x := range l.Holds {
-		took := words.Brief(c.until(x.To).Sub(x.From))
-		b := c.bar(x.From, x.To, "b-holding")
-		b.Title = words.Join(": ", fmt.Sprintf("held %s from %s", took, c.offset(x.From)), line(x.Cause))
+		took := words.Brief(w.until(x.To).Sub(x.From))
+		b := w.bar(x.From, x.To, "b-holding")
+		b.Title = words.Join(": ", fmt.Sprintf("held %s from %s", took, w.offset(x.From)), line(x.Cause))
 		if x.Error != "" {
 			took += " ✗"
 		}
@@ -130,7 +127,7 @@ func (c chart) requests(l *timeline.Webhook) []htmlRequest {
 }
 
 // area outlines how many requests a webhook held over time, in a box of 1000 by 100.
-func (c chart) area(l *timeline.Webhook) (path string, most int) {
+func (w *pageWriter) area(l *timeline.Webhook) (path string, most int) {
 	type change struct {
 		at time.Time
 		by int
@@ -157,7 +154,7 @@ func (c chart) area(l *timeline.Webhook) (path string, most int) {
 	lastX, lastY := 0.0, 100.0
 	for _, next := range changes {
 		n += next.by
-		x, y := 1000*c.share(next.at), 100-100*float64(n)/float64(most)
+		x, y := 1000*w.share(next.at), 100-100*float64(n)/float64(most)
 		if x-lastX > 0.5 { // closer ones cannot be told apart
 			fmt.Fprintf(&b, "H%.1f", x)
 			lastX = x

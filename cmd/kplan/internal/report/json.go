@@ -52,16 +52,7 @@ type jsonStep struct {
 
 // jsonWebhook is a webhook with what it held, over all steps.
 type jsonWebhook struct {
-	Cluster        string           `json:"cluster,omitempty"`
-	Kind           string           `json:"kind,omitempty"`
-	Configuration  string           `json:"configuration,omitempty"`
-	Name           string           `json:"name"`
-	Service        string           `json:"service,omitempty"`
-	Owner          string           `json:"owner,omitempty"`
-	Requests       int              `json:"requests"`
-	Waiting        int              `json:"waiting,omitempty"`
-	Failed         int              `json:"failed,omitempty"`
-	Sends          int              `json:"sends,omitempty"`
+	*timeline.Webhook
 	TotalSeconds   float64          `json:"total_seconds"`
 	LongestSeconds float64          `json:"longest_seconds"`
 	Ladder         []timeline.Rung  `json:"ladder,omitempty"`
@@ -101,10 +92,7 @@ func newDocument(r *run) document {
 	}
 	for _, l := range r.Webhooks() {
 		d.Webhooks = append(d.Webhooks, jsonWebhook{
-			Cluster: l.Cluster, Kind: l.Kind, Configuration: l.Configuration, Name: l.Name, Service: l.Service, Owner: l.Owner,
-			Requests: l.Requests, Waiting: l.Held, Failed: l.Failed, Sends: l.Sends,
-			TotalSeconds: l.HoldTime(r.end).Seconds(), LongestSeconds: l.LongestAt(r.end).Seconds(),
-			Ladder: l.Ladder(), Rungs: l.Rungs, Holds: l.Holds,
+			l, l.HoldTime(r.end).Seconds(), l.LongestAt(r.end).Seconds(), l.Ladder(), l.Rungs, l.Holds,
 		})
 	}
 	return d

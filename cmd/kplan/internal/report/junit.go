@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -184,12 +185,7 @@ func (w junitWriter) out() string {
 }
 
 // token is a text for an attribute that must be there and be one line.
-func token(s, without string) string {
-	if s = xmlText(line(s)); s == "" {
-		return without
-	}
-	return s
-}
+func token(s, without string) string { return cmp.Or(xmlText(line(s)), without) }
 
 // decimal is a duration in seconds.
 func decimal(d time.Duration) string { return fmt.Sprintf("%.3f", max(d, 0).Seconds()) }

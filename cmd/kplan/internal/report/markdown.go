@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,8 +33,8 @@ func MarkdownOf(t *timeline.Timeline, m Meta, limit int) []byte {
 	p.head()
 	p.orders()
 	p.failures()
-	p.table("Steps", p.stepHead(), p.stepRows(), "step")
-	p.table("Webhooks", []string{"webhook", "service", "held", "longest", "in all", "stood at last"}, p.webhookRows(), "webhook")
+	p.table("Steps", p.steps(), "step")
+	p.table("Webhooks", p.webhooks(), "webhook")
 	p.foot()
 	return p.Bytes()
 }
@@ -63,13 +64,13 @@ func (p *page) add(piece string) bool {
 
 func (p *page) head() {
 	state := p.state()
-	how := "took"
+	how := "Took"
 	if !p.Ended() {
-		how = "not over after"
+		how = "Not over after"
 	}
 	fmt.Fprintf(p, "## %s %s: %s\n\n", glyphs[state], span(p.x.Plan(), "plan"), state)
 	about := words.Prefixed(" on ", quote(p.About(), markdownCell))
-	fmt.Fprintf(p, "%s %s%s, started %s.\n", strings.ToUpper(how[:1])+how[1:], words.Brief(p.elapsed()), about, clock(p.Start()))
+	fmt.Fprintf(p, "%s %s%s, started %s.\n", how, words.Brief(p.elapsed()), about, clock(p.Start()))
 	var parts []string
 	for _, c := range p.counts() {
 		parts = append(parts, fmt.Sprintf("%s %d %s", glyphs[c.State], c.N, c.State))
@@ -83,10 +84,7 @@ func (p *page) head() {
 	if len(p.critical) > 1 {
 		names := make([]string, len(p.critical))
 		for i, name := range p.critical {
-			names[i] = name
-			if s := p.Step(name); s != nil {
-				names[i] = fmt.Sprintf("%s (%s)", escape(line(name)), p.took(s))
-			}
+			names[i] = fmt.Sprintf("%s (%s)", escape(line(name)), p.took(p.Step(name)))
 		}
 		fmt.Fprintf(p, "\nCritical path: %s\n", cut(strings.Join(names, " → "), markdownCause))
 	}
@@ -179,32 +177,26 @@ func (p *page) ladder(w *runner.WebhookStatus) string {
 	return text + "\n"
 }
 
-func (p *page) stepHead() []string {
-	head := []string{"step", "state", "attempt", "took", "held", "note"}
-	if p.many {
-		head = append(head[:2], append([]string{"cluster"}, head[2:]...)...)
-	}
-	return head
-}
-
-func (p *page) stepRows() [][]string {
-	var rows [][]string
+func (p *page) steps() [][]string {
+	rows := [][]string{{"step", "state", "attempt", "took", "held", "note"}}
 	for _, s := range p.Steps() {
-		row := []string{s.Name, cmp.Or(glyphs[s.State], "?") + " " + string(stateOf(s))}
-		if p.many {
-			row = append(row, s.Cluster)
-		}
 		note := p.note(s)
 		if s.State == runner.StateFailed { // it was told of above
 			note = ""
 		}
-		rows = append(rows, append(row, attempt(s), p.took(s), p.held(s), note))
+		rows = append(rows, []string{s.Name, cmp.Or(glyphs[s.State], "?") + " " + string(stateOf(s)), attempt(s), p.took(s), p.held(s), note})
+	}
+	if p.x.ManyClusters() {
+		rows[0] = slices.Insert(rows[0], 2, "cluster")
+		for i, s := range p.Steps() {
+			rows[i+1] = slices.Insert(rows[i+1], 2, s.Cluster)
+		}
 	}
 	return rows
 }
 
-func (p *page) webhookRows() [][]string {
-	var rows [][]string
+func (p *page) webhooks() [][]string {
+	rows := [][]string{{"webhook", "service", "held", "longest", "in all", "stood at last"}}
 	for _, l := range p.Webhooks() {
 		held := words.Count(l.Requests, "request")
 		if l.Failed > 0 {
@@ -219,12 +211,10 @@ func (p *page) webhookRows() [][]string {
 	return rows
 }
 
-// table writes rows of cells, as many as have room.
-func (p *page) table(name string, head []string, rows [][]string, noun string) {
-	if len(rows) == 0 {
-		return
-	}
-	if !p.add(fmt.Sprintf("\n### %s\n\n| %s |\n|%s\n", name, strings.Join(head, " | "), strings.Repeat(" --- |", len(head)))) {
+// table writes rows of cells below the first, as many as have room.
+func (p *page) table(name string, rows [][]string, noun string) {
+	head, rows := rows[0], rows[1:]
+	if len(rows) == 0 || !p.add(fmt.Sprintf("\n### %s\n\n| %s |\n|%s\n", name, strings.Join(head, " | "), strings.Repeat(" --- |", len(head)))) {
 		return
 	}
 	for i, row := range rows {
@@ -266,46 +256,23 @@ func clock(at time.Time) string {
 func quote(s string, limit int) string { return escape(cut(line(s), limit)) }
 
 // escape makes a line of text that Markdown shows as it is, also in a table.
-func escape(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '&':
-			b.WriteString("&amp;")
-		case r == '<':
-			b.WriteString("&lt;")
-		case r == '>':
-			b.WriteString("&gt;")
-		case strings.ContainsRune("\\`*_[]|~#!$", r):
-			b.WriteString(`\` + string(r))
-		case r == '@':
-			b.WriteString("&#64;") // else GitHub takes what follows for somebody's name
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
+func escape(s string) string { return markup.Replace(s) }
+
+var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;",
+	"@", "&#64;", // else GitHub takes what follows for somebody's name
+	`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "|", `\|`, "~", `\~`, "#", `\#`, "!", `\!`, "$", `\$`)
 
 // span writes a name as code. What would end it is taken out.
 func span(name, without string) string {
-	name = cut(strings.ReplaceAll(line(name), "`", "'"), markdownCell)
-	if name == "" {
-		name = without
-	}
-	return "`" + name + "`"
+	return "`" + cmp.Or(cut(strings.ReplaceAll(line(name), "`", "'"), markdownCell), without) + "`"
 }
 
 // fence writes text as a block of code, between fences longer than any in it.
 func fence(s string) string {
-	longest, n := 2, 0
-	for _, r := range s {
-		if n++; r != '`' {
-			n = 0
-		}
-		longest = max(longest, n)
+	f := "```"
+	for strings.Contains(s, f) {
+		f += "`"
 	}
-	f := strings.Repeat("`", longest+1)
 	return f + "text\n" + strings.TrimRight(s, "\n") + "\n" + f + "\n"
 }
 

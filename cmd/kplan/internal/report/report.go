@@ -8,11 +8,8 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 )
 
 // Kind is a kind of report.
@@ -43,14 +40,6 @@ func (k Kind) Ext() string {
 	case JSON, HTML:
 	}
 	return "." + string(k)
-}
-
-// ParseKind reads a kind.
-func ParseKind(s string) (Kind, error) {
-	if slices.Contains(Kinds, Kind(s)) {
-		return Kind(s), nil
-	}
-	return "", fmt.Errorf("there is no report kind %q, only %s", s, strings.Join(words.Names(Kinds), ", "))
 }
 
 // Meta is what a report says besides the run. All of it may be empty. A run that

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -22,7 +22,6 @@ type run struct {
 	end      time.Time
 	critical []string
 	blocks   map[string][]string // by the name of a failed step
-	many     bool                // the plan has several clusters
 }
 
 func newRun(t *timeline.Timeline, m Meta) *run {
@@ -35,7 +34,6 @@ func newRun(t *timeline.Timeline, m Meta) *run {
 			r.blocks[by] = append(r.blocks[by], s.Name)
 		}
 	}
-	r.many = slices.ContainsFunc(t.Steps(), func(s *timeline.Step) bool { return s.Cluster != t.Steps()[0].Cluster })
 	return r
 }
 
@@ -61,7 +59,6 @@ type stateCount struct {
 	N     int
 }
 
-// counts are the states that steps are in.
 func (r *run) counts() []stateCount {
 	var all []stateCount
 	n := r.x.Counts()
@@ -81,7 +78,6 @@ func (r *run) until(t time.Time) time.Time {
 	return t
 }
 
-// elapsed is how long the run took.
 func (r *run) elapsed() time.Duration { return max(r.end.Sub(r.Start()), 0) }
 
 // took is how long a step took; "" if it never started.
@@ -172,30 +168,21 @@ func (r *run) failures() []*failure {
 }
 
 // note says what a step achieved, or why it did not run.
-func (r *run) note(s *timeline.Step) string {
-	if s.State == runner.StateBlocked {
-		if why := r.x.WhyBlocked(s.Name); len(why) > 0 {
-			return "needs " + strings.Join(why, ", ") + ", which failed"
-		}
-	}
-	return s.Message
-}
+func (r *run) note(s *timeline.Step) string { return ui.Reason(r.x, s.Step) }
 
 // offset is a time as people compare it to others: how long after the start.
 func (r *run) offset(at time.Time) string { return "+" + words.Brief(at.Sub(r.Start())) }
 
 // title is what a webhook is called.
 func title(l *timeline.Webhook) string {
-	switch l.Name {
-	case "":
+	if l.Name == "" {
 		return "a webhook that the API server did not name"
-	case runner.APIServer:
-		return "the API server"
 	}
-	if l.Namesake && l.Kind != "" {
-		return l.Name + " (" + l.Kind + ")"
+	name := ui.Holder(l.Name, l.Name)
+	if l.Namesake && l.Kind != "" && l.Name != runner.APIServer {
+		name += " (" + l.Kind + ")"
 	}
-	return l.Name
+	return name
 }
 
 // holder is what a hold of a step is called.
@@ -204,23 +191,11 @@ func holder(h *runner.Hold) string { return title(&timeline.Webhook{Name: h.Webh
 // ladder is how a webhook stood when the step was last told of it: all rungs
 // below the one it was told to stand at were reached.
 func ladder(w *runner.WebhookStatus) []timeline.Rung {
-	at := slices.Index(timeline.Ladder, w.Rung)
-	if at < 0 {
-		return []timeline.Rung{{Name: w.Rung, State: w.State, Cause: w.Cause, Explanation: w.Explanation}}
+	now := timeline.Rung{Name: w.Rung, State: w.State, Cause: w.Cause, Explanation: w.Explanation, From: w.Since}
+	if !slices.Contains(timeline.Ladder, w.Rung) {
+		return []timeline.Rung{now}
 	}
-	var all []timeline.Rung
-	for i, name := range timeline.Ladder {
-		switch {
-		case i == at:
-			all = append(all, timeline.Rung{Name: name, State: w.State, Cause: w.Cause, Explanation: w.Explanation, From: w.Since})
-		case w.Service == "" && (name == "routed" || name == "backed"):
-		case i < at:
-			all = append(all, timeline.Rung{Name: name, State: timeline.Ready})
-		default:
-			all = append(all, timeline.Rung{Name: name})
-		}
-	}
-	return all
+	return timeline.Rungs(now, w.Service, func(name string) timeline.Rung { return timeline.Rung{Name: name, State: timeline.Ready} })
 }
 
 // pair is a value with its name.
@@ -230,15 +205,7 @@ type pair struct{ Name, Value string }
 func outputs(s *timeline.Step) []pair {
 	var all []pair
 	for _, name := range slices.Sorted(maps.Keys(s.Outputs)) {
-		text, ok := s.Outputs[name].(string)
-		if !ok {
-			b, err := json.Marshal(s.Outputs[name])
-			if err != nil { // it came as JSON
-				b = []byte(err.Error())
-			}
-			text = string(b)
-		}
-		all = append(all, pair{name, text})
+		all = append(all, pair{name, words.Value(s.Outputs[name])})
 	}
 	return all
 }

@@ -13,9 +13,10 @@ import (
 // While the run goes on, a step at work ends now.
 func (t *Timeline) Critical(now time.Time) []string {
 	now = t.End(now)
-	last := latest(t.steps, now, func(s *Step) bool { return !s.Started.IsZero() })
+	ran := slices.DeleteFunc(slices.Clone(t.steps), func(s *Step) bool { return s.Started.IsZero() })
 	var path []string
-	for seen := map[*Step]bool{}; last != nil && !seen[last]; last = t.before(last, now) {
+	seen := map[*Step]bool{}
+	for last := latest(ran, now); last != nil && !seen[last]; last = latest(t.needs(last), now) {
 		seen[last] = true
 		if !last.Started.IsZero() {
 			path = append(path, last.Name)
@@ -25,34 +26,31 @@ func (t *Timeline) Critical(now time.Time) []string {
 	return path
 }
 
-// before returns the step that s waited for longest; nil when it waited for none.
-func (t *Timeline) before(s *Step, now time.Time) *Step {
-	needs := make([]*Step, 0, len(s.Needs))
+// needs returns the steps that s waits for, without itself.
+func (t *Timeline) needs(s *Step) []*Step {
+	var needs []*Step
 	for _, name := range s.Needs {
-		if need := t.byName[name]; need != nil {
+		if need := t.byName[name]; need != nil && need != s {
 			needs = append(needs, need)
 		}
 	}
-	if s.Finally {
-		for _, other := range t.steps {
-			if !other.Finally {
-				needs = append(needs, other)
-			}
+	for _, other := range t.steps {
+		if s.Finally && !other.Finally {
+			needs = append(needs, other)
 		}
 	}
-	return latest(needs, now, func(n *Step) bool { return n != s })
+	return needs
 }
 
-// latest returns the step that ended last among those that ended, or are at work, and
-// are wanted. Of several that end together it is the one that began last and
-// comes last in the plan; of several at work the one that is so for longest.
-func latest(steps []*Step, now time.Time, want func(*Step) bool) *Step {
+// latest returns the step that ended last among those that ended or are at work. Of
+// several that end together it is the one that began last and comes last in the plan;
+// of several at work the one that is so for longest.
+func latest(steps []*Step, now time.Time) *Step {
 	var best *Step
 	for _, s := range steps {
-		if end := s.end(now); end.IsZero() || !want(s) || best != nil && !s.outlasts(best, now) {
-			continue
+		if !s.end(now).IsZero() && (best == nil || s.outlasts(best, now)) {
+			best = s
 		}
-		best = s
 	}
 	return best
 }

@@ -88,7 +88,6 @@ type Note struct {
 	Text string    `json:"message"`
 }
 
-// enter notes that the step entered a state.
 func (s *Step) enter(e runner.Event) {
 	last := &s.Spans[len(s.Spans)-1]
 	switch {
@@ -164,9 +163,6 @@ func (s *Step) progress(e runner.Event) {
 	case o == nil && len(s.Objects) >= ObjectLimit:
 		return
 	case o == nil:
-		if s.objects == nil {
-			s.objects = map[string]*Object{}
-		}
 		o = &Object{Name: e.Object, Text: text, First: e.Time, Last: e.Time}
 		s.objects[e.Object] = o
 		s.Objects = append(s.Objects, o)

@@ -83,7 +83,8 @@ func (t *Timeline) Apply(e runner.Event) {
 	case runner.TypeDone:
 		t.end()
 	case runner.TypeCancel, runner.TypeOrder, runner.TypePaused:
-		t.note(e)
+		n := Notice{Time: e.Time, Type: e.Type, Step: e.Step, Text: e.Message, Error: e.Error}
+		t.notices = push(t.notices, n, NoticeLimit)
 	case runner.TypeGuards, runner.TypePlan:
 	default:
 		if s := t.byName[e.Step]; s != nil {
@@ -115,7 +116,7 @@ func (t *Timeline) begin(e runner.Event) {
 	*t = Timeline{about: e.Message, now: e.Time, byName: make(map[string]*Step, len(e.Steps))}
 	t.x.Apply(e)
 	for _, s := range t.x.Steps() {
-		step := &Step{Step: s, Spans: []Span{{State: s.State, From: e.Time}}}
+		step := &Step{Step: s, objects: map[string]*Object{}, Spans: []Span{{State: s.State, From: e.Time}}}
 		t.steps = append(t.steps, step)
 		t.byName[s.Name] = step
 	}
@@ -132,11 +133,6 @@ func (t *Timeline) end() {
 	for _, w := range t.webhooks {
 		w.closeRung(t.now)
 	}
-}
-
-func (t *Timeline) note(e runner.Event) {
-	n := Notice{Time: e.Time, Type: e.Type, Step: e.Step, Text: e.Message, Error: e.Error}
-	t.notices = push(t.notices, n, NoticeLimit)
 }
 
 // Execution returns the fold without history.

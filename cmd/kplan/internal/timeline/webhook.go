@@ -25,28 +25,33 @@ var admitting = Ladder[len(Ladder)-1]
 // Webhook is the history of one webhook, over all steps that met it.
 type Webhook struct {
 	// Cluster is that of the plan which the webhook is in; "" when the plan names none.
-	Cluster string
-	// Configuration configures the webhook, Owner brought that, and Kind is mutating,
-	// validating or conversion, where a step waited for the webhook itself.
-	Configuration, Owner, Kind string
-	// Namesake says that another webhook of the cluster has this one's name.
-	Namesake bool
+	Cluster string `json:"cluster,omitempty"`
+	// Kind is mutating, validating or conversion, where a step waited for the webhook
+	// itself, and Configuration configures it.
+	Kind          string `json:"kind,omitempty"`
+	Configuration string `json:"configuration,omitempty"`
 	// Name is the webhook's, or runner.APIServer; empty when the API server did
-	// not say which one it is.
-	Name string
-	// Service is the Service behind it, as namespace/name.
-	Service string
+	// not say which one it is. Namesake says that another webhook of the cluster has it.
+	Name     string `json:"name"`
+	Namesake bool   `json:"-"`
+	// Service is the Service behind it, as namespace/name, and Owner is who brought the
+	// configuration.
+	Service string `json:"service,omitempty"`
+	Owner   string `json:"owner,omitempty"`
+	// Requests counts all that it held, Held those that it holds now, Failed
+	// those that were given up. Sends counts how often they were sent.
+	Requests int `json:"requests"`
+	Held     int `json:"waiting,omitempty"`
+	Failed   int `json:"failed,omitempty"`
+	Sends    int `json:"sends,omitempty"`
+	// Longest is the longest time that a request was held which is over.
+	Longest time.Duration `json:"-"`
 	// Rungs are how it stood, in order: the lowest rung that it had not reached,
 	// or the highest one once it had reached all. Between two there is a gap
 	// where no step looked at it.
-	Rungs []Rung
+	Rungs []Rung `json:"-"`
 	// Holds are the requests that it held, in the order that they came.
-	Holds []*Hold
-	// Requests counts all that it held, Held those that it holds now, Failed
-	// those that were given up. Sends counts how often they were sent.
-	Requests, Held, Failed, Sends int
-	// Longest is the longest time that a request was held which is over.
-	Longest time.Duration
+	Holds []*Hold `json:"-"`
 
 	holding   time.Duration // complete times with at least one held request
 	heldSince time.Time     // set while there is one
@@ -140,7 +145,6 @@ func (s *Step) release(e runner.Event) {
 	}
 }
 
-// end notes that the request is over.
 func (h *Hold) end(now time.Time, sends int, err string) {
 	h.To, h.Sends, h.Error = now, sends, err
 	hook := h.webhook
@@ -156,7 +160,6 @@ func (h *Hold) end(now time.Time, sends int, err string) {
 	}
 }
 
-// stand notes how a webhook stands.
 func (t *Timeline) stand(s *Step, e runner.Event) {
 	w := e.Webhook
 	if w == nil {
@@ -264,26 +267,36 @@ func (w *Webhook) Ladder() []Rung {
 	if !ok {
 		return nil
 	}
+	reached := func(name string) Rung {
+		since := w.reached[name]
+		return Rung{Name: name, State: Ready, From: since, Found: since.Equal(w.told)}
+	}
+	switch {
+	case !slices.Contains(Ladder, now.Name): // one that this version does not know
+		return append(Rungs(now, w.Service, reached), now)
+	case now.State == Ready:
+		now = reached(now.Name)
+	default:
+		now.From = w.since()
+	}
+	return Rungs(now, w.Service, reached)
+}
+
+// Rungs returns how each rung stands of a webhook that stands at now: those below are
+// as reached returns them, and nothing is known of those above.
+func Rungs(now Rung, service string, reached func(name string) Rung) []Rung {
 	var all []Rung
 	at := slices.Index(Ladder, now.Name)
 	for i, name := range Ladder {
-		if w.Service == "" && (name == "routed" || name == "backed") && i != at {
-			continue
-		}
-		since, ready := w.reached[name]
 		switch {
-		case ready:
-			all = append(all, Rung{Name: name, State: Ready, From: since, Found: since.Equal(w.told)})
 		case i == at:
-			r := now
-			r.From = w.since()
-			all = append(all, r)
+			all = append(all, now)
+		case service == "" && (name == "routed" || name == "backed"):
+		case i < at:
+			all = append(all, reached(name))
 		default:
 			all = append(all, Rung{Name: name})
 		}
-	}
-	if at < 0 { // one that this version does not know
-		all = append(all, now)
 	}
 	return all
 }

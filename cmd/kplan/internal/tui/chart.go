@@ -13,35 +13,21 @@ import (
 
 // bars are how a chart shows a time in a state: each has a character of its own.
 var bars = map[runner.State]sign{
-	runner.StateRunning:  {style.Busy, "█", "="},
-	runner.StateHolding:  {style.Wait, "▒", "~"},
-	runner.StateRetrying: {style.Wait, "┄", "."},
+	runner.StateRunning:  {role: style.Busy, unicode: "█", ascii: "="},
+	runner.StateHolding:  {role: style.Wait, unicode: "▒", ascii: "~"},
+	runner.StateRetrying: {role: style.Wait, unicode: "┄", ascii: "."},
 }
 
 // chart is the view that shows when each step was in which state, on one scale of
 // time, and which steps the end of the run depends on.
-type chart struct {
-	*state
-	list
-}
+type chart struct{ list }
 
-func newChart(s *state) *chart {
-	c := &chart{state: s}
-	c.list = newList(c, s.nothing("the plan has no steps"))
-	return c
-}
-
-func (c *chart) focus() string { return c.state.focus() }
-
-// selected returns the step under the cursor; nil when there is none.
-func (c *chart) selected() *timeline.Step { return c.step(c.current()) }
-
-// rows returns how many lines the steps have between the scale and the legend.
+// rows returns how many lines the steps have, between the scale and the legend.
 func rows(height int) int { return max(height-2, 1) }
 
 func (c *chart) draw(height int) []string {
 	if len(c.steps()) == 0 {
-		return c.empty()
+		return c.list.draw(height)
 	}
 	lines := append([]string{c.axis()}, c.list.draw(rows(height))...)
 	for len(lines) < height-1 {
@@ -54,7 +40,6 @@ func (c *chart) scroll(m motion, height int) { c.list.scroll(m, rows(height)) }
 
 func (c *chart) click(line, height int) (again bool) { return c.list.click(line-1, rows(height)) }
 
-// begin returns the column where the bars begin.
 func (c *chart) begin() int { return 4 + min(c.nameWidth(c.width), max(c.width/4, 10)) + 1 + 2 }
 
 // cells returns how many columns there are for bars.
@@ -65,7 +50,6 @@ func (c *chart) column(t time.Duration) int {
 	return int(t * time.Duration(c.cells()) / c.span())
 }
 
-// span returns the time that the chart shows.
 func (c *chart) span() time.Duration { return max(c.now.Sub(c.run.Start()), time.Second) }
 
 // ticks are distances on the axis that are easy to read.
@@ -88,40 +72,20 @@ func (c *chart) axis() string {
 		if at > c.cells()-5 && t > 0 {
 			break
 		}
-		l.To(c.begin()+at).Put(style.Dim, c.Sign("╷", "|")+scale(t))
+		l.To(c.begin()+at).Put(style.Dim, c.Sign("╷", "|")+words.Exact(t))
 	}
 	return l.String()
 }
 
-// scale writes a time on the axis, where all are whole.
-func scale(t time.Duration) string {
-	return strings.TrimSuffix(strings.TrimSuffix(t.String(), "0s"), "0m") + zero(t)
-}
-
-func zero(t time.Duration) string {
-	switch {
-	case t%time.Minute != 0 && t%(10*time.Second) == 0, t == 0:
-		return "0s"
-	case t%time.Hour != 0 && t%(10*time.Minute) == 0 && t%time.Minute == 0:
-		return "0m"
-	}
-	return ""
-}
-
 func (c *chart) items() []item {
-	critical := map[string]bool{}
-	for _, name := range c.run.Critical(c.now) {
-		critical[name] = true
-	}
-	steps := c.steps()
+	critical, steps := c.run.Critical(c.now), c.steps()
 	items := make([]item, len(steps))
 	for i, s := range steps {
-		items[i] = item{key: s.Name, head: func(selected bool) string { return c.line(s, critical[s.Name], selected) }}
+		items[i] = item{key: s.Name, head: func(selected bool) string { return c.line(s, slices.Contains(critical, s.Name), selected) }}
 	}
 	return items
 }
 
-// line returns the line of a step.
 func (c *chart) line(s *timeline.Step, critical, selected bool) string {
 	l, name := c.head(c.width, selected, s.State == runner.StatePending || s.State == runner.StateSkipped)
 	role, sign := c.sign(s.State)
@@ -190,12 +154,9 @@ func (c *chart) legend() string {
 		l.Put(b.role, text).Put(style.Plain, "  ")
 	}
 	if path := c.run.Critical(c.now); len(path) > 0 {
-		for i := range path {
-			path[i] = words.Line(path[i])
-		}
 		text := c.Sign("◆", "*") + " critical: "
 		if l.Room() > words.Width(text)+10 {
-			l.Put(style.Mark, text).Put(style.Plain, strings.Join(path, c.Sign(" → ", " > ")))
+			l.Put(style.Mark, text).Put(style.Plain, words.Line(strings.Join(path, c.Sign(" → ", " > "))))
 		}
 	}
 	return l.String()

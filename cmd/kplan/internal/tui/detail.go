@@ -151,7 +151,6 @@ func from(x *runner.Execution) string {
 	return flags.String()
 }
 
-// attempts says how attempts failed.
 func (b *block) attempts(s *timeline.Step) {
 	for _, a := range s.Attempts {
 		if a.Error != "" && a.State != runner.StateFailed {

@@ -75,8 +75,6 @@ type Display struct {
 	sent chan struct{} // closed when all events are drawn, or need not be
 }
 
-var _ ui.Renderer = (*Display)(nil)
-
 // Open takes over the terminal.
 func Open(c Config) *Display {
 	d := &Display{Config: c, queue: ui.NewQueue(), gone: make(chan struct{}), sent: make(chan struct{})}

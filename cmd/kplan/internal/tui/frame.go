@@ -9,7 +9,6 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// frame draws a model.
 type frame struct{ *Model }
 
 func (f frame) draw() string {
@@ -59,7 +58,6 @@ func (f frame) header() []string {
 	return []string{title.String(), f.status(""), f.tabs()}
 }
 
-// status says how the run stands.
 func (f frame) status(name string) string {
 	x := f.run.Execution()
 	state, word := x.State(), string(x.State())

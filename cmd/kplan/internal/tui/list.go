@@ -1,6 +1,9 @@
 package tui
 
-import "github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
+import (
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
+)
 
 // pane is what the body of the display shows: one of the views, or the help.
 type pane interface {
@@ -38,9 +41,10 @@ const (
 // list is a pane of items, each of which can be opened. What the user did to it is
 // kept by the items' keys, so that filters and news do not move it.
 type list struct {
+	*state
 	position
 	source source
-	empty  func() []string // what is shown when there are no items
+	empty  string // what is said when there are no items
 	cursor string
 	open   map[string]bool // what the user opened or closed
 }
@@ -62,8 +66,8 @@ type item struct {
 
 func (i item) lines() int { return 1 + len(i.more) }
 
-func newList(source source, empty func() []string) list {
-	return list{position: position{follow: true}, source: source, empty: empty, open: map[string]bool{}}
+func newList(s *state, empty string) list {
+	return list{state: s, position: position{follow: true}, empty: empty, open: map[string]bool{}}
 }
 
 // current returns the key of the item under the cursor.
@@ -74,12 +78,19 @@ func (l *list) current() string {
 	return l.cursor
 }
 
+// selected returns the step under the cursor, in a list of steps; nil when there is
+// none.
+func (l *list) selected() *timeline.Step { return l.step(l.current()) }
+
 func (l *list) draw(height int) []string {
 	w := l.window(height)
-	if len(w.items) == 0 {
-		return l.empty()
+	switch {
+	case len(w.items) > 0:
+		return w.draw()
+	case l.filter.text != "":
+		return l.message("nothing matches the filter " + l.filter.text)
 	}
-	return w.draw()
+	return l.message(l.empty)
 }
 
 func (l *list) scroll(m motion, height int) {
@@ -122,7 +133,6 @@ func (l *list) click(line, height int) (again bool) {
 	return false
 }
 
-// toggle opens or closes the item under the cursor.
 func (l *list) toggle(height int) {
 	w := l.window(height)
 	if len(w.items) > 0 {
@@ -132,7 +142,6 @@ func (l *list) toggle(height int) {
 	}
 }
 
-// put puts the cursor on an item and shows it.
 func (l *list) put(w window, at int) {
 	if len(w.items) == 0 {
 		return

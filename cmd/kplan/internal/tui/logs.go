@@ -128,7 +128,6 @@ func (v *log) scroll(m motion, height int) {
 	v.follow = v.top >= last
 }
 
-// lastLines returns the last lines of a log.
 func (s *state) lastLines(all []entry, rows, width int) []string {
 	var body []string
 	for i := len(all) - 1; i >= 0 && len(body) < rows; i-- {

@@ -82,7 +82,11 @@ const flashFor = 5 * time.Second
 // NewModel returns the model of a display that no event has reached.
 func NewModel(o Options) *Model {
 	s := &state{Options: o, Theme: style.Theme{Colour: o.Colour, Unicode: o.Unicode}, run: &timeline.Timeline{}, width: 80, height: 24}
-	m := &Model{state: s, steps: newStepList(s), chart: newChart(s), hooks: newWebhookList(s), help: &help{state: s}}
+	m := &Model{state: s, help: &help{state: s}}
+	m.steps = &stepList{newList(s, "the plan has no steps")}
+	m.chart = &chart{newList(s, "the plan has no steps")}
+	m.hooks = &webhookList{newList(s, "no webhook has held a request or been waited for")}
+	m.steps.source, m.chart.source, m.hooks.source = m.steps, m.chart, m.hooks
 	m.log = &log{state: s, position: position{follow: true}, steps: m.steps}
 	m.panes = [views]pane{m.steps, m.chart, m.hooks, m.log}
 	return m
@@ -118,7 +122,6 @@ func (m *Model) Tick(now time.Time, events ...runner.Event) {
 	m.now = m.run.End(m.tick)
 }
 
-// say shows a notice for a while.
 func (m *Model) say(role style.Role, text string) {
 	m.flash = flash{role, text, m.tick.Add(flashFor)}
 }

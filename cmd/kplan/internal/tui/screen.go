@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync/atomic"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
+	"github.com/kplan-dev/kplan/runner"
 )
 
 // screen is the model as bubbletea wants it. Only the program's goroutine uses it,
@@ -21,8 +24,6 @@ type screen struct {
 	live   atomic.Bool // time that passes is to be seen
 	crash  error
 }
-
-var _ tea.Model = (*screen)(nil)
 
 // Init implements tea.Model.
 func (s *screen) Init() tea.Cmd {
@@ -93,7 +94,6 @@ func (s *screen) press(key tea.Key) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// act does what a key asks for.
 func (s *screen) act(a Act) tea.Cmd {
 	switch a.Do {
 	case DoLeave:
@@ -131,4 +131,35 @@ func (s *screen) fault(err error) error {
 		return nil
 	}
 	return fmt.Errorf("the display failed: %w", err)
+}
+
+// player plays recorded events to a model, as their time passes.
+type player struct {
+	events []runner.Event
+	next   int       // the first that was not played
+	at     time.Time // how far the recorded time has come
+	wall   time.Time // when that was
+}
+
+// play goes on to the time now of the clock on the wall.
+func (p *player) play(m *Model, now time.Time) {
+	if len(p.events) == 0 || m.paused {
+		p.wall = now
+		return
+	}
+	switch {
+	case p.at.IsZero():
+		p.at = p.events[0].Time
+	case m.Speed > 0:
+		p.at = p.at.Add(time.Duration(float64(now.Sub(p.wall)) * m.Speed))
+	}
+	p.wall = now
+	from := p.next
+	for p.next < len(p.events) && (m.Speed == 0 || !p.events[p.next].Time.After(p.at)) {
+		p.next++
+	}
+	if m.Speed == 0 {
+		p.at = p.events[len(p.events)-1].Time
+	}
+	m.Tick(p.at, p.events[from:p.next]...)
 }

@@ -27,7 +27,6 @@ type state struct {
 	width, height int
 }
 
-// apply takes an event of the run.
 func (s *state) apply(e runner.Event) {
 	s.run.Apply(e)
 	s.stalls.Observe(e)
@@ -54,22 +53,10 @@ func (s *state) headerHeight() int {
 	return 3
 }
 
-// bodyHeight returns how many lines are between header and footer.
 func (s *state) bodyHeight() int { return max(s.height-s.headerHeight()-1, 1) }
 
-// message returns a body of one line.
 func (s *state) message(text string) []string {
 	return []string{"", s.Line(s.width).Put(style.Dim, "  "+text).String()}
-}
-
-// nothing returns a body that says why a list has no items.
-func (s *state) nothing(text string) func() []string {
-	return func() []string {
-		if s.filter.text != "" {
-			return s.message("nothing matches the filter " + s.filter.text)
-		}
-		return s.message(text)
-	}
 }
 
 // steps returns the steps that the filter lets through.

@@ -12,26 +12,11 @@ import (
 )
 
 // stepList is the view of all steps, with what is known of each below it.
-type stepList struct {
-	*state
-	list
-}
-
-func newStepList(s *state) *stepList {
-	v := &stepList{state: s}
-	v.list = newList(v, s.nothing("the plan has no steps"))
-	return v
-}
-
-func (v *stepList) focus() string { return v.state.focus() }
-
-// selected returns the step under the cursor; nil when there is none.
-func (v *stepList) selected() *timeline.Step { return v.step(v.current()) }
+type stepList struct{ list }
 
 // wide is the width from which the list leaves room for a log beside it.
 const wide = 150
 
-// cols returns the width of the list.
 func (v *stepList) cols() int {
 	if v.width >= wide {
 		return v.width * 3 / 5
@@ -93,7 +78,6 @@ func (v *stepList) line(s *timeline.Step, selected bool) string {
 	return l.Put(v.note(s)).String()
 }
 
-// took returns how long a step took, or takes by now.
 func (s *state) took(step *timeline.Step) string {
 	if step.Started.IsZero() {
 		return ""
@@ -116,18 +100,11 @@ func (s *state) note(step *timeline.Step) (style.Role, string) {
 	case runner.StateFailed:
 		role, text = style.Bad, step.Error
 	case runner.StateBlocked:
-		if why := s.run.Execution().WhyBlocked(step.Name); len(why) > 0 {
-			role, text = style.Stop, "needs "+strings.Join(why, ", ")+", which failed"
+		if why := ui.Reason(s.run.Execution(), step.Step); why != step.Message {
+			role, text = style.Stop, why
 		}
 	case runner.StateSucceeded, runner.StateUnchanged:
-		revision, held := "", ""
-		if step.Revision > 0 {
-			revision = fmt.Sprintf("revision %d", step.Revision)
-		}
-		if d := step.HoldTime(s.now); d > 0 {
-			held = "held " + words.Brief(d)
-		}
-		text = words.Join(": ", words.Join(", ", revision, held), step.Message)
+		text = words.Join(": ", ui.Gains(step.Step, s.now), step.Message)
 	case runner.StateSkipped, runner.StateCancelled:
 	}
 	return role, words.Line(text)

@@ -14,16 +14,7 @@ import (
 )
 
 // webhookList is the view of the webhooks that were met, with the ladder of each.
-type webhookList struct {
-	*state
-	list
-}
-
-func newWebhookList(s *state) *webhookList {
-	v := &webhookList{state: s}
-	v.list = newList(v, s.nothing("no webhook has held a request or been waited for"))
-	return v
-}
+type webhookList struct{ list }
 
 // shown returns the webhooks that the filter lets through.
 func (v *webhookList) shown() []*timeline.Webhook {

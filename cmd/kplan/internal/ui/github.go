@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -42,11 +43,6 @@ func newGitHub(out io.Writer, o Options) *gitHub {
 	g.put = g.sort
 	return g
 }
-
-var (
-	_ drawer = (*gitHub)(nil)
-	_ ticker = (*gitHub)(nil)
-)
 
 // sort puts a line into its step's group, and writes it at once when it is news.
 func (g *gitHub) sort(l line, text []byte) {
@@ -91,11 +87,7 @@ func (g *gitHub) write(step string) {
 		return
 	}
 	delete(g.groups, step)
-	title := from.title
-	if title == "" {
-		title = step
-	}
-	fmt.Fprintln(&g.buf, actions.Group(title))
+	fmt.Fprintln(&g.buf, actions.Group(cmp.Or(from.title, step)))
 	g.buf.Write(from.lines.Bytes())
 	if n := from.count - mostLines; n > 0 {
 		fmt.Fprintf(&g.buf, "… %s left out\n", words.Count(n, "line"))
@@ -144,22 +136,15 @@ func (g *gitHub) annotate() {
 	for _, level := range []actions.Level{actions.Error, actions.Warning, actions.Notice} {
 		list := all[level]
 		if n := len(list) - actions.MaxAnnotations; n > 0 { // the last one says how many there are more
-			list = list[:actions.MaxAnnotations-1]
-			list = append(list, more(level, n+1, all[level][actions.MaxAnnotations-1:]))
+			var rest []string
+			for _, a := range list[actions.MaxAnnotations-1:] {
+				rest = append(rest, a.Title)
+			}
+			list[actions.MaxAnnotations-1] = actions.Annotation{Level: level, Title: fmt.Sprintf("%d more", n+1), Message: strings.Join(rest, "\n")}
+			list = list[:actions.MaxAnnotations]
 		}
 		for _, a := range list {
 			fmt.Fprintln(&g.buf, a)
 		}
-	}
-}
-
-// more stands for annotations that have no place.
-func more(level actions.Level, n int, rest []actions.Annotation) actions.Annotation {
-	titles := make([]string, len(rest))
-	for i, a := range rest {
-		titles[i] = a.Title
-	}
-	return actions.Annotation{
-		Level: level, Title: fmt.Sprintf("%d more", n), Message: strings.Join(titles, "\n"),
 	}
 }

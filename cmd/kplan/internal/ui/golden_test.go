@@ -59,9 +59,7 @@ func show(t *testing.T, d drawer, events []runner.Event) {
 	for _, e := range events {
 		for tick := now.Add(time.Second); tick.Before(e.Time); tick = tick.Add(time.Second) {
 			now = tick
-			if d, ok := d.(ticker); ok {
-				d.tick(tick)
-			}
+			d.tick(tick)
 		}
 		d.draw(e)
 	}

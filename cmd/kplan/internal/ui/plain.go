@@ -69,11 +69,6 @@ func newPlain(out io.Writer, o Options) *plain {
 	return p
 }
 
-var (
-	_ drawer = (*plain)(nil)
-	_ ticker = (*plain)(nil)
-)
-
 func (p *plain) close() error {
 	p.end()
 	return p.sink.close()
@@ -159,9 +154,12 @@ func (p *plain) step(e runner.Event, s *runner.Step, before runner.State) {
 func (p *plain) begin(e runner.Event) {
 	for _, s := range e.Steps {
 		p.width = max(p.width, min(utf8.RuneCountInString(s.Name), widest))
-		p.said[s.Name] = &said{holds: map[string]*episode{}, stands: map[string]stand{}, words: map[string]bool{}}
+		p.said[s.Name] = &said{
+			holds: map[string]*episode{}, stands: map[string]stand{}, words: map[string]bool{},
+			log: log{kept: map[string][]logLine{}, named: map[string]bool{}, written: map[logLine]bool{}},
+		}
 	}
-	p.many = manyClusters(&p.x)
+	p.many = p.x.ManyClusters()
 	text := words.Join(" on ", fmt.Sprintf("%s: %s", e.Plan, words.Count(len(e.Steps), "step")), e.Message)
 	p.line(line{at: e.Time, word: "plan", colour: "1", text: text, news: true})
 }
@@ -208,7 +206,8 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 			p.attemptFailed(e.Time, s)
 		}
 		p.unfoldTrouble(e.Time, s)
-		said.log.rest()
+		clear(said.log.kept) // the attempt has ended
+		clear(said.log.named)
 	}
 	p.news(e.Time, s, text)
 }
@@ -230,14 +229,19 @@ func (p *plain) begins(e runner.Event, s *runner.Step) {
 
 // success says what a step achieved, and what it took.
 func success(s *runner.Step, now time.Time) string {
-	parts := []string{words.Brief(s.Elapsed(now))}
+	return words.Join(": ", words.Join(", ", words.Brief(s.Elapsed(now)), Gains(s, now)), s.Message)
+}
+
+// Gains says which revision a step made, and how long its requests were held.
+func Gains(s *runner.Step, now time.Time) string {
+	revision, held := "", ""
 	if s.Revision > 0 {
-		parts = append(parts, fmt.Sprintf("revision %d", s.Revision))
+		revision = fmt.Sprintf("revision %d", s.Revision)
 	}
-	if held := s.HoldTime(now); held > 0 {
-		parts = append(parts, "held "+words.Brief(held))
+	if d := s.HoldTime(now); d > 0 {
+		held = "held " + words.Brief(d)
 	}
-	return words.Join(": ", strings.Join(parts, ", "), s.Message)
+	return words.Join(", ", revision, held)
 }
 
 // progress tells how far s is, unless that was just told, and before it that its

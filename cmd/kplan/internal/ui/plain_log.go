@@ -56,23 +56,15 @@ func (p *plain) log(e runner.Event, s *runner.Step) {
 		lines = append(lines, logLine{p.Clean(e.Object), strings.TrimRight(p.Clean(text), " ")})
 	}
 	l := &p.said[s.Name].log
-	l.keep(lines)
+	all := append(l.tail, lines...)
+	l.tail = lastOf(all, lastRead)
+	l.left += len(all) - len(l.tail)
 	if e.Object == "" || p.Logs == LogsAll {
 		p.tellLog(e.Time, s, lines, func(a, b logLine) bool { return a == b })
 		return
 	}
-	if l.kept == nil {
-		l.kept, l.named, l.written = map[string][]logLine{}, map[string]bool{}, map[logLine]bool{}
-	}
 	l.kept[e.Of] = lastOf(append(l.kept[e.Of], lines...), lastRead)
 	p.trouble(e.Time, s)
-}
-
-// keep keeps lines for the end.
-func (l *log) keep(lines []logLine) {
-	all := append(l.tail, lines...)
-	l.tail = lastOf(all, lastRead)
-	l.left += len(all) - len(l.tail)
 }
 
 // lastOf are the last lines, as many as most.
@@ -85,9 +77,7 @@ func (p *plain) tellLog(now time.Time, s *runner.Step, lines []logLine, same fun
 	l := &p.said[s.Name].log
 	var fresh []logLine
 	flush := func() {
-		for of := range chunks(fresh) {
-			p.tell(now, s, string(runner.TypeLog), "2", logText(of))
-		}
+		p.tellLines(now, s, "", fresh)
 		fresh = nil
 	}
 	for _, line := range lines {
@@ -105,35 +95,25 @@ func (p *plain) tellLog(now time.Time, s *runner.Step, lines []logLine, same fun
 	flush()
 }
 
-// chunks are lines in the groups that follow each other of one object.
-func chunks(lines []logLine) func(yield func([]logLine) bool) {
-	return func(yield func([]logLine) bool) {
-		for len(lines) > 0 {
-			n := slices.IndexFunc(lines, func(l logLine) bool { return l.object != lines[0].object })
-			if n < 0 {
-				n = len(lines)
-			}
-			if !yield(lines[:n]) {
-				return
-			}
-			lines = lines[n:]
+// tellLines writes title and lines, those of one object that follow each other
+// together: one beside the object, more below it.
+func (p *plain) tellLines(now time.Time, s *runner.Step, title string, lines []logLine) {
+	for len(lines) > 0 {
+		object := lines[0].object
+		var texts []string
+		for len(lines) > 0 && lines[0].object == object {
+			texts = append(texts, lines[0].text)
+			lines = lines[1:]
 		}
-	}
-}
-
-// logText is lines of an object's log: one beside the object, more below it.
-func logText(lines []logLine) string {
-	texts := make([]string, len(lines))
-	for i, l := range lines {
-		texts[i] = l.text
-	}
-	switch object := lines[0].object; {
-	case object == "":
-		return strings.Join(texts, "\n")
-	case len(lines) == 1:
-		return object + ": " + texts[0]
-	default:
-		return object + ":\n" + strings.Join(texts, "\n")
+		switch {
+		case object == "":
+		case len(texts) == 1:
+			title += object + ": "
+		default:
+			title += object + ":\n"
+		}
+		p.tell(now, s, string(runner.TypeLog), "2", title+strings.Join(texts, "\n"))
+		title = ""
 	}
 }
 
@@ -142,19 +122,17 @@ func logText(lines []logLine) string {
 func (p *plain) unfold(now time.Time, s *runner.Step) {
 	l := &p.said[s.Name].log
 	l.some = false
-	if l.repeats == 0 {
-		return
-	}
-	text := repeated(l.repeats)
-	l.repeats = 0
-	p.tell(now, s, string(runner.TypeLog), "2", text)
+	p.tellRepeated(now, s, &l.repeats)
 }
 
 // unfoldTrouble tells how often lines of troubles came again that were written before.
 func (p *plain) unfoldTrouble(now time.Time, s *runner.Step) {
-	if l := &p.said[s.Name].log; l.again > 0 {
-		n := l.again
-		l.again = 0
+	p.tellRepeated(now, s, &p.said[s.Name].log.again)
+}
+
+func (p *plain) tellRepeated(now time.Time, s *runner.Step, count *int) {
+	if n := *count; n > 0 {
+		*count = 0
 		p.tell(now, s, string(runner.TypeLog), "2", repeated(n))
 	}
 }
@@ -243,12 +221,6 @@ func (l *log) moved(object string) {
 	delete(l.kept, "") // of older records, which do not say whose they are
 }
 
-// rest forgets all that was kept back: the attempt has ended.
-func (l *log) rest() {
-	clear(l.kept)
-	clear(l.named)
-}
-
 // attemptFailed writes the end of the log of an attempt that another one follows.
 func (p *plain) attemptFailed(now time.Time, s *runner.Step) {
 	l := &p.said[s.Name].log
@@ -288,8 +260,5 @@ func (p *plain) tellTrouble(now time.Time, s *runner.Step, title string, lines [
 			texts = append(texts, logLine{line.object, repeated(line.before)})
 		}
 	}
-	for of := range chunks(texts) {
-		p.tell(now, s, string(runner.TypeLog), "2", title+logText(of))
-		title = ""
-	}
+	p.tellLines(now, s, title, texts)
 }

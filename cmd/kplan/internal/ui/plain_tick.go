@@ -43,9 +43,9 @@ func (p *plain) tick(now time.Time) {
 				p.progress(now, s)
 			}
 			p.trouble(now, s)
-			if last := latest(said.at, said.still); now.Sub(last) >= alike {
+			if ago := min(now.Sub(said.at), now.Sub(said.still)); ago >= alike {
 				quiet = append(quiet, s)
-				due = due || now.Sub(last) >= said.patience(now)
+				due = due || ago >= said.patience(now)
 			}
 		case s.State == runner.StateRetrying && now.Sub(said.at) >= silence:
 			p.news(now, s, "next attempt within "+words.Brief(s.Delay-now.Sub(s.Since)))
@@ -65,13 +65,6 @@ func (s *said) patience(now time.Time) time.Duration {
 		return everyHalf
 	}
 	return silence
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // still tells that steps are at work of which nothing is new.
@@ -111,31 +104,37 @@ func still(now time.Time, s *runner.Step) string {
 	return words.Join(": ", fmt.Sprintf("still %s %s", doing, words.Brief(s.Elapsed(now))), words.Join("; ", words.Cut(Progress(s), longProgress, " …"), waits))
 }
 
-// wait is what a step waits for, and why it is not there.
+// wait is what a step waits for, why it is not there, and how many others are not for
+// the same cause.
 type wait struct {
-	who []string
-	why string
+	who, why string
+	others   int
 }
 
 // waitsFor says which webhooks hold requests of s now, or are waited for, and
 // why. Those that have one cause are told together.
 func waitsFor(s *runner.Step) string {
-	var waits []*wait
+	var waits []wait
 	add := func(who, why string) {
-		for _, w := range waits {
-			if w.why == why && why != "" {
-				w.who = append(w.who, who)
-				return
-			}
+		if i := slices.IndexFunc(waits, func(w wait) bool { return w.why == why && why != "" }); i >= 0 {
+			waits[i].others++
+			return
 		}
-		waits = append(waits, &wait{[]string{who}, why})
+		waits = append(waits, wait{who: who, why: why})
 	}
 	for _, g := range heldBy(s) {
-		why := g[0].Cause
-		if i := standing(s, g[0].Webhook); i >= 0 {
+		why, held := g[0].Cause, 0
+		if i := slices.IndexFunc(s.Webhooks, func(w *runner.WebhookStatus) bool { return w.Name == g[0].Webhook && lacks(w) }); i >= 0 {
 			why = stands(s.Webhooks[i])
 		}
-		add(fmt.Sprintf("%s held by %s", words.Count(held(g), "request"), holders(g)), why)
+		for _, h := range g {
+			held += h.Waiting
+		}
+		who := webhookText(g[0].Webhook, "")
+		if len(g) > 1 {
+			who = webhooksOf(len(g), g[0].Service)
+		}
+		add(fmt.Sprintf("%s held by %s", words.Count(held, "request"), who), why)
 	}
 	if s.Kind == "webhook" { // others wait for a webhook only while it holds a request
 		for _, w := range s.Webhooks {
@@ -150,11 +149,10 @@ func waitsFor(s *runner.Step) string {
 			parts = append(parts, fmt.Sprintf("and %d more", len(waits)-i))
 			break
 		}
-		who := w.who[0]
-		if n := len(w.who) - 1; n > 0 {
-			who += fmt.Sprintf(" and %d more", n)
+		if w.others > 0 {
+			w.who += fmt.Sprintf(" and %d more", w.others)
 		}
-		parts = append(parts, words.Join(": ", who, words.Cut(w.why, longCause, " …")))
+		parts = append(parts, words.Join(": ", w.who, words.Cut(w.why, longCause, " …")))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -173,28 +171,6 @@ func heldBy(s *runner.Step) [][]*runner.Hold {
 		groups[i] = append(groups[i], h)
 	}
 	return groups
-}
-
-func held(holds []*runner.Hold) (n int) {
-	for _, h := range holds {
-		n += h.Waiting
-	}
-	return n
-}
-
-// holders names who holds requests at one Service.
-func holders(holds []*runner.Hold) string {
-	if len(holds) == 1 {
-		return webhookText(holds[0].Webhook, "")
-	}
-	return webhooksOf(len(holds), holds[0].Service)
-}
-
-// standing finds the webhook of a name that has not reached its rung; -1 without.
-func standing(s *runner.Step, name string) int {
-	return slices.IndexFunc(s.Webhooks, func(w *runner.WebhookStatus) bool {
-		return w.Name == name && lacks(w)
-	})
 }
 
 func lacks(w *runner.WebhookStatus) bool { return w.State == "waiting" || w.State == "failed" }

@@ -46,25 +46,25 @@ func (p *plain) held(e runner.Event, s *runner.Step) {
 		return
 	}
 	holds := p.said[s.Name].holds
-	h, known := holds[behind(e.Webhook)]
+	w := e.Webhook
+	h, known := holds[behind(w)]
 	if !known {
 		h = &episode{webhooks: map[string]bool{}}
-		holds[behind(e.Webhook)] = h
+		holds[behind(w)] = h
 	}
-	h.webhooks[e.Webhook.Name] = true
-	if known && (h.cause == e.Webhook.Cause || e.Time.Sub(h.causeAt) < pace) {
+	h.webhooks[w.Name] = true
+	if known && (h.cause == w.Cause || e.Time.Sub(h.causeAt) < pace) {
 		return
 	}
-	if known && p.said[s.Name].stands[behind(e.Webhook)].cause == e.Webhook.Cause { // it was told how the webhook stands
-		h.cause, h.causeAt = e.Webhook.Cause, e.Time
+	h.cause, h.causeAt = w.Cause, e.Time
+	if known && p.said[s.Name].stands[behind(w)].cause == w.Cause { // it was told how the webhook stands
 		return
 	}
-	h.cause, h.causeAt = e.Webhook.Cause, e.Time
 	p.said[s.Name].start = "" // that it is held says as much
-	text := words.Join(": ", e.Object, webhookText(e.Webhook.Name, e.Webhook.Service), e.Webhook.Cause)
+	text := words.Join(": ", e.Object, webhookText(w.Name, w.Service), w.Cause)
 	p.line(line{
 		at: e.Time, step: s.Name, word: string(runner.StateHolding), colour: colours[runner.StateHolding],
-		text: text + p.inWords(s, e.Webhook), news: true,
+		text: text + p.inWords(s, w), news: true,
 	})
 }
 

@@ -11,14 +11,13 @@ import (
 type drawer interface {
 	// draw takes the next event.
 	draw(runner.Event)
+	// tick says how time passes, once a second.
+	tick(now time.Time)
 	// flush writes what was drawn.
 	flush()
 	// close draws the end, writes it, and returns what went wrong.
 	close() error
 }
-
-// ticker is a drawer that wants to know how time passes, once a second.
-type ticker interface{ tick(now time.Time) }
 
 // Queue carries events from the run's goroutine to another one, so that a terminal
 // which does not read never holds up the run. It has no bound: no event may be lost,
@@ -37,22 +36,15 @@ type Queue struct {
 func NewQueue() *Queue { return &Queue{Wake: make(chan struct{}, 1)} }
 
 // Observe implements runner.Observer.
-func (q *Queue) Observe(e runner.Event) {
-	q.mu.Lock()
-	q.events = append(q.events, e)
-	q.mu.Unlock()
-	q.wake()
-}
+func (q *Queue) Observe(e runner.Event) { q.put(false, e) }
 
 // End says that no event follows.
-func (q *Queue) End() {
-	q.mu.Lock()
-	q.ended = true
-	q.mu.Unlock()
-	q.wake()
-}
+func (q *Queue) End() { q.put(true) }
 
-func (q *Queue) wake() {
+func (q *Queue) put(end bool, events ...runner.Event) {
+	q.mu.Lock()
+	q.events, q.ended = append(q.events, events...), q.ended || end
+	q.mu.Unlock()
 	select {
 	case q.Wake <- struct{}{}:
 	default: // it will look anyway
@@ -74,8 +66,6 @@ type pump struct {
 	err  error         // valid after done
 }
 
-var _ Renderer = (*pump)(nil)
-
 // newPump starts d's goroutine, which Close ends.
 func newPump(d drawer) *pump {
 	p := &pump{Queue: NewQueue(), done: make(chan struct{})}
@@ -92,18 +82,13 @@ func (p *pump) Close() error {
 
 func (p *pump) run(d drawer) {
 	defer close(p.done)
-	var ticks <-chan time.Time
-	t, ticking := d.(ticker)
-	if ticking {
-		clock := time.NewTicker(time.Second)
-		defer clock.Stop()
-		ticks = clock.C
-	}
+	clock := time.NewTicker(time.Second)
+	defer clock.Stop()
 	for {
 		select {
 		case <-p.Wake:
-		case now := <-ticks:
-			t.tick(now)
+		case now := <-clock.C:
+			d.tick(now)
 		}
 		events, ended := p.Take()
 		for _, e := range events {

@@ -1,7 +1,7 @@
 package ui
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -19,10 +19,10 @@ func summarize(w io.Writer, x *runner.Execution, o Options) {
 	for _, s := range x.Steps() {
 		rows = append(rows, row(x, s, o))
 	}
-	if manyClusters(x) {
+	if x.ManyClusters() {
 		rows[0] = slices.Insert(rows[0], 2, "CLUSTER")
 		for i, s := range x.Steps() {
-			rows[i+1] = slices.Insert(rows[i+1], 2, o.Clean(clusterOf(s)))
+			rows[i+1] = slices.Insert(rows[i+1], 2, o.Clean(cmp.Or(s.Cluster, "-")))
 		}
 	}
 	fmt.Fprintln(w)
@@ -53,35 +53,12 @@ func row(x *runner.Execution, s *runner.Step, o Options) []string {
 	return []string{o.Clean(s.Name), string(s.State), attempt, revision, took, o.Clean(note(x, s))}
 }
 
-// manyClusters reports whether the steps of a run work on more than one cluster.
-func manyClusters(x *runner.Execution) bool {
-	steps := x.Steps()
-	return slices.ContainsFunc(steps, func(s *runner.Step) bool { return s.Cluster != steps[0].Cluster })
-}
-
-// clusterOf is the cluster that a step works on: one of the plan's, or that of the
-// command line.
-func clusterOf(s *runner.Step) string {
-	if s.Cluster == "" {
-		return "-"
-	}
-	return s.Cluster
-}
-
 // outputs writes values that a step found for later ones, a line for each.
 func outputs(values map[string]any) string {
 	const most = 200
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		text, isText := values[name].(string)
-		if !isText {
-			b, err := json.Marshal(values[name])
-			if err != nil {
-				b = []byte(err.Error())
-			}
-			text = string(b)
-		}
-		text = strings.Join(strings.Fields(text), " ")
+		text := strings.Join(strings.Fields(words.Value(values[name])), " ")
 		lines = append(lines, name+" = "+words.Cut(text, most, " …"))
 	}
 	return strings.Join(lines, "\n")
@@ -89,27 +66,29 @@ func outputs(values map[string]any) string {
 
 // note says what a webhook cost the step, or why it did not run.
 func note(x *runner.Execution, s *runner.Step) string {
-	if s.State == runner.StateSkipped {
-		return s.Message
-	}
-	if s.State == runner.StateBlocked {
-		if why := x.WhyBlocked(s.Name); len(why) > 0 {
-			return "needs " + strings.Join(why, ", ") + ", which failed"
-		}
-		return s.Message
-	}
-	if len(s.Holds) == 0 {
+	switch {
+	case s.State == runner.StateSkipped, s.State == runner.StateBlocked:
+		return Reason(x, s)
+	case len(s.Holds) == 0:
 		return ""
 	}
 	by := make([]string, len(s.Holds))
 	for i, h := range s.HoldsAt(x.Last()) {
 		by[i] = fmt.Sprintf("%s (%s, longest %s)", Holder(h.Webhook, h.Webhook), words.Count(h.Requests, "request"), words.Brief(h.Longest))
 	}
+	who := strings.Join(by, ", ")
 	if len(by) > 2 { // a row has no room for more
-		by = append(by[:1], fmt.Sprintf("and %d more webhooks", len(by)-1))
-		return fmt.Sprintf("held %s by %s", words.Brief(s.HoldTime(x.Last())), strings.Join(by, " "))
+		who = fmt.Sprintf("%s and %d more webhooks", by[0], len(by)-1)
 	}
-	return fmt.Sprintf("held %s by %s", words.Brief(s.HoldTime(x.Last())), strings.Join(by, ", "))
+	return fmt.Sprintf("held %s by %s", words.Brief(s.HoldTime(x.Last())), who)
+}
+
+// Reason says why a step did not run, or else what was last told of it.
+func Reason(x *runner.Execution, s *runner.Step) string {
+	if why := x.WhyBlocked(s.Name); s.State == runner.StateBlocked && len(why) > 0 {
+		return "needs " + strings.Join(why, ", ") + ", which failed"
+	}
+	return s.Message
 }
 
 func counts(x *runner.Execution) string {
@@ -120,8 +99,5 @@ func counts(x *runner.Execution) string {
 			parts = append(parts, fmt.Sprintf("%d %s", n[s], s))
 		}
 	}
-	if len(parts) == 0 {
-		return "no steps"
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "no steps")
 }

@@ -32,11 +32,6 @@ func newTerse(out io.Writer, o Options) *terse {
 	return t
 }
 
-var (
-	_ drawer = (*terse)(nil)
-	_ ticker = (*terse)(nil)
-)
-
 // draw folds e, and writes kplan's own log; that of others is in records and reports.
 func (t *terse) draw(e runner.Event) {
 	if e.Type != runner.TypeLog {
@@ -65,14 +60,10 @@ func (t *terse) sort(l line, _ []byte) {
 
 // waiting says how many requests of a step are held now.
 func (t *terse) waiting(step string) string {
-	n := 0
-	for _, h := range t.x.Step(step).Holds {
-		n += h.Waiting
+	if n := t.x.Step(step).Held(); n > 0 {
+		return fmt.Sprintf("%s of %s: ", words.Count(n, "request"), t.Clean(step))
 	}
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s of %s: ", words.Count(n, "request"), t.Clean(step))
+	return ""
 }
 
 // say writes lines that are kplan's own.

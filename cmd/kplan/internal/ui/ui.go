@@ -8,12 +8,16 @@ package ui
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/actions"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -40,6 +44,22 @@ func (o Options) Clean(s string) string {
 	return s
 }
 
+// paint puts s into the colour of an SGR code.
+func (o Options) paint(code, s string) string {
+	if !o.Colour || code == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// Problem writes an error and what to do about it, as every command does.
+func Problem(w io.Writer, o Options, text, hint string) {
+	fmt.Fprintf(w, "%s %s\n", o.paint("31;1", "error:"), words.Indent(o.Clean(text), "  "))
+	if hint != "" {
+		fmt.Fprintf(w, "%s %s\n", o.paint("36", "hint:"), words.Indent(o.Clean(hint), "  "))
+	}
+}
+
 // Renderer shows the events of one run. Observe never waits for the output.
 type Renderer interface {
 	runner.Observer
@@ -53,6 +73,32 @@ type Renderer interface {
 // package does not draw, and Auto are written as Plain is.
 func New(out io.Writer, mode Mode, o Options) Renderer { return newPump(newDrawer(out, mode, o)) }
 
+// NewJSON makes a renderer which writes every event as one line of JSON; it
+// also records runs. The lines are pure ASCII where a terminal might obey
+// them, and decode to exactly the events.
+func NewJSON(out io.Writer) Renderer { return New(out, JSON, Options{}) }
+
+// Play writes a recorded run at once, as a renderer of the mode would have written
+// it while its time passed.
+func Play(out io.Writer, mode Mode, o Options, events []runner.Event) error {
+	return play(newDrawer(out, mode, o), events)
+}
+
+func play(d drawer, events []runner.Event) error {
+	var tick time.Time
+	if len(events) > 0 {
+		tick = events[0].Time.Add(time.Second)
+	}
+	for _, e := range events {
+		for ; tick.Before(e.Time); tick = tick.Add(time.Second) {
+			d.tick(tick)
+		}
+		d.draw(e)
+		d.flush()
+	}
+	return d.close()
+}
+
 func newDrawer(out io.Writer, mode Mode, o Options) drawer {
 	switch mode {
 	case JSON:
@@ -64,6 +110,19 @@ func newDrawer(out io.Writer, mode Mode, o Options) drawer {
 	case Auto, TTY, Plain:
 	}
 	return newPlain(out, o)
+}
+
+// jsonl writes each event as one line of JSON.
+type jsonl struct{ sink }
+
+func (j *jsonl) draw(e runner.Event) {
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil { // an event is plain data: it cannot fail to encode
+		panic(err)
+	}
+	j.buf.Write(data.Inert(line.Bytes()))
 }
 
 // quiet only tells that the run was told to stop: without it, somebody who
@@ -84,12 +143,48 @@ func stopNotice(e runner.Event) string {
 	return e.Error + ": " + words.Join(", ", "nothing new starts", "requests in flight may end", e.Message) + "; ^C now aborts at once"
 }
 
+// Standby is a renderer as that of Plain, which stands by while something else shows
+// the run: until Speak it writes nothing but the summary, when it is closed.
+type Standby struct {
+	Renderer
+	drawer *standby
+}
+
+// NewStandby makes a renderer that stands by.
+func NewStandby(out io.Writer, o Options) *Standby {
+	d := &standby{plain: newPlain(out, o)}
+	return &Standby{newPump(d), d}
+}
+
+// Speak makes it write what happens from now on.
+func (a *Standby) Speak() { a.drawer.speaks.Store(true) }
+
+// standby drops the lines that were shown elsewhere.
+type standby struct {
+	*plain
+	speaks atomic.Bool
+}
+
+func (a *standby) flush() {
+	if !a.speaks.Load() {
+		a.buf.Reset()
+	}
+	a.plain.flush()
+}
+
+func (a *standby) close() error {
+	a.flush()
+	return a.plain.close()
+}
+
 // sink is an output that is given up at its first error. What draws fills buf.
 type sink struct {
 	out io.Writer
 	buf bytes.Buffer
 	err error
 }
+
+func (s *sink) tick(time.Time) {}
 
 func (s *sink) flush() {
 	if s.err == nil && s.buf.Len() > 0 {
@@ -98,13 +193,9 @@ func (s *sink) flush() {
 	s.buf.Reset()
 }
 
+// close returns the error worth telling: that a reader went away is not.
 func (s *sink) close() error {
 	s.flush()
-	return s.fault()
-}
-
-// fault is the error worth telling: that a reader went away is not.
-func (s *sink) fault() error {
 	if errors.Is(s.err, syscall.EPIPE) || errors.Is(s.err, syscall.EIO) || errors.Is(s.err, io.ErrClosedPipe) { // EIO: the terminal is gone
 		return nil
 	}

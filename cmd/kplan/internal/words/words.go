@@ -5,6 +5,7 @@
 package words
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,30 @@ func Brief(d time.Duration) string {
 	default:
 		return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
 	}
+}
+
+// Exact returns a whole duration without the zeros at its end: 0s, 90ms, 1m, 1h30m.
+func Exact(d time.Duration) string {
+	s := d.String() // 1h30m0s
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// Value returns a value that came as JSON: a text as it is.
+func Value(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
 }
 
 // Count returns a number with its noun: 1 step, 2 steps.

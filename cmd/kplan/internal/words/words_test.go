@@ -29,6 +29,15 @@ func TestBrief(t *testing.T) {
 	}
 }
 
+func TestExact(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 50 * time.Millisecond: "50ms", 1500 * time.Millisecond: "1.5s", 30 * time.Second: "30s", time.Minute: "1m", 90 * time.Second: "1m30s",
+		10 * time.Minute: "10m", time.Hour: "1h", 90 * time.Minute: "1h30m", 2*time.Hour + 5*time.Minute: "2h5m",
+	} {
+		require.Equal(t, want, words.Exact(d))
+	}
+}
+
 func TestJoin(t *testing.T) {
 	require.Equal(t, "a: b", words.Join(": ", "", "a", "", "b"))
 	require.Equal(t, "on b", words.Join("; ", words.Prefixed("needs ", ""), words.Prefixed("on ", "b")))

@@ -72,13 +72,11 @@ func At(v any, path []string) any {
 	return v
 }
 
-// Known returns v without what is known only when a step starts: v itself when there
-// is no such thing in it.
+// Known returns a copy of v without what is known only when a step starts.
 func Known(v any) any {
-	if !Any(v, IsUnsaid) {
-		return v
-	}
 	switch v := v.(type) {
+	case Invalid, Deferred:
+		return nil
 	case map[string]any:
 		m := make(map[string]any, len(v))
 		for k, e := range v {
@@ -94,5 +92,5 @@ func Known(v any) any {
 		}
 		return l
 	}
-	return nil
+	return v
 }

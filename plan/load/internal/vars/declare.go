@@ -1,9 +1,7 @@
 package vars
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,7 +100,8 @@ var secretFields = []string{"default", "allowed"}
 // what all allowed values are.
 func (r *reader) declareType(d *declaration, raw map[string]any) {
 	if said, has := raw["type"]; has && said != nil {
-		if s, ok := said.(string); ok && isType(plan.VarType(s)) {
+		s, _ := said.(string)
+		if _, known := typeNouns[plan.VarType(s)]; known {
 			d.typ = plan.VarType(s)
 		}
 		return
@@ -134,7 +133,7 @@ func (r *reader) declareAllowed(d *declaration, raw map[string]any) {
 		case bad:
 		case !hasType(v, d.typ):
 			d.broken = true
-			r.Report(document.Fault{Code: document.CodeVariable, At: at, Hint: r.quoteHint(d, at, v)}, "expected %s%s, got %s", typeNoun(d.typ), d.like, r.describe(d, v, at))
+			r.Report(document.Fault{Code: document.CodeVariable, At: at, Hint: r.quoteHint(d, at, v)}, "expected %s%s, got %s", typeNouns[d.typ], d.like, r.describe(d, v, at))
 		case among(d.allowed, v):
 			d.broken = true
 			r.Report(document.Fault{Code: document.CodeDuplicate, At: at, Hint: "remove it"}, "the value is allowed twice")
@@ -150,7 +149,7 @@ func (r *reader) declareDefault(d *declaration) {
 		return
 	}
 	at := d.at.Key("default")
-	r.give(d, Given{Source: plan.SourceDefault, Value: v, Origin: document.Origin{Text: r.Text, At: at}})
+	r.give(d, Given{Source: plan.SourceDefault, Value: v, Origin: document.Origin{Text: r.Source, At: at}})
 	_, bad := v.(value.Invalid)
 	switch {
 	case bad:
@@ -195,7 +194,7 @@ func (r *reader) declareRef(d *declaration, raw map[string]any) {
 	at := d.at.Key(field)
 	text := func(name string) string { s, _ := m[name].(string); return s }
 	d.ref = &plan.KeyRef{Cluster: text("cluster"), Namespace: text("namespace"), Name: text("name"), Key: text("key")}
-	r.give(d, Given{Source: source, Value: value.Deferred{}, Origin: document.Origin{Text: r.Text, At: at}})
+	r.give(d, Given{Source: source, Value: value.Deferred{}, Origin: document.Origin{Text: r.Source, At: at}})
 	if m["key"] == nil {
 		r.ReportField(document.Fault{Code: document.CodeMissingField, At: at, Hint: "say which key of its data has the value"}, "the field %q is missing in %s", "key", at)
 		d.broken = true
@@ -203,18 +202,9 @@ func (r *reader) declareRef(d *declaration, raw map[string]any) {
 	r.checkRef(d, at, m, "name", names.IsSubdomain(d.ref.Name, names.MaxSubdomain), "name of an object")
 	r.checkRef(d, at, m, "namespace", names.IsLabel(d.ref.Namespace), "namespace")
 	r.checkRef(d, at, m, "key", names.IsDataKey(d.ref.Key), "key of a Secret or ConfigMap")
-	r.checkRefCluster(d, at.Key("cluster"))
-}
-
-func (r *reader) checkRefCluster(d *declaration, at document.Path) {
-	clusters, ok := r.Clusters.(map[string]any)
-	_, known := clusters[d.ref.Cluster]
-	if d.ref.Cluster == "" || known || !ok && r.Clusters != nil {
-		return
+	if d.ref.Cluster != "" && !r.HasCluster(d.ref.Cluster, at.Key("cluster")) {
+		d.broken = true
 	}
-	hint := cmp.Or(r.Near.Hint(d.ref.Cluster, slices.Sorted(maps.Keys(clusters))), "declare it under clusters")
-	d.broken = true
-	r.Report(document.Fault{Code: document.CodeUnknownName, At: at, Hint: hint}, "there is no cluster %q", d.ref.Cluster)
 }
 
 // checkRef reports a field of a reference that is a text but cannot be what it

@@ -40,7 +40,7 @@ func (r *reader) giveEnv() {
 			r.Report(document.Fault{Code: document.CodeVariable, At: d.at.Key("env")}, "the environment variable %s is not UTF-8 text", d.env)
 			d.quiet = true
 		default:
-			r.give(d, Given{Source: plan.SourceEnv, text: text, isText: true, Origin: document.Origin{Text: r.Text, At: d.at.Key("env")}})
+			r.give(d, Given{Source: plan.SourceEnv, text: text, isText: true, Origin: document.Origin{Text: r.Source, At: d.at.Key("env")}})
 		}
 	}
 }
@@ -63,10 +63,9 @@ func (r *reader) giveFile(file string, order int) {
 		r.Add(s, s.ValuePos(nil), document.Fault{Code: document.CodeWrongType, Hint: "write one name: value on each line"}, "expected a mapping of variables, got %s", document.DescribeType(tree))
 		return
 	}
-	text := document.TextOf(s)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if d := r.byName[name]; d != nil {
-			r.give(d, Given{Source: plan.SourceVarFile, Value: values[name], Origin: document.Origin{Text: text, At: document.Path{name}}})
+			r.give(d, Given{Source: plan.SourceVarFile, Value: values[name], Origin: document.Origin{Text: s, At: document.Path{name}}})
 			continue
 		}
 		r.Add(s, s.KeyPos(document.Path{name}), document.Fault{Code: document.CodeUnknownName, At: document.Path{name}, Hint: r.varHint(name)}, "the plan declares no variable %q", name)
@@ -102,7 +101,7 @@ func (r *reader) giveIncluded(included map[string]Given) {
 			r.give(d, g)
 			continue
 		}
-		r.Add(g.Origin.Text.Source(), g.Origin.Text.Source().KeyPos(g.Origin.At), document.Fault{Code: document.CodeUnknownName, At: g.Origin.At, Hint: r.varHint(name)}, "the plan %s declares no variable %q", r.Text.File(), name)
+		r.Add(g.Origin.Text, g.Origin.Text.KeyPos(g.Origin.At), document.Fault{Code: document.CodeUnknownName, At: g.Origin.At, Hint: r.varHint(name)}, "the plan %s declares no variable %q", r.Source.File(), name)
 	}
 }
 
@@ -161,8 +160,8 @@ func (r *reader) addGiven(d *declaration, v any, hint, format string, args ...an
 	case g.Origin.Text == nil:
 		r.Add(nil, setPos(d.name), document.Fault{Code: document.CodeVariable, Hint: hint}, format, args...)
 	case v == nil && !g.isText: // an empty value has no place of its own
-		r.Add(g.Origin.Text.Source(), g.Origin.Text.Source().KeyPos(g.Origin.At), document.Fault{Code: document.CodeVariable, At: g.Origin.At, Hint: hint}, format, args...)
+		r.Add(g.Origin.Text, g.Origin.Text.KeyPos(g.Origin.At), document.Fault{Code: document.CodeVariable, At: g.Origin.At, Hint: hint}, format, args...)
 	default:
-		r.Add(g.Origin.Text.Source(), g.Origin.Text.Source().ValuePos(g.Origin.At), document.Fault{Code: document.CodeVariable, At: g.Origin.At, Hint: hint}, format, args...)
+		r.Add(g.Origin.Text, g.Origin.Text.ValuePos(g.Origin.At), document.Fault{Code: document.CodeVariable, At: g.Origin.At, Hint: hint}, format, args...)
 	}
 }

@@ -13,8 +13,6 @@ import (
 // varError is what is wrong with a variable's value.
 type varError struct{ message, hint string }
 
-func (e *varError) Error() string { return e.message }
-
 // judge returns the value that g makes for the variable, or why it cannot be one;
 // then with the value as it is.
 func judge(d *declaration, g Given, near *nearest.Finder) (any, *varError) {
@@ -41,7 +39,7 @@ func judge(d *declaration, g Given, near *nearest.Finder) (any, *varError) {
 		} else if show {
 			got = document.Describe(v)
 		}
-		return v, &varError{"expected " + typeNoun(d.typ) + d.like + ", got " + got, hint}
+		return v, &varError{"expected " + typeNouns[d.typ] + d.like + ", got " + got, hint}
 	case d.required && isEmpty(v):
 		return v, &varError{fmt.Sprintf("the required variable %q is empty%s", d.name, where), "it needs a value that says something"}
 	case len(d.allowed) > 0 && !among(d.allowed, v):
@@ -59,9 +57,9 @@ func (d *declaration) refusal(err error, show bool, where string) string {
 	wrong, ok := errors.AsType[*typeError](err)
 	switch {
 	case ok && show:
-		return "expected " + typeNoun(d.typ) + d.like + ", got " + wrong.got
+		return "expected " + typeNouns[d.typ] + d.like + ", got " + wrong.got
 	case ok:
-		return "expected " + typeNoun(d.typ) + where + ", got other text"
+		return "expected " + typeNouns[d.typ] + where + ", got other text"
 	case show:
 		return err.Error()
 	}

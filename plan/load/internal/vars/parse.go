@@ -32,35 +32,17 @@ func typeOf(v any) plan.VarType {
 
 // hasType reports whether v is of a type.
 func hasType(v any, t plan.VarType) bool {
-	switch t {
-	case plan.VarAny:
-		return true
-	case plan.VarInteger:
+	if t == plan.VarInteger {
 		_, ok := v.(int64)
 		return ok
-	case plan.VarString, plan.VarNumber, plan.VarBoolean, plan.VarList, plan.VarMap:
 	}
-	return v != nil && typeOf(v) == t
+	return t == plan.VarAny || v != nil && typeOf(v) == t
 }
 
-// typeNoun says in words what a value of the type is.
-func typeNoun(t plan.VarType) string {
-	switch t {
-	case plan.VarString:
-		return "text"
-	case plan.VarNumber:
-		return "a number"
-	case plan.VarInteger:
-		return "a whole number"
-	case plan.VarBoolean:
-		return "true or false"
-	case plan.VarList:
-		return "a list"
-	case plan.VarMap:
-		return "a mapping"
-	case plan.VarAny:
-	}
-	return "a value"
+// typeNouns say in words what a value of a type is.
+var typeNouns = map[plan.VarType]string{
+	plan.VarString: "text", plan.VarNumber: "a number", plan.VarInteger: "a whole number", plan.VarBoolean: "true or false",
+	plan.VarList: "a list", plan.VarMap: "a mapping", plan.VarAny: "a value",
 }
 
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
@@ -90,20 +72,17 @@ func parseValue(text string, t plan.VarType) (any, error) {
 		if hasType(v, t) {
 			return v, nil
 		}
-		return nil, &typeError{t, document.Describe(v)}
+		return nil, &typeError{document.Describe(v)}
 	case plan.VarAny:
 		return parseUntyped(text)
 	}
-	return nil, &typeError{t, strconv.Quote(document.Cut(text, 60))}
+	return nil, &typeError{strconv.Quote(document.Cut(text, 60))}
 }
 
 // typeError says that a value is not of its variable's type.
-type typeError struct {
-	want plan.VarType
-	got  string
-}
+type typeError struct{ got string }
 
-func (e *typeError) Error() string { return "expected " + typeNoun(e.want) + ", got " + e.got }
+func (e *typeError) Error() string { return "got " + e.got }
 
 // parseUntyped reads a value as helm --set does.
 func parseUntyped(text string) (any, error) {
@@ -128,10 +107,7 @@ func parseFlow(text string) (any, error) {
 	var f document.Faults
 	_, v, ok := document.Read("--set", []byte(text), document.Options{}, &f)
 	if !ok {
-		if why := f.First(); why != "" {
-			return nil, errors.New("the value is not valid YAML: " + why)
-		}
-		return nil, errors.New("the value is not valid YAML")
+		return nil, errors.New("the value is not valid YAML: " + f.First())
 	}
 	// helm writes lists as {a,b}, which YAML reads as a mapping of nothing.
 	if m, ok := v.(map[string]any); ok && len(m) > 0 {
@@ -179,6 +155,3 @@ func literals(values []any) string {
 	}
 	return document.Cut(strings.Join(words, ", "), 200)
 }
-
-// isType reports whether there is such a type.
-func isType(t plan.VarType) bool { return t == plan.VarAny || typeNoun(t) != typeNoun(plan.VarAny) }

@@ -16,9 +16,8 @@ import (
 
 // Config says where values come from, and who hears of faults.
 type Config struct {
-	// Reporter hears of faults of the file, which is Text.
+	// Reporter hears of faults of the file.
 	document.Reporter
-	Text *document.Text
 	Near *nearest.Finder
 	// Set, VarFiles, Env and Unknown are those of load.Options.
 	Set, VarFiles []string
@@ -26,8 +25,8 @@ type Config struct {
 	Unknown       bool
 	// Include is the step that includes the file; nil for the plan itself.
 	Include *Include
-	// Clusters is what the file has under clusters.
-	Clusters any
+	// HasCluster reports a cluster that the file does not have as a fault.
+	HasCluster func(name string, at document.Path) bool
 	// Unescape resolves the only expression that may stand in a declaration: $${{.
 	Unescape func(v any, at document.Path) any
 }

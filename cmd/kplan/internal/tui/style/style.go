@@ -51,8 +51,6 @@ var colours = [roles]string{
 
 func sgr(attrs ...ansi.Attr) string { return ansi.NewStyle(attrs...).String() }
 
-const reset = "\x1b[0m"
-
 // Theme is how a display looks. The zero value writes ASCII without colours.
 type Theme struct {
 	// Colour and Unicode allow colours, and signs beyond ASCII. Text of others is not
@@ -65,7 +63,7 @@ func (t Theme) Paint(role Role, s string) string {
 	if !t.Colour || colours[role] == "" || s == "" {
 		return s
 	}
-	return colours[role] + s + reset
+	return colours[role] + s + "\x1b[0m"
 }
 
 // Sign returns the one of two signs that the terminal can show.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -45,7 +46,9 @@ func Write(w io.Writer, f Format, p *plan.Plan, guards []runner.Guard) error {
 	case Mermaid:
 		d.mermaid(b)
 	case JSON:
-		if err := d.json(b); err != nil {
+		e := json.NewEncoder(b)
+		e.SetIndent("", "  ")
+		if err := e.Encode(d); err != nil {
 			return err
 		}
 	default:
@@ -97,12 +100,10 @@ func newDrawing(p *plan.Plan) *drawing {
 		x := &step{
 			Name: s.Name, Kind: string(s.Kind()), Needs: list(g.Needs(s.Name)), Dependents: list(g.Dependents(s.Name)),
 			Group: s.Group, Tags: s.Tags, Finally: s.Last, Skip: s.Skip, index: i,
+			NeedsOn: map[string]plan.NeedOn{},
 		}
 		for _, n := range s.Needs {
 			if n.On != "" && n.On != plan.NeedSuccess {
-				if x.NeedsOn == nil {
-					x.NeedsOn = map[string]plan.NeedOn{}
-				}
 				x.NeedsOn[n.Step] = n.On
 			}
 		}
@@ -149,10 +150,7 @@ func (s *step) needs() string {
 
 // list makes an empty list of none, for JSON.
 func list(names []string) []string {
-	if names == nil {
-		return []string{}
-	}
-	return names
+	return append([]string{}, names...)
 }
 
 // text lists the steps by level. A step starts when all that it needs is done,
@@ -270,20 +268,8 @@ func (s *step) kind() string {
 
 // mermaidText writes text by entities where mermaid or HTML would see more in it.
 func mermaidText(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if r == '-' || r == '.' || r == '_' || r == ' ' || r > 0x7f ||
-			(r >= '0' && r <= '9') || (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') {
-			b.WriteRune(r)
-		} else {
-			fmt.Fprintf(&b, "#%d;", r)
-		}
-	}
-	return b.String()
+	return special.ReplaceAllStringFunc(s, func(c string) string { return fmt.Sprintf("#%d;", c[0]) })
 }
 
-func (d *drawing) json(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(d)
-}
+// special are the ASCII characters that are neither letters nor digits nor harmless.
+var special = regexp.MustCompile(`[\x00-\x1f!-,/:-@[-^\x60{-\x7f]`)
