@@ -11,6 +11,7 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/output"
 	"github.com/kplan-dev/kplan/steps/internal/podlog"
 	"github.com/kplan-dev/kplan/steps/internal/transport"
+	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
 // action makes what a step does: what its kind does, in what every step needs. What
@@ -21,32 +22,24 @@ func (s *Steps) action(step plan.Step, conn *cluster.Conn) (runner.Action, error
 		return nil, err
 	}
 	over := func(c *cluster.Cluster) (runner.Action, error) {
-		requests := &transport.Step{Sends: sync.OnceFunc(func() { s.sends(step.Name) })}
-		if webhooks := s.plan.StepWebhooks(step); webhooks.Hold {
-			requests.Hold.Gate, requests.Hold.Kind = c.Gate, c.KindOf
-			requests.Hold.Timeout, requests.Hold.Grace = webhooks.HoldTimeout, webhooks.MisconfiguredTimeout
-		}
-		session, err := c.Session(cluster.Options{
-			Wrap: requests.Wrap, Expect: s.expect(step),
-			Warn: func(message string) { requests.Log("warning: " + message) },
-		})
+		kind, err := s.kind(step, c)
 		if err != nil {
 			return nil, err
 		}
-		kind, err := s.kind(step, session)
-		if err != nil {
-			return nil, err
-		}
-		explainer := &transport.Explainer{Owners: s.owners(step, c.Namespace()), Gate: c.Gate}
 		return withPods(c.Pods,
 			withoutRepeats(
-				through(requests, explainer,
-					withOutputs(outputs, session, s.hide,
+				s.overSession(step, c,
+					withOutputs(outputs, s.hide,
 						kind)),
 			)), nil
 	}
 	connected, err := connect(conn, over)
 	return classified(connected), err
+}
+
+// sessionAction is an action whose requests go through the clients of one attempt.
+type sessionAction interface {
+	Run(context.Context, *cluster.Session, runner.Reporter) error
 }
 
 // do is an action that is one function.
@@ -104,24 +97,46 @@ func (a *connected) Run(ctx context.Context, r runner.Reporter) error {
 	return a.action.Run(ctx, r)
 }
 
-// through opens the transport of the action's requests for each attempt, and makes
-// its error say what was held or denied.
-func through(requests *transport.Step, x *transport.Explainer, inner runner.Action) runner.Action {
+// overSession makes the clients of each attempt, whose requests are held and end with
+// it, and makes the action's error say what was held or denied.
+func (s *Steps) overSession(step plan.Step, c *cluster.Cluster, inner sessionAction) runner.Action {
+	sends := sync.OnceFunc(func() { s.sends(step.Name) })
+	explainer := &transport.Explainer{Owners: s.owners(step, c.Namespace()), Gate: c.Gate}
 	return do(func(ctx context.Context, r runner.Reporter) error {
-		attempt := requests.Open(ctx, r)
-		defer requests.Close()
-		return attempt.Explain(inner.Run(ctx, r), x)
+		attempt := transport.Begin(ctx, r)
+		attempt.Sends = sends
+		if webhooks := s.plan.StepWebhooks(step); webhooks.Hold {
+			attempt.Hold = hold.Transport{
+				Gate: c.Gate, Kind: c.KindOf, Timeout: webhooks.HoldTimeout, Grace: webhooks.MisconfiguredTimeout,
+			}
+		}
+		session, err := c.Session(cluster.Options{
+			Wrap: attempt.Wrap, Expect: s.expect(step),
+			Warn: func(message string) { attempt.Log("warning: " + message) },
+		})
+		if err != nil {
+			return err
+		}
+		return attempt.Explain(inner.Run(ctx, session, r), explainer)
 	})
+}
+
+// doOver is a sessionAction that is one function.
+type doOver func(context.Context, *cluster.Session, runner.Reporter) error
+
+// Run implements sessionAction.
+func (f doOver) Run(ctx context.Context, s *cluster.Session, r runner.Reporter) error {
+	return f(ctx, s, r)
 }
 
 // withOutputs reads the step's outputs after the action, and hands them to the run;
 // hide is called with those that must not be shown, before anybody has them.
-func withOutputs(outputs *output.Outputs, session *cluster.Session, hide func(any), inner runner.Action) runner.Action {
+func withOutputs(outputs *output.Outputs, hide func(any), inner sessionAction) sessionAction {
 	if outputs.Empty() {
 		return inner
 	}
-	return do(func(ctx context.Context, r runner.Reporter) error {
-		if err := inner.Run(ctx, r); err != nil {
+	return doOver(func(ctx context.Context, session *cluster.Session, r runner.Reporter) error {
+		if err := inner.Run(ctx, session, r); err != nil {
 			return err
 		}
 		values, sensitive, err := outputs.Read(ctx, session)

@@ -40,21 +40,17 @@ func classify(err error) error {
 	}
 	var found []plan.RetryOn
 	for _, f := range webhook.Faults(err) {
-		if f.Class == webhook.None || f.Class == webhook.Denied {
-			continue
-		}
-		if f.Kind == webhook.Server {
+		switch {
+		case f.Class == webhook.None, f.Class == webhook.Denied:
+		case f.Kind == webhook.Server:
 			found = append(found, plan.RetryNetwork)
-		} else {
+		default:
 			found = append(found, plan.RetryWebhook)
 		}
 	}
 	found = append(found, classesOf(err)...)
 	if runner.IsPermanent(err) {
 		found = slices.DeleteFunc(found, func(c plan.RetryOn) bool { return c != plan.RetryConflict })
-	}
-	if len(found) == 0 {
-		return &classifiedError{err, nil}
 	}
 	slices.Sort(found)
 	return &classifiedError{err, slices.Compact(found)}

@@ -131,21 +131,21 @@ func (s *Steps) sends(step string) {
 	s.sent[step] = true
 }
 
-// kind makes what a step's kind does over a session.
-func (s *Steps) kind(step plan.Step, session *cluster.Session) (runner.Action, error) {
+// kind makes what a step's kind does on a cluster.
+func (s *Steps) kind(step plan.Step, c *cluster.Cluster) (sessionAction, error) {
 	switch step.Kind() {
 	case plan.KindHelm:
-		chart, err := s.chart(step, session.Cluster.Namespace())
+		chart, err := s.chart(step, c.Namespace())
 		if err != nil {
 			return nil, err
 		}
-		return helm.New(chart, session, helm.Options{ForceUpgrade: s.force[step.Name]}), nil
+		return helm.New(chart, c.Namespace(), helm.Options{ForceUpgrade: s.force[step.Name]}), nil
 	case plan.KindApply:
-		return apply.New(step, session)
+		return apply.New(step, c.Namespace())
 	case plan.KindWait:
-		return wait.New(*step.Wait, session)
+		return wait.New(*step.Wait, c.Namespace())
 	case plan.KindWebhook:
-		return webhookgate.New(s.owners(step, session.Cluster.Namespace()), step, session)
+		return webhookgate.New(s.owners(step, c.Namespace()), step)
 	case plan.KindInclude:
 	}
 	return nil, errors.New("the step has no kind")

@@ -15,6 +15,7 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/guard"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
+	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 // Release is a Helm release of a cluster, and the ones that must come before it.
@@ -147,7 +148,7 @@ func judgedBy(ctx context.Context, all []Release, by int, k guard.Known) map[int
 	guards, _ := guard.Find(ctx, p, func(_ context.Context, s plan.Step) ([]manifest.Object, error) {
 		sent := closed
 		if i := index[s.Name]; i != by {
-			sent = withoutWebhooks(all[i].Objects)
+			sent = slices.DeleteFunc(slices.Clone(all[i].Objects), isConfiguration)
 		}
 		return manifest.Placeless(sent), nil
 	}, func(string) guard.Known { return k }) // what cannot be read has no order
@@ -193,6 +194,12 @@ func failingClosed(objects []*unstructured.Unstructured) []*unstructured.Unstruc
 	return out
 }
 
-func withoutWebhooks(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(objects), isConfiguration)
+// Survey connects to the cluster that flags name, for a view of its webhooks
+// alone. Close it when it is not needed any more.
+func Survey(ctx context.Context, flags *genericclioptions.ConfigFlags, userAgent string) (*survey.Survey, error) {
+	api, err := cluster.Connect(ctx, flags, userAgent)
+	if err != nil {
+		return nil, err
+	}
+	return api.Survey, nil
 }

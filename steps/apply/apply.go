@@ -6,6 +6,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,40 +50,32 @@ type Action struct {
 	manifests []manifest.Object
 	brought   map[schema.GroupKind]bool // the kinds that the step itself defines
 	namespace string
-	session   *cluster.Session
-	metadata  metadata.Interface
 }
 
-var _ runner.Action = (*Action)(nil)
-
-// New reads the files of an apply step. What is wrong in them is told
-// here, before the plan starts; the cluster is asked in Run only.
-func New(step plan.Step, session *cluster.Session) (*Action, error) {
+// New reads the files of an apply step; namespace is that of objects for which neither
+// they nor the step name one. What is wrong in the files is told here, before the plan
+// starts; the cluster is asked in Run only.
+func New(step plan.Step, namespace string) (*Action, error) {
 	spec := *step.Apply
 	manifests, err := manifest.Read(step)
-	namespace := spec.Namespace
-	if namespace == "" {
-		namespace = session.Cluster.Namespace()
-	}
+	namespace = cmp.Or(spec.Namespace, namespace)
 	if err := errors.Join(err, manifest.CheckDuplicates(manifests, namespace)); err != nil {
 		return nil, runner.Permanent(err)
 	}
 	if len(manifests) == 0 {
 		return nil, runner.Permanent(errors.New("there is no object to apply"))
 	}
-	md, err := metadata.NewForConfig(session.Config)
-	if err != nil {
-		return nil, fmt.Errorf("making the metadata client: %w", err)
-	}
-	return &Action{
-		spec: spec, manifests: manifests, brought: broughtBy(manifests), namespace: namespace, session: session, metadata: md,
-	}, nil
+	return &Action{spec: spec, manifests: manifests, brought: broughtBy(manifests), namespace: namespace}, nil
 }
 
-// Run implements runner.Action.
-func (a *Action) Run(ctx context.Context, reporter runner.Reporter) error {
-	r := &run{Action: a, reporter: reporter, slots: make(chan struct{}, inFlight)}
-	err := r.do(ctx)
+// Run applies the objects, and waits as the step says.
+func (a *Action) Run(ctx context.Context, s *cluster.Session, reporter runner.Reporter) error {
+	md, err := metadata.NewForConfig(s.Config)
+	if err != nil {
+		return fmt.Errorf("making the metadata client: %w", err)
+	}
+	r := &run{Action: a, session: s, metadata: md, reporter: reporter, slots: make(chan struct{}, inFlight)}
+	err = r.do(ctx)
 	if ctx.Err() != nil && err != nil {
 		return r.ended(context.Cause(ctx), err)
 	}
@@ -92,6 +85,8 @@ func (a *Action) Run(ctx context.Context, reporter runner.Reporter) error {
 // run is one attempt.
 type run struct {
 	*Action
+	session  *cluster.Session
+	metadata metadata.Interface
 	reporter runner.Reporter
 	slots    chan struct{} // one entry for each request in flight
 

@@ -90,10 +90,10 @@ func (f fixture) applyIn(ctx context.Context, t *testing.T, text string, change 
 	for _, c := range change {
 		c(&spec)
 	}
-	action, err := New(plan.Step{Dir: dir, Apply: &spec}, f.session)
+	action, err := New(plan.Step{Dir: dir, Apply: &spec}, f.session.Cluster.Namespace())
 	require.NoError(t, err)
 	r := &recorder{}
-	return r, action.Run(ctx, r)
+	return r, action.Run(ctx, f.session, r)
 }
 
 func TestApplyTellsWhatChanged(t *testing.T) {
@@ -339,7 +339,7 @@ func TestNewTellsFaultsInFiles(t *testing.T) {
 		"nothing": {plan.Apply{}, "there is no object to apply"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(plan.Step{Dir: dir, Apply: &tt.spec}, f.session)
+			_, err := New(plan.Step{Dir: dir, Apply: &tt.spec}, f.session.Cluster.Namespace())
 			require.ErrorContains(t, err, tt.err)
 			require.True(t, runner.IsPermanent(err))
 		})

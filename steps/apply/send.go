@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -142,13 +143,7 @@ func (r *run) mappingOf(ctx context.Context, gvk schema.GroupVersionKind, fresh 
 }
 
 func (r *run) inPhase(p phase) []*item {
-	var out []*item
-	for _, it := range r.items {
-		if it.phase == p {
-			out = append(out, it)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(r.items), func(it *item) bool { return it.phase != p })
 }
 
 // survey notes the metadata that objects have before they are applied, where
@@ -208,7 +203,7 @@ func (r *run) send(ctx context.Context, it *item) (outcome, error) {
 	options := metav1.PatchOptions{
 		FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict, Force: new(r.spec.ForceConflicts),
 	}
-	began, wait := time.Now(), newBackOff(100*time.Millisecond, 3*time.Second)
+	began, wait := time.Now(), newBackOff()
 	for {
 		answer, err := it.client.Patch(ctx, it.GetName(), types.ApplyPatchType, body, options)
 		switch {
@@ -268,7 +263,7 @@ func owned(entries []metav1.ManagedFieldsEntry) *metav1.Time {
 // ask reads the metadata that an object has before it is applied. For
 // those who may not read every object counts as configured.
 func (r *run) ask(ctx context.Context, it *item) error {
-	wait, began := newBackOff(100*time.Millisecond, 3*time.Second), time.Now()
+	wait, began := newBackOff(), time.Now()
 	for {
 		o, err := r.metadataOf(it).Get(ctx, it.GetName(), metav1.GetOptions{})
 		switch {
@@ -371,6 +366,8 @@ func about(err error) string {
 	return ""
 }
 
-func newBackOff(from, to time.Duration) backoff.BackOff {
-	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(from), backoff.WithMaxInterval(to), backoff.WithMaxElapsedTime(0))
+func newBackOff() backoff.BackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(3*time.Second), backoff.WithMaxElapsedTime(0),
+	)
 }

@@ -12,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
@@ -22,8 +24,8 @@ import (
 // release's: Helm refuses to send any while there are such ones. Those that the
 // release has already are not looked at, nor are hooks and the crds folder, all
 // as by Helm (helm.sh/helm/v3 pkg/action/validate.go).
-func (a *Action) Foreign(ctx context.Context, has charts.Capabilities) ([]string, error) {
-	all, err := a.installed(ctx)
+func (a *Action) Foreign(ctx context.Context, s *cluster.Session, has charts.Capabilities) ([]string, error) {
+	all, err := a.installed(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +52,7 @@ func (a *Action) Foreign(ctx context.Context, has charts.Capabilities) ([]string
 			continue
 		}
 		group.Go(func() (err error) {
-			said[i], err = a.foreign(ctx, o)
+			said[i], err = a.foreign(ctx, s, o)
 			return err
 		})
 	}
@@ -58,9 +60,9 @@ func (a *Action) Foreign(ctx context.Context, has charts.Capabilities) ([]string
 		return nil, err
 	}
 	var found []string
-	for _, s := range said {
-		if s != "" {
-			found = append(found, s)
+	for _, text := range said {
+		if text != "" {
+			found = append(found, text)
 		}
 	}
 	return found, nil
@@ -86,8 +88,8 @@ func (a *Action) had(all history) (map[watch.Target]bool, error) {
 }
 
 // foreign says whose an object is that exists and is not the release's; "" otherwise.
-func (a *Action) foreign(ctx context.Context, o *unstructured.Unstructured) (string, error) {
-	mapping, err := a.session.Cluster.Mapping(ctx, o.GroupVersionKind())
+func (a *Action) foreign(ctx context.Context, s *cluster.Session, o *unstructured.Unstructured) (string, error) {
+	mapping, err := s.Cluster.Mapping(ctx, o.GroupVersionKind())
 	if meta.IsNoMatchError(err) {
 		return "", nil // there are no such objects
 	}
@@ -96,7 +98,7 @@ func (a *Action) foreign(ctx context.Context, o *unstructured.Unstructured) (str
 		if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
 			target.Namespace = ""
 		}
-		o, err = a.session.Resource(mapping, o.GetNamespace()).Get(ctx, o.GetName(), metav1.GetOptions{})
+		o, err = s.Resource(mapping, o.GetNamespace()).Get(ctx, o.GetName(), metav1.GetOptions{})
 	}
 	switch {
 	case apierrors.IsNotFound(err):
@@ -123,3 +125,37 @@ func (a *Action) foreign(ctx context.Context, o *unstructured.Unstructured) (str
 
 // managedBy is the label without which Helm takes no object for its own.
 const managedBy = "app.kubernetes.io/managed-by"
+
+// Clash tells of which other chart the release is that is installed under the
+// step's name; "" when there is none, or when it is of the step's chart.
+func (a *Action) Clash(ctx context.Context, s *cluster.Session) (string, error) {
+	ch, err := a.Source.Load(ctx)
+	if err != nil {
+		return "", err
+	}
+	all, err := a.installed(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range all {
+		if r.Chart != nil && r.Chart.Metadata != nil && r.Chart.Metadata.Name != ch.Metadata.Name {
+			return r.Chart.Metadata.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// installed reads the history of the step's release, which nothing is done to.
+func (a *Action) installed(ctx context.Context, s *cluster.Session) (history, error) {
+	conn, err := a.connect(ctx, s, silent{})
+	if err != nil {
+		return nil, err
+	}
+	return a.history(ctx, conn)
+}
+
+// silent reports to nobody.
+type silent struct{}
+
+// Report implements runner.Reporter.
+func (silent) Report(runner.Report) {}

@@ -11,6 +11,7 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -49,13 +50,10 @@ func init() {
 // Action installs or upgrades one release.
 type Action struct {
 	*charts.Chart
-	session *cluster.Session
 	options Options
 	// recorded says that an attempt has made a revision.
 	recorded atomic.Bool
 }
-
-var _ runner.Action = (*Action)(nil)
 
 // Options say what is done otherwise than the step says.
 type Options struct {
@@ -65,18 +63,16 @@ type Options struct {
 	ForceUpgrade bool
 }
 
-// New makes the action that installs a chart, into the cluster's default
-// namespace if its step names none. Its values files are read in Run.
-func New(c *charts.Chart, session *cluster.Session, o Options) *Action {
+// New makes the action that installs a chart, into a cluster's default namespace if
+// its step names none. Its values files are read in Run.
+func New(c *charts.Chart, namespace string, o Options) *Action {
 	here := *c
-	if c.Spec.Namespace == "" {
-		here.Namespace = session.Cluster.Namespace()
-	}
-	return &Action{Chart: &here, session: session, options: o}
+	here.Namespace = cmp.Or(c.Spec.Namespace, namespace)
+	return &Action{Chart: &here, options: o}
 }
 
 // Run installs or upgrades the release, and waits as the step says.
-func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
+func (a *Action) Run(ctx context.Context, s *cluster.Session, r runner.Reporter) error {
 	values, err := a.Values()
 	if err != nil {
 		return runner.Permanent(err)
@@ -86,7 +82,7 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 	if err != nil {
 		return err
 	}
-	run, err := a.prepare(ctx, r, ch, values)
+	run, err := a.prepare(ctx, s, r, ch, values)
 	if err != nil {
 		return err
 	}
@@ -133,8 +129,8 @@ type operation struct {
 }
 
 // prepare connects Helm to the session, and finds what is there.
-func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *helmchart.Chart, values map[string]any) (*operation, error) {
-	conn, err := a.connect(ctx, r)
+func (a *Action) prepare(ctx context.Context, s *cluster.Session, r runner.Reporter, ch *helmchart.Chart, values map[string]any) (*operation, error) {
+	conn, err := a.connect(ctx, s, r)
 	if err != nil {
 		return nil, err
 	}
@@ -154,11 +150,11 @@ func (a *Action) prepare(ctx context.Context, r runner.Reporter, ch *helmchart.C
 	return o, nil
 }
 
-// connect makes Helm's configuration over the session.
-func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, error) {
+// connect makes Helm's configuration over a session.
+func (a *Action) connect(ctx context.Context, s *cluster.Session, r runner.Reporter) (*connection, error) {
 	config := new(action.Configuration)
 	quiet := func(string, ...any) {} // Helm's log is for its developers; errors say what people need
-	if err := config.Init(a.session.Getter(a.Namespace), a.Namespace, "secret", quiet); err != nil {
+	if err := config.Init(s.Getter(a.Namespace), a.Namespace, "secret", quiet); err != nil {
 		return nil, fmt.Errorf("setting Helm up: %w", err)
 	}
 	config.Releases.MaxHistory = kept
@@ -166,14 +162,14 @@ func (a *Action) connect(ctx context.Context, r runner.Reporter) (*connection, e
 	if !ok {
 		return nil, fmt.Errorf("unexpected Helm client %T", config.KubeClient)
 	}
-	rest, err := rest.HTTPClientFor(a.session.Config)
+	rest, err := rest.HTTPClientFor(s.Config)
 	if err != nil {
 		return nil, fmt.Errorf("setting Helm up: %w", err)
 	}
 	c := &client{Client: base, ctx: ctx, reporter: r, sender: sender{
-		session: a.session, rest: rest, order: sequence.New(ctx), ignoreHooks: a.Spec.Wait == plan.WaitNone,
+		session: s, rest: rest, order: sequence.New(ctx), ignoreHooks: a.Spec.Wait == plan.WaitNone,
 	}}
-	c.matcher.Cluster.Labels = a.session.Cluster.Labels(ctx)
+	c.matcher.Cluster.Labels = s.Cluster.Labels(ctx)
 	config.KubeClient = c
 	records := &recorder{Driver: config.Releases.Driver, client: c}
 	config.Releases.Driver = records

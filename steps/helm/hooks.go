@@ -1,11 +1,13 @@
 package helm
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -86,23 +88,14 @@ func (o *operation) ranBefore(h *release.Hook) *release.Hook {
 	return nil
 }
 
-// hookObject names the object of a hook.
-type hookObject struct {
-	kind            schema.GroupKind
-	namespace, name string
-}
-
-func (o *operation) objectOfHook(h *release.Hook) hookObject {
+// objectOfHook names the object of a hook.
+func (o *operation) objectOfHook(h *release.Hook) identity {
 	objects, err := charts.Decode(h.Manifest)
 	if err != nil || len(objects) != 1 {
-		return hookObject{name: h.Path} // Helm says what is wrong with it
+		return identity{name: h.Path} // Helm says what is wrong with it
 	}
 	u := objects[0]
-	out := hookObject{u.GroupVersionKind().GroupKind(), u.GetNamespace(), u.GetName()}
-	if out.namespace == "" {
-		out.namespace = o.Namespace
-	}
-	return out
+	return identity{u.GroupVersionKind().GroupKind(), cmp.Or(u.GetNamespace(), o.Namespace), u.GetName()}
 }
 
 // runsToItsEnd reports whether hooks of a kind are done when they have run, and not
@@ -126,11 +119,4 @@ func isOf(live runtime.Object, sent *resource.Info) bool {
 }
 
 // contains reports whether all has what part has.
-func contains(all, part map[string]string) bool {
-	for k, v := range part {
-		if got, ok := all[k]; !ok || got != v {
-			return false
-		}
-	}
-	return true
-}
+func contains(all, part labels.Set) bool { return part.AsSelectorPreValidated().Matches(all) }

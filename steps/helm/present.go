@@ -59,7 +59,7 @@ func objectOf(info *resource.Info) string {
 }
 
 func removesItself(info *resource.Info) bool {
-	if gk := info.Mapping.GroupVersionKind.GroupKind(); gk.Group != "batch" || gk.Kind != "Job" {
+	if info.Mapping.GroupVersionKind.GroupKind() != job {
 		return false
 	}
 	o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(info.Object)

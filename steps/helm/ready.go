@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
@@ -89,7 +90,7 @@ func is[T any](u *unstructured.Unstructured, judge func(*T) bool) bool {
 // enoughOfDeployment takes the pods that are not of the newest version for ready,
 // since the Deployment alone does not tell: unless they are, these are fewer.
 func enoughOfDeployment(d *appsv1.Deployment) bool {
-	want := valueOr(d.Spec.Replicas, 1)
+	want := ptr.Deref(d.Spec.Replicas, 1)
 	ready := d.Status.ReadyReplicas - (d.Status.Replicas - d.Status.UpdatedReplicas)
 	return d.Status.ObservedGeneration == d.Generation && ready >= want-mayLack(d, want)
 }
@@ -137,9 +138,9 @@ func enoughOfStatefulSet(s *appsv1.StatefulSet) bool {
 	case s.Spec.UpdateStrategy.Type != appsv1.RollingUpdateStatefulSetStrategyType:
 		return true
 	}
-	want, partition := valueOr(s.Spec.Replicas, 1), int32(0)
+	want, partition := ptr.Deref(s.Spec.Replicas, 1), int32(0)
 	if rolling := s.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
-		partition = valueOr(rolling.Partition, 0)
+		partition = ptr.Deref(rolling.Partition, 0)
 	}
 	return s.Status.UpdatedReplicas >= want-partition && s.Status.ReadyReplicas == want &&
 		(partition > 0 || s.Status.CurrentRevision == s.Status.UpdateRevision)
@@ -148,16 +149,8 @@ func enoughOfStatefulSet(s *appsv1.StatefulSet) bool {
 // enoughOfReplicaSet asks, where Helm reads the pods, whether there are all that
 // there can be.
 func enoughOfReplicaSet(r *appsv1.ReplicaSet) bool {
-	all := r.Status.Replicas == valueOr(r.Spec.Replicas, 1) || slices.ContainsFunc(r.Status.Conditions, func(c appsv1.ReplicaSetCondition) bool {
+	all := r.Status.Replicas == ptr.Deref(r.Spec.Replicas, 1) || slices.ContainsFunc(r.Status.Conditions, func(c appsv1.ReplicaSetCondition) bool {
 		return c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue
 	})
 	return r.Status.ObservedGeneration == r.Generation && all && r.Status.ReadyReplicas == r.Status.Replicas
-}
-
-// valueOr is what p points to, or what its lack means.
-func valueOr(p *int32, without int32) int32 {
-	if p == nil {
-		return without
-	}
-	return *p
 }

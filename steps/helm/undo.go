@@ -57,13 +57,13 @@ func (o *operation) undo() (what string, err error) {
 	records, stopRecords := o.until(end.Add(cleanup + record))
 	defer stopRecords()
 	// The step's own transport ends with the step; this goes past it, and is held for no webhook.
-	session, err := o.session.Cluster.Session(cluster.Options{Wrap: func(next http.RoundTripper) http.RoundTripper {
+	session, err := o.client.session.Cluster.Session(cluster.Options{Wrap: func(next http.RoundTripper) http.RoundTripper {
 		return &transport.Bound{Next: next, Context: work, Records: records}
 	}})
 	if err != nil {
 		return "undoing it", err
 	}
-	conn, err := (&Action{Chart: o.Chart, session: session}).connect(work, o.reporter)
+	conn, err := o.connect(work, session, o.reporter)
 	if err != nil {
 		return "undoing it", err
 	}

@@ -68,9 +68,9 @@ func undoIsBounded(t *testing.T, template, says string) {
 			Chart: dir, Namespace: ns, Wait: wait, OnFailure: plan.RollbackRelease, Values: values,
 		}}, ns)
 		require.NoError(t, err)
-		return New(c, session, Options{})
+		return New(c, session.Cluster.Namespace(), Options{})
 	}
-	require.NoError(t, stepOf(plan.WaitNone, nil).Run(t.Context(), log{}))
+	require.NoError(t, stepOf(plan.WaitNone, nil).Run(t.Context(), session, log{}))
 
 	// The step's time was over long ago: there are six seconds left.
 	timeout := &runner.TimeoutError{After: time.Minute}
@@ -80,7 +80,7 @@ func undoIsBounded(t *testing.T, template, says string) {
 	a := stepOf(plan.WaitReady, map[string]any{"tag": 2})
 	ch, err := a.Source.Load(ctx)
 	require.NoError(t, err)
-	o, err := a.prepare(ctx, log{}, ch, a.Spec.Values)
+	o, err := a.prepare(ctx, session, log{}, ch, a.Spec.Values)
 	require.NoError(t, err)
 	_, failure := o.install()
 	require.Error(t, failure)

@@ -1,6 +1,7 @@
 package holdproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,19 +35,14 @@ type entrance struct {
 
 // opened is an entrance that was used.
 type opened struct {
-	handler   *proxy.Handler
-	survey    *survey.Survey
-	pods      *podlog.Reporter
-	transport transport.Step
+	handler *proxy.Handler
+	survey  *survey.Survey
+	pods    *podlog.Reporter
+	attempt *transport.Attempt
 }
 
 // name is the context's in the kubeconfig for clients.
-func (e *entrance) name() string {
-	if e.context.Name == "" {
-		return "kplan"
-	}
-	return e.context.Name
-}
+func (e *entrance) name() string { return cmp.Or(e.context.Name, "kplan") }
 
 // ServeHTTP implements http.Handler.
 func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -84,7 +80,8 @@ func (e *entrance) open() (*opened, error) {
 		return nil, err
 	}
 	a := e.proxy.attempt.Load() // clients come when the action runs
-	o := &opened{survey: shared.Survey, pods: podlog.New(a.ctx, shared.Pods, a.reporter)}
+	pods := podlog.New(a.ctx, shared.Pods, a.reporter)
+	o := &opened{survey: shared.Survey, pods: pods, attempt: transport.Begin(a.ctx, diagnosis.WithoutRepeats(pods))}
 	x := &transport.Explainer{Owners: diagnosis.Owners{Plan: &plan.Plan{}, Namespace: e.context.Namespace}, Gate: shared.Gate}
 	o.handler, err = proxy.NewHandler(config, proxy.Options{
 		Gate: shared.Gate, Timeout: e.proxy.config.HoldTimeout, Grace: e.proxy.config.MisconfiguredTimeout,
@@ -93,7 +90,6 @@ func (e *entrance) open() (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.transport.Open(a.ctx, diagnosis.WithoutRepeats(o.pods))
 	e.opened = o
 	return o, nil
 }
@@ -106,7 +102,6 @@ func (e *entrance) close() {
 	if e.opened == nil {
 		return
 	}
-	e.opened.transport.Close()
 	e.opened.survey.Close()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(proxy.ErrClosed) // nobody waits for the pods' last words
@@ -128,10 +123,10 @@ func (o *opened) notify(n hold.Notice) {
 		gone.Cause = errClientGone
 		n.Err = &gone
 	}
-	o.transport.Notify(n)
+	o.attempt.Notify(n)
 }
 
 // passed tells of a request that is too large to be held.
 func (o *opened) passed(r *http.Request) {
-	o.transport.Log(fmt.Sprintf("%s %s is too large to be kept, alone or beside others: it passes unheld", r.Method, r.URL.Path))
+	o.attempt.Log(fmt.Sprintf("%s %s is too large to be kept, alone or beside others: it passes unheld", r.Method, r.URL.Path))
 }

@@ -6,6 +6,7 @@
 package holdproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,10 +63,7 @@ func New(c Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Listen == "" {
-		c.Listen = "127.0.0.1:0"
-	}
-	server, err := proxy.Listen(c.Listen)
+	server, err := proxy.Listen(cmp.Or(c.Listen, "127.0.0.1:0"))
 	if err != nil {
 		return nil, cluster.UserError(err)
 	}

@@ -5,8 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -93,7 +96,7 @@ func (c *clusterChecker) objects(ctx context.Context, s plan.Step) (_ []manifest
 		c.find(rule, s, runner.HintOf(err), err.Error(), fields...)
 		return nil, false, nil
 	case chart != nil:
-		c.release(ctx, s, helm.New(chart, c.session, helm.Options{}))
+		c.release(ctx, s, helm.New(chart, namespace, helm.Options{}))
 	}
 	return objects, true, nil
 }
@@ -101,7 +104,7 @@ func (c *clusterChecker) objects(ctx context.Context, s plan.Step) (_ []manifest
 // release looks whether another chart has the release's name, and somebody else
 // objects of the chart.
 func (c *clusterChecker) release(ctx context.Context, s plan.Step, a *helm.Action) {
-	switch other, err := a.Clash(ctx); {
+	switch other, err := a.Clash(ctx, c.session); {
 	case err != nil:
 		c.find(Unchecked, s, runner.HintOf(err), err.Error(), "helm", "release")
 		return
@@ -109,7 +112,7 @@ func (c *clusterChecker) release(ctx context.Context, s plan.Step, a *helm.Actio
 		c.find(Release, s, "give the release another name, or uninstall that one first",
 			fmt.Sprintf("the release %s is of another chart, %s", s.ReleaseName(), other), "helm", "release")
 	}
-	foreign, err := a.Foreign(ctx, c.has)
+	foreign, err := a.Foreign(ctx, c.session, c.has)
 	if err != nil {
 		c.find(Unchecked, s, runner.HintOf(err), err.Error(), "helm", "chart")
 	}
@@ -133,4 +136,69 @@ func (c *clusterChecker) relate() {
 			}
 		}
 	}
+}
+
+// brings is what the cluster has once a step is done.
+type brings struct {
+	kinds      map[schema.GroupKind]bool
+	types      map[string]bool // as kubectl takes them, without a version
+	namespaces map[string]bool
+	// definitions are the CRDs that the step waits for, by PLURAL.GROUP.
+	definitions map[string]bool
+}
+
+func broughtBy(s *step) *brings {
+	b := &brings{map[schema.GroupKind]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	for _, o := range s.objects {
+		switch {
+		case kinds.IsDefinition(o.Unstructured):
+			b.define(kinds.DefinitionOf(o.Unstructured))
+		case o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}:
+			b.namespaces[o.GetName()] = true
+		}
+		if s.Helm != nil && s.Helm.CreateNamespace {
+			b.namespaces[o.GetNamespace()] = true
+		}
+	}
+	if s.Wait != nil && s.Wait.For != string(plan.ConditionDelete) {
+		typ, name, _ := strings.Cut(strings.ToLower(s.Wait.Resource), "/")
+		switch typ, _, _ = strings.Cut(typ, "."); typ {
+		case "crd", "crds", "customresourcedefinition", "customresourcedefinitions":
+			plural, group, _ := strings.Cut(name, ".")
+			b.definitions[name] = true
+			b.types[plural], b.types[plural+"."+group] = true, true
+		case "ns", "namespace", "namespaces":
+			b.namespaces[name] = true
+		}
+	}
+	return b
+}
+
+// define takes note of a CRD.
+func (b *brings) define(d kinds.Definition) {
+	b.kinds[d.GroupKind] = true
+	for _, name := range append(d.ShortNames, d.Plural, d.Singular, strings.ToLower(d.Kind)) {
+		b.types[name], b.types[name+"."+d.Group] = true, true
+	}
+}
+
+// names reports whether a type argument of kubectl means a kind that is brought.
+func (b *brings) names(typ string) bool {
+	full, resource := schema.ParseResourceArg(strings.ToLower(typ))
+	if b.types[resource.String()] {
+		return true
+	}
+	return full != nil && b.types[full.GroupResource().String()]
+}
+
+// defines reports whether the step brings a kind, or waits for its definition.
+func (b *brings) defines(kind schema.GroupKind) bool { return b.kinds[kind] || b.waitsFor(kind) }
+
+// waitsFor reports whether the step waits for the definition of a kind.
+func (b *brings) waitsFor(kind schema.GroupKind) bool {
+	if len(b.definitions) == 0 {
+		return false
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(kind.WithVersion(""))
+	return b.definitions[plural.Resource+"."+kind.Group]
 }

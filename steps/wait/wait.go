@@ -8,6 +8,7 @@ package wait
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,14 +30,12 @@ type Action struct {
 	target    watch.Target
 	condition plan.Condition
 	judge     func(*unstructured.Unstructured) watch.Reading
-	session   *cluster.Session
 }
 
-var _ runner.Action = (*Action)(nil)
-
-// New reads the description of a wait step. The cluster is asked in Run only.
-func New(spec plan.Wait, session *cluster.Session) (*Action, error) {
-	target, err := targetOf(spec, session.Cluster.Namespace())
+// New reads the description of a wait step; namespace is that of objects whose step
+// names none. The cluster is asked in Run only.
+func New(spec plan.Wait, namespace string) (*Action, error) {
+	target, err := targetOf(spec, namespace)
 	if err != nil {
 		return nil, runner.Permanent(fmt.Errorf("resource: %w", err))
 	}
@@ -48,7 +47,7 @@ func New(spec plan.Wait, session *cluster.Session) (*Action, error) {
 	if err != nil {
 		return nil, runner.Permanent(fmt.Errorf("for: %w", err))
 	}
-	return &Action{target: target, condition: condition, judge: judge, session: session}, nil
+	return &Action{target: target, condition: condition, judge: judge}, nil
 }
 
 // targetOf reads TYPE/NAME, or TYPE with a selector.
@@ -69,17 +68,13 @@ func targetOf(spec plan.Wait, namespace string) (watch.Target, error) {
 	if _, err := labels.Parse(spec.Selector); err != nil {
 		return watch.Target{}, fmt.Errorf("selector %q: %w", spec.Selector, err)
 	}
-	t := watch.Target{Type: kind, Name: name, Selector: spec.Selector, Namespace: namespace}
-	if spec.Namespace != "" {
-		t.Namespace = spec.Namespace
-	}
-	return t, nil
+	return watch.Target{Type: kind, Name: name, Selector: spec.Selector, Namespace: cmp.Or(spec.Namespace, namespace)}, nil
 }
 
-// Run implements runner.Action.
-func (a *Action) Run(ctx context.Context, reporter runner.Reporter) error {
+// Run waits for the objects.
+func (a *Action) Run(ctx context.Context, s *cluster.Session, reporter runner.Reporter) error {
 	first, last := true, watch.Reading{}
-	err := watch.Until(ctx, a.session, watch.Wait{
+	err := watch.Until(ctx, s, watch.Wait{
 		Targets:  []watch.Target{a.target},
 		For:      a.purpose(),
 		Deletion: a.condition.Type == plan.ConditionDelete,

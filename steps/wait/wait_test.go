@@ -151,12 +151,12 @@ func TestWait(t *testing.T) {
 	run := func(t *testing.T, spec plan.Wait, on map[string]func()) (runner.Report, error) {
 		t.Helper()
 		spec.Namespace = namespace
-		action, err := New(spec, session)
+		action, err := New(spec, session.Cluster.Namespace())
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, &runner.TimeoutError{After: time.Minute})
 		defer cancel()
 		s := &script{on: on}
-		err = action.Run(ctx, s)
+		err = action.Run(ctx, session, s)
 		return s.reports[len(s.reports)-1], err
 	}
 
@@ -208,10 +208,10 @@ func TestWait(t *testing.T) {
 		require.NoError(t, err)
 	})
 	t.Run("timeout", func(t *testing.T) {
-		action, err := New(plan.Wait{Resource: "cm/never", Namespace: namespace, For: "jsonpath={.data.x}"}, session)
+		action, err := New(plan.Wait{Resource: "cm/never", Namespace: namespace, For: "jsonpath={.data.x}"}, session.Cluster.Namespace())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		err = action.Run(ctx, &script{on: map[string]func(){"not found": func() { cancel(&runner.TimeoutError{After: 5 * time.Minute}) }}})
+		err = action.Run(ctx, session, &script{on: map[string]func(){"not found": func() { cancel(&runner.TimeoutError{After: 5 * time.Minute}) }}})
 		timeout := (*runner.TimeoutError)(nil)
 		require.ErrorAs(t, err, &timeout)
 		require.EqualError(t, err, "timed out after 5m waiting for cm/never to have jsonpath={.data.x}: cm/never: not found")
@@ -222,7 +222,7 @@ func TestWait(t *testing.T) {
 			{Resource: "cm/x", For: "conditions=Ready"}: `for: "conditions=Ready" is not understood`,
 			{Resource: "cm/x", For: "jsonpath={.a[}=x"}: "for: {.a[}: unterminated array",
 		} {
-			_, err := New(spec, session)
+			_, err := New(spec, session.Cluster.Namespace())
 			require.ErrorContains(t, err, want)
 			require.True(t, runner.IsPermanent(err))
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 var (
@@ -24,7 +26,7 @@ var (
 
 // entries waits until the webhooks that are meant exist, and all that may
 // configure some were read. What may not be read ends the wait.
-func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]webhook.Entry, error) {
+func (a *run) entries(ctx context.Context, v *view) ([]webhook.Entry, error) {
 	told := false
 	for {
 		changed := v.next()
@@ -40,7 +42,7 @@ func (a *Action) entries(ctx context.Context, v *view, r runner.Reporter) ([]web
 			}
 			if !told {
 				told = true
-				r.Report(runner.Report{Type: runner.TypeProgress, Message: a.target.what + ": there is none yet"})
+				a.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: a.target.what + ": there is none yet"})
 			}
 		}
 		if err := changed(ctx); err != nil {
@@ -62,7 +64,7 @@ func configured(v *view) []webhook.Entry {
 // readable is an error if the configurations of webhooks may not be listed: a step
 // that sees some of the webhooks has not shown that all of them answer, and
 // waiting brings no rights. Errors that may pass are none.
-func (a *Action) readable(ctx context.Context) error {
+func (a *run) readable(ctx context.Context) error {
 	for _, gvr := range []schema.GroupVersionResource{mutating, validating} {
 		if _, denied := a.survey.Unlisted(gvr); !denied {
 			continue
@@ -77,7 +79,7 @@ func (a *Action) readable(ctx context.Context) error {
 
 // unread is why objects of a resource that configures webhooks cannot be read; ""
 // when they can, when the step does not want them, and before that was tried.
-func (a *Action) unread(gvr schema.GroupVersionResource) string {
+func (a *run) unread(gvr schema.GroupVersionResource) string {
 	if gvr == definitions && !a.target.conversions {
 		return "" // another step may want them
 	}
@@ -86,9 +88,49 @@ func (a *Action) unread(gvr schema.GroupVersionResource) string {
 }
 
 // failed is as unread, without what may not be read: waiting does not mend that.
-func (a *Action) failed(gvr schema.GroupVersionResource) string {
+func (a *run) failed(gvr schema.GroupVersionResource) string {
 	if _, denied := a.survey.Unlisted(gvr); denied {
 		return ""
 	}
 	return a.unread(gvr)
+}
+
+// view is what a step follows of the survey, for many goroutines that wait.
+type view struct {
+	*survey.Subscription
+	// wants tells which webhooks are followed.
+	wants func(webhook.Entry) bool
+
+	mu sync.Mutex
+	// changes is closed, and made anew, with every change.
+	changes chan struct{}
+}
+
+// follow begins to follow what the step means.
+func (a *run) follow(wants func(webhook.Entry) bool) *view {
+	v := &view{wants: wants, changes: make(chan struct{})}
+	v.Subscription = a.survey.Subscribe(survey.Target{Match: wants, Conversions: a.target.conversions}, v.changed)
+	return v
+}
+
+func (v *view) changed() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	close(v.changes)
+	v.changes = make(chan struct{})
+}
+
+// next returns a function that waits for the first change after now.
+func (v *view) next() func(context.Context) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	changes := v.changes
+	return func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changes:
+			return nil
+		}
+	}
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/survey"
@@ -69,14 +68,15 @@ func TestEntriesWantAll(t *testing.T) {
 				})
 				view := survey.New(client)
 				defer view.Close()
-				a, err := New(diagnosis.Owners{Plan: &plan.Plan{}}, plan.Step{Webhook: &plan.Webhook{All: true}}, sessionOf(view))
+				action, err := New(diagnosis.Owners{Plan: &plan.Plan{}}, plan.Step{Webhook: &plan.Webhook{All: true}})
 				require.NoError(t, err)
+				a := &run{Action: action, survey: view, reporter: silent{}}
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, &runner.TimeoutError{After: time.Minute})
 				defer cancel()
 				v := a.follow(func(webhook.Entry) bool { return true })
 				defer v.Close()
 
-				entries, err := a.entries(ctx, v, silent{})
+				entries, err := a.entries(ctx, v)
 
 				took := time.Since(began)
 				require.True(t, tt.took <= took && took < tt.took+5*time.Second, took)
@@ -90,9 +90,4 @@ func TestEntriesWantAll(t *testing.T) {
 			})
 		})
 	}
-}
-
-// sessionOf is a session on a cluster that is known by its webhooks alone.
-func sessionOf(view *survey.Survey) *cluster.Session {
-	return &cluster.Session{Cluster: &cluster.Cluster{Shared: &cluster.Shared{Survey: view}}}
 }

@@ -30,17 +30,13 @@ import (
 type Action struct {
 	spec    plan.Webhook
 	owners  diagnosis.Owners
-	session *cluster.Session
-	survey  *survey.Survey
 	target  target
 	objects objects
 }
 
-var _ runner.Action = (*Action)(nil)
-
 // New makes the action of a webhook step of a plan. What is wrong in the step and
 // in its files is told here; the cluster is asked in Run only.
-func New(owners diagnosis.Owners, step plan.Step, session *cluster.Session) (*Action, error) {
+func New(owners diagnosis.Owners, step plan.Step) (*Action, error) {
 	spec := *step.Webhook
 	t, err := targetOf(owners, spec)
 	if err != nil {
@@ -53,12 +49,24 @@ func New(owners diagnosis.Owners, step plan.Step, session *cluster.Session) (*Ac
 	if len(spec.Files) > 0 {
 		t.conversions = o.custom()
 	}
-	return &Action{spec: spec, owners: owners, session: session, survey: session.Cluster.Survey, target: t, objects: o}, nil
+	return &Action{spec: spec, owners: owners, target: t, objects: o}, nil
 }
 
 // Run waits until all of the webhooks answer, also those that are configured while
 // it waits.
-func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
+func (a *Action) Run(ctx context.Context, s *cluster.Session, r runner.Reporter) error {
+	return (&run{a, s, s.Cluster.Survey, r}).do(ctx)
+}
+
+// run is one attempt.
+type run struct {
+	*Action
+	session  *cluster.Session
+	survey   *survey.Survey
+	reporter runner.Reporter
+}
+
+func (a *run) do(ctx context.Context) error {
 	known, err := newKnowledge(ctx, a.session)
 	if err != nil {
 		return kubeerr.Explain(err, kubeerr.Op{Verb: "list"})
@@ -69,7 +77,7 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 	}
 	v := a.follow(a.matching(ctx, known))
 	defer v.Close()
-	entries, err := a.entries(ctx, v, r)
+	entries, err := a.entries(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -78,7 +86,7 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 		var more []*gate
 		for _, e := range entries {
 			if !slices.ContainsFunc(gates, func(g *gate) bool { return g.entry.Is(e) }) {
-				more = append(more, &gate{Action: a, view: v, known: known, entry: e, reporter: r, fresh: fresh.Dynamic, began: time.Now()})
+				more = append(more, &gate{run: a, view: v, known: known, entry: e, fresh: fresh.Dynamic, began: time.Now()})
 			}
 		}
 		if len(more) == 0 { // none came while the others were waited for
@@ -93,7 +101,7 @@ func (a *Action) Run(ctx context.Context, r runner.Reporter) error {
 	if err := a.checkCanaries(gates); err != nil {
 		return err
 	}
-	r.Report(runner.Report{Type: runner.TypeResult, Message: summary(gates, a.unread(definitions))})
+	a.reporter.Report(runner.Report{Type: runner.TypeResult, Message: summary(gates, a.unread(definitions))})
 	return nil
 }
 

@@ -77,7 +77,7 @@ func namespaceOf(owners diagnosis.Owners, release string) string {
 }
 
 // matching tells which webhooks are meant. It asks nobody: the survey calls it.
-func (a *Action) matching(ctx context.Context, k *knowledge) func(webhook.Entry) bool {
+func (a *run) matching(ctx context.Context, k *knowledge) func(webhook.Entry) bool {
 	if a.target.wants != nil {
 		return a.target.wants
 	}

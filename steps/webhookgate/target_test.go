@@ -7,13 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/webhook"
-	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
 // Which webhooks a step means, of five that differ in one thing each.
@@ -91,7 +88,7 @@ func TestTargetReadsCRDs(t *testing.T) {
 		"one of *.k8s.io": {plan.Webhook{Files: []string{"gateway.yaml"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := New(owners, plan.Step{Name: "gate", Dir: dir, Webhook: &tt.spec}, sessionOf(survey.New(fake.NewSimpleDynamicClient(runtime.NewScheme()))))
+			a, err := New(owners, plan.Step{Name: "gate", Dir: dir, Webhook: &tt.spec})
 			require.NoError(t, err)
 			require.Equal(t, tt.want, a.target.conversions)
 		})

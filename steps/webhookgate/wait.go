@@ -35,11 +35,10 @@ const (
 
 // gate waits for one webhook.
 type gate struct {
-	*Action
-	view     *view
-	known    *knowledge
-	entry    webhook.Entry
-	reporter runner.Reporter
+	*run
+	view  *view
+	known *knowledge
+	entry webhook.Entry
 	// fresh connects anew for each request, and holds none.
 	fresh dynamic.Interface
 	// began is when the webhook was seen first.

@@ -1,10 +1,12 @@
 package charts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -75,16 +77,12 @@ func (c *Chart) DryRelease(ctx context.Context, has Capabilities, crds bool) (*r
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	version := has.Version
-	if version == "" {
-		version = libraries
-	}
 	i := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
 	i.ReleaseName, i.Namespace = c.ReleaseName, c.Namespace
 	i.DryRun, i.ClientOnly, i.Replace = true, true, true
 	i.IncludeCRDs = crds
 	i.APIVersions = has.APIs
-	if i.KubeVersion, err = chartutil.ParseKubeVersion(version); err != nil {
+	if i.KubeVersion, err = chartutil.ParseKubeVersion(cmp.Or(has.Version, libraries)); err != nil {
 		return nil, fmt.Errorf("version of the cluster: %w", err)
 	}
 	rel, err := i.RunWithContext(ctx, ch, values)
@@ -96,12 +94,9 @@ func (c *Chart) DryRelease(ctx context.Context, has Capabilities, crds bool) (*r
 
 // Installs reports whether a hook is run by an install.
 func Installs(h *release.Hook) bool {
-	for _, e := range h.Events {
-		if e == release.HookPreInstall || e == release.HookPostInstall {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.Events, func(e release.HookEvent) bool {
+		return e == release.HookPreInstall || e == release.HookPostInstall
+	})
 }
 
 // Decode reads the objects of a rendered manifest.

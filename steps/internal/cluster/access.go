@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"strings"
 
@@ -14,6 +16,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 )
 
 // Access is how a cluster is reached: what a kubeconfig says of it.
@@ -65,7 +68,7 @@ type Secret struct {
 // that would run a program, or that refers to files of this machine, is refused:
 // whoever may write the Secret would rule this machine.
 func FromSecret(ctx context.Context, cluster, kubeContext string, s Secret) (*Access, error) {
-	k := newCredentials(cluster, kubeContext, s)
+	k := &credentials{cluster: cluster, context: kubeContext, source: s}
 	first, err := k.read(ctx)
 	if err != nil {
 		return nil, err
@@ -133,22 +136,54 @@ func withoutPlugins(c *rest.Config) error {
 
 // withoutFiles refuses a kubeconfig that refers to files of this machine.
 func withoutFiles(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
-	refers := func(field, path string) error {
-		return runner.WithHint(fmt.Errorf("the kubeconfig refers to the file %q in %s; one from a Secret may not", path, field),
-			"put what is in the file into the kubeconfig: kubectl config view --flatten --minify --raw")
-	}
-	if cluster != nil && cluster.CertificateAuthority != "" {
-		return refers("certificate-authority", cluster.CertificateAuthority)
-	}
-	if user == nil {
-		return nil
-	}
+	cluster, user = cmp.Or(cluster, &clientcmdapi.Cluster{}), cmp.Or(user, &clientcmdapi.AuthInfo{})
 	for _, f := range []struct{ field, path string }{
+		{"certificate-authority", cluster.CertificateAuthority},
 		{"tokenFile", user.TokenFile}, {"client-certificate", user.ClientCertificate}, {"client-key", user.ClientKey},
 	} {
 		if f.path != "" {
-			return refers(f.field, f.path)
+			return runner.WithHint(fmt.Errorf("the kubeconfig refers to the file %q in %s; one from a Secret may not", f.path, f.field),
+				"put what is in the file into the kubeconfig: kubectl config view --flatten --minify --raw")
 		}
 	}
 	return nil
+}
+
+// unreachable says that the cluster did not answer at all.
+func (a *Access) unreachable(err error) error {
+	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+		return refused // it did answer
+	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	hint := cmp.Or(runner.HintOf(kubeerr.ExplainNetwork(err)),
+		"check that the address in the kubeconfig is right and that this machine can reach it")
+	return runner.WithHint(&UnreachableError{a.what(), short(err)}, hint)
+}
+
+// UnreachableError says that a cluster did not answer at all.
+type UnreachableError struct {
+	// Cluster names the cluster with its address, for people.
+	Cluster string
+	Cause   error
+}
+
+func (e *UnreachableError) Error() string {
+	return e.Cluster + " cannot be reached: " + e.Cause.Error()
+}
+
+// Unwrap returns Cause.
+func (e *UnreachableError) Unwrap() error { return e.Cause }
+
+// short leaves out the method and address that net/http puts before the cause.
+func short(err error) error {
+	inner := errors.Unwrap(err)
+	if inner == nil {
+		return err
+	}
+	if op, ok := errors.AsType[*net.OpError](inner); ok {
+		return op
+	}
+	return inner
 }

@@ -243,12 +243,7 @@ func (l listening) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // Refresh drops what is known of the server's kinds; call it after a
 // CustomResourceDefinition was established.
-func (c *Cluster) Refresh() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.refreshed = time.Now()
-	c.deferred.Reset()
-}
+func (c *Cluster) Refresh() { c.refreshSince(time.Now()) }
 
 // refreshSince is Refresh unless somebody else has done it after since: many
 // waiters for new kinds cost one round of discovery between them.

@@ -1,13 +1,14 @@
 package cluster
 
 import (
-	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
 )
 
 // Context is one of a kubeconfig's, with the flags that lead to it.
@@ -32,7 +33,7 @@ type Context struct {
 // is an error, with a method Usage; others are met when they are used.
 func Contexts(flags *genericclioptions.ConfigFlags, only bool) (all []Context, current string, err error) {
 	raw, err := flags.ToRawKubeConfigLoader().RawConfig()
-	if err != nil || only || len(raw.Contexts) == 0 || contextOf(flags, raw) != "" || deref(flags.APIServer) != "" {
+	if err != nil || only || len(raw.Contexts) == 0 || contextOf(flags, raw) != "" || ptr.Deref(flags.APIServer, "") != "" {
 		a, err := FromFlags(flags)
 		if err != nil {
 			return nil, "", err
@@ -50,7 +51,7 @@ func Contexts(flags *genericclioptions.ConfigFlags, only bool) (all []Context, c
 		}
 		all = append(all, describe(raw, name, withContext(flags, name)))
 	}
-	slices.SortStableFunc(all, func(a, b Context) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all, func(a, b Context) int { return strings.Compare(a.Name, b.Name) })
 	return all, current, nil
 }
 

@@ -70,10 +70,6 @@ func (k *snapshot) transport(protocols []string) (http.RoundTripper, error) {
 	return rt, nil
 }
 
-func newCredentials(cluster, kubeContext string, s Secret) *credentials {
-	return &credentials{cluster: cluster, context: kubeContext, source: s}
-}
-
 // read reads the kubeconfig. Errors are never about the user's input: the Secret
 // may be another one for the next attempt.
 func (k *credentials) read(ctx context.Context) (*snapshot, error) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
 
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -54,7 +55,7 @@ func load(flags *genericclioptions.ConfigFlags, by string) (*Access, error) {
 	}
 	// Without any cluster kubectl goes to localhost:8080, where nobody is.
 	inCluster := os.Getenv("KUBERNETES_SERVICE_HOST") != ""
-	if len(raw.Clusters) == 0 && deref(flags.APIServer) == "" && !inCluster {
+	if len(raw.Clusters) == 0 && ptr.Deref(flags.APIServer, "") == "" && !inCluster {
 		if missing := missingFiles(flags); len(missing) > 0 {
 			return nil, runner.WithHint(fmt.Errorf("no cluster is configured: KUBECONFIG names %s, which cannot be found", strings.Join(missing, " and ")),
 				"correct KUBECONFIG, or give a kubeconfig by --kubeconfig")
@@ -80,7 +81,7 @@ func load(flags *genericclioptions.ConfigFlags, by string) (*Access, error) {
 // missingFiles are those that KUBECONFIG names and that are not there: client-go
 // passes over them without a word. --kubeconfig wins over KUBECONFIG.
 func missingFiles(flags *genericclioptions.ConfigFlags) []string {
-	if deref(flags.KubeConfig) != "" {
+	if ptr.Deref(flags.KubeConfig, "") != "" {
 		return nil
 	}
 	return slices.DeleteFunc(filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)), func(path string) bool {
@@ -90,7 +91,7 @@ func missingFiles(flags *genericclioptions.ConfigFlags) []string {
 }
 
 func contextOf(flags *genericclioptions.ConfigFlags, raw clientcmdapi.Config) string {
-	return cmp.Or(deref(flags.Context), raw.CurrentContext)
+	return cmp.Or(ptr.Deref(flags.Context, ""), raw.CurrentContext)
 }
 
 // checkContext refuses contexts that are not there, or whose cluster or user is
@@ -99,16 +100,16 @@ func checkContext(flags *genericclioptions.ConfigFlags, raw clientcmdapi.Config,
 	name := contextOf(flags, raw)
 	used := raw.Contexts[name]
 	switch {
-	case name == "" && deref(flags.ClusterName) == "" && deref(flags.APIServer) == "" && len(raw.Contexts) > 0:
+	case name == "" && ptr.Deref(flags.ClusterName, "") == "" && ptr.Deref(flags.APIServer, "") == "" && len(raw.Contexts) > 0:
 		return runner.WithHint(errors.New("kubeconfig has no current context"), "pick one with "+by+"; "+contextNames(raw))
 	case name == "":
 		return nil
 	case used == nil:
 		return runner.WithHint(fmt.Errorf("kubeconfig has no context %q", name), contextNames(raw))
-	case raw.Clusters[used.Cluster] == nil && deref(flags.ClusterName) == "" && deref(flags.APIServer) == "":
+	case raw.Clusters[used.Cluster] == nil && ptr.Deref(flags.ClusterName, "") == "" && ptr.Deref(flags.APIServer, "") == "":
 		return runner.WithHint(fmt.Errorf("kubeconfig has no cluster %q, which its context %q names", used.Cluster, name),
 			"pick another context with "+by+", or mend the kubeconfig")
-	case used.AuthInfo != "" && raw.AuthInfos[used.AuthInfo] == nil && deref(flags.AuthInfoName) == "":
+	case used.AuthInfo != "" && raw.AuthInfos[used.AuthInfo] == nil && ptr.Deref(flags.AuthInfoName, "") == "":
 		return runner.WithHint(fmt.Errorf("kubeconfig has no user %q, which its context %q names", used.AuthInfo, name),
 			"pick another context with "+by+", or mend the kubeconfig")
 	}
@@ -120,11 +121,4 @@ func contextNames(raw clientcmdapi.Config) string {
 		return "the kubeconfig has no contexts"
 	}
 	return "the kubeconfig has: " + strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -41,8 +42,7 @@ type Options struct {
 	// as of deprecated versions; they are dropped without it. It is called from
 	// many goroutines.
 	Warn func(message string)
-	// Expect tells of a kind that is not served whether it may come yet; without
-	// it no kind is awaited that the cluster has no definition of.
+	// Expect is the session's.
 	Expect func(context.Context, schema.GroupVersionKind) kinds.Prospect
 	// Fresh makes a connection for every request. A kept one leads to the same
 	// API server of several for ever.
@@ -110,10 +110,7 @@ func (s *Session) Resource(m *meta.RESTMapping, namespace string) dynamic.Resour
 // Getter is the session as Helm and kubectl's libraries want it, with the
 // namespace of the release; empty means the cluster's default.
 func (s *Session) Getter(namespace string) genericclioptions.RESTClientGetter {
-	if namespace == "" {
-		namespace = s.Cluster.namespace
-	}
-	return &getter{session: s, namespace: namespace}
+	return &getter{session: s, namespace: cmp.Or(namespace, s.Cluster.namespace)}
 }
 
 type getter struct {

@@ -20,6 +20,8 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/apply"
+	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
 	"github.com/kplan-dev/kplan/webhook"
@@ -53,7 +55,7 @@ func Find(ctx context.Context, p *plan.Plan, source Source, known func(cluster s
 		if i < 0 {
 			i = len(finders)
 			k := known(cluster)
-			finders = append(finders, &finder{graph: graph, cluster: cluster, known: k, kinds: newResolver(k.Served)})
+			finders = append(finders, &finder{graph: graph, cluster: cluster, known: k, kinds: newResolver(k.Served), namespaces: map[string]map[string]string{}})
 		}
 		finders[i].steps = append(finders[i].steps, &step{name: s.Name, charted: s.Helm != nil, objects: manifest.Bare(objects)})
 	}
@@ -100,9 +102,6 @@ func (f *finder) read(s *step) []error {
 		case kinds.IsDefinition(o):
 			problem(f.kinds.add(o))
 		case o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}:
-			if f.namespaces == nil {
-				f.namespaces = map[string]map[string]string{}
-			}
 			f.namespaces[o.GetName()] = o.GetLabels()
 		}
 		entries, err := webhook.EntriesOf(o)
@@ -205,4 +204,25 @@ func (k *resolver) request(o *unstructured.Unstructured) match.Request {
 		r.Object.SetNamespace("")
 	}
 	return r
+}
+
+// entry is a webhook with the object that configures it.
+type entry struct {
+	webhook.Entry
+	from *unstructured.Unstructured
+}
+
+// precedes reports whether a step which brings the webhook and the object o as
+// well configures the webhook before it sends o. Otherwise a first install is
+// not judged, and later runs are. Conversions come with the CRD, without which
+// there are no objects.
+func (e entry) precedes(s *step, o *unstructured.Unstructured) bool {
+	switch {
+	case e.Kind == webhook.Conversion:
+		return true
+	case s.charted:
+		return helm.Before(e.from, o)
+	default:
+		return apply.Before(e.from.GroupVersionKind().GroupKind(), o.GroupVersionKind().GroupKind())
+	}
 }

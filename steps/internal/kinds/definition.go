@@ -3,6 +3,7 @@ package kinds
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // Definitions is the kind of CustomResourceDefinitions.
@@ -58,4 +59,10 @@ func (d Definition) Kinds() []schema.GroupVersionKind {
 		kinds = append(kinds, d.WithVersion(version))
 	}
 	return kinds
+}
+
+// Custom reports whether the kinds of an API group are custom resources, or those of
+// an aggregated API server: none of Kubernetes' own.
+func Custom(group string) bool {
+	return !scheme.Scheme.IsGroupRegistered(group) && group != Definitions.Group && group != "apiregistration.k8s.io"
 }

@@ -103,3 +103,14 @@ func secretValues(u *unstructured.Unstructured) []string {
 	slices.SortFunc(out, func(a, b string) int { return len(b) - len(a) })
 	return out
 }
+
+// Reword returns an error that says text, and has causes in its chain.
+func Reword(text string, causes ...error) error { return &reworded{text, causes} }
+
+type reworded struct {
+	text   string
+	causes []error
+}
+
+func (e *reworded) Error() string   { return e.text }
+func (e *reworded) Unwrap() []error { return e.causes }

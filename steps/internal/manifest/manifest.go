@@ -6,6 +6,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -350,10 +351,7 @@ func CheckDuplicates(ms []Object, namespace string) error {
 	first := map[key]string{}
 	var errs []error
 	for _, m := range ms {
-		k := key{m.Kind(), m.GetNamespace(), m.GetName()}
-		if k.namespace == "" {
-			k.namespace = namespace
-		}
+		k := key{m.Kind(), cmp.Or(m.GetNamespace(), namespace), m.GetName()}
 		if before, ok := first[k]; ok {
 			errs = append(errs, fmt.Errorf("%s: %s is given twice, first in %s", m.Source, m.ID(), before))
 			continue

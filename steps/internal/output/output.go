@@ -7,6 +7,7 @@
 package output
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -89,7 +91,7 @@ func (o *Outputs) Read(ctx context.Context, s *cluster.Session) (values map[stri
 		if values[name], err = o.value(name, u); err != nil {
 			return nil, nil, fmt.Errorf("output %q: %w", name, err)
 		}
-		if hidden := isSecret(u); spec.Sensitive != nil && *spec.Sensitive || spec.Sensitive == nil && hidden {
+		if ptr.Deref(spec.Sensitive, isSecret(u)) {
 			sensitive = append(sensitive, name)
 		}
 	}
@@ -122,10 +124,7 @@ func (e *MissingError) Unwrap() error { return e.error }
 // get reads the object of an output.
 func get(ctx context.Context, s *cluster.Session, spec plan.Output) (*unstructured.Unstructured, error) {
 	kind, name, _ := strings.Cut(spec.Resource, "/")
-	namespace := spec.Namespace
-	if namespace == "" {
-		namespace = s.Cluster.Namespace()
-	}
+	namespace := cmp.Or(spec.Namespace, s.Cluster.Namespace())
 	mapping, err := s.Cluster.MappingFor(ctx, kind)
 	if meta.IsNoMatchError(err) {
 		return nil, runner.WithHint(fmt.Errorf("the API server does not know the type %q", kind),

@@ -40,31 +40,26 @@ const (
 type Source struct {
 	client kubernetes.Interface
 
-	mu sync.Mutex
-	// refused is what may not be read: it is not asked for again.
-	refused map[string]bool
+	// refused has what may not be read, by its name and namespace: it is not asked for
+	// again.
+	refused sync.Map
 }
 
 // NewSource makes the source of reporters; the requests of client must not be held for
 // webhooks.
 func NewSource(client kubernetes.Interface) *Source {
-	return &Source{client: client, refused: map[string]bool{}}
+	return &Source{client: client}
 }
 
 // refuse notes that something may not be read, and reports whether that is new.
 func (s *Source) refuse(what, namespace string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := what + " in " + namespace
-	known := s.refused[key]
-	s.refused[key] = true
+	_, known := s.refused.LoadOrStore([2]string{what, namespace}, true)
 	return !known
 }
 
 func (s *Source) refuses(what, namespace string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.refused[what+" in "+namespace]
+	_, known := s.refused.Load([2]string{what, namespace})
+	return known
 }
 
 // Reporter is the reporter of one attempt of a step: it hands reports on, and adds what
@@ -111,9 +106,11 @@ func New(ctx context.Context, s *Source, r runner.Reporter) *Reporter {
 	return t
 }
 
-// Report implements runner.Reporter.
+// Report implements runner.Reporter. Once the reporter is closed it does nothing.
 func (t *Reporter) Report(r runner.Report) {
 	switch {
+	case t.isClosed():
+		return
 	case r.Type == runner.TypeProgress && r.Object != "":
 		to, ok := parse(r.Object)
 		t.turn(to)
@@ -146,10 +143,7 @@ func lacks(w *runner.Webhook) bool {
 // added to the hint of err. An attempt that was told to stop (ctx) is not put off.
 // To close it again does nothing.
 func (t *Reporter) Close(ctx context.Context, err error) error {
-	t.mu.Lock()
-	closed := t.closed
-	t.mu.Unlock()
-	if closed {
+	if t.isClosed() {
 		return err
 	}
 	timeout := (*runner.TimeoutError)(nil)
@@ -169,6 +163,12 @@ func (t *Reporter) Close(ctx context.Context, err error) error {
 	return t.explain(err)
 }
 
+func (t *Reporter) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
 // await waits until there is nothing left to be waited for, at most as long as
 // bound says.
 func (t *Reporter) await(bound time.Duration) {
@@ -180,11 +180,9 @@ func (t *Reporter) await(bound time.Duration) {
 	quiet := make(chan struct{})
 	t.quiet = quiet
 	t.mu.Unlock()
-	timer := time.NewTimer(bound)
-	defer timer.Stop()
 	select {
 	case <-quiet:
-	case <-timer.C:
+	case <-time.After(bound):
 	}
 }
 
@@ -219,13 +217,8 @@ func (t *Reporter) explain(err error) error {
 		if to.kind == service || c.worst == "" || !names(err.Error(), to.name) {
 			continue
 		}
-		hint := runner.HintOf(err)
-		if words := webhook.Explain(c.worst); words != "" && hint != "" {
-			hint = words + "; " + hint
-		} else if words != "" {
-			hint = words
-		}
-		return runner.WithHint(&troubleError{err, cut(c.worst, longTrouble)}, hint)
+		hints := slices.DeleteFunc([]string{webhook.Explain(c.worst), runner.HintOf(err)}, func(s string) bool { return s == "" })
+		return runner.WithHint(&troubleError{err, cut(c.worst, longTrouble)}, strings.Join(hints, "; "))
 	}
 	return err
 }

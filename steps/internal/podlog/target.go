@@ -134,11 +134,9 @@ func (t *Reporter) forget(to ref) {
 // wait looks at the pods of c once nothing has changed for a while.
 func (t *Reporter) wait(c *target) {
 	for left := patience; left > 0; {
-		timer := time.NewTimer(left)
 		select {
-		case <-timer.C:
+		case <-time.After(left):
 		case <-t.ctx.Done():
-			timer.Stop()
 			return
 		}
 		t.mu.Lock()

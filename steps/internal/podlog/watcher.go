@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -146,7 +145,8 @@ func (s *watcher) look(c *target) {
 	t := s.reporter
 	t.mu.Lock()
 	var mine, bad []*corev1.Pod
-	for _, p := range s.pods {
+	for _, name := range slices.Sorted(maps.Keys(s.pods)) {
+		p := s.pods[name]
 		if !c.owns(p) {
 			continue
 		}
@@ -155,8 +155,6 @@ func (s *watcher) look(c *target) {
 			bad = append(bad, p)
 		}
 	}
-	slices.SortFunc(mine, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(bad, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	trouble := clean.Text(webhook.PodProblem(bad))
 	news := trouble != c.trouble && c.last.Type != "" && t.targets[c.ref] == c && t.current == c.ref
 	c.trouble = trouble
@@ -170,10 +168,7 @@ func (s *watcher) look(c *target) {
 	for _, p := range mine {
 		t.read(c, p)
 	}
-	var warnings []*corev1.Event
-	for _, e := range s.warnings {
-		warnings = append(warnings, e)
-	}
+	warnings := slices.Collect(maps.Values(s.warnings))
 	t.mu.Unlock()
 	if news {
 		t.reporter.Report(again)

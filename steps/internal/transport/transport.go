@@ -10,12 +10,15 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
-	"sync/atomic"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
+	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/hold"
 )
@@ -28,42 +31,48 @@ const (
 	record = 15 * time.Second
 )
 
-// Step is the transport of one step: it holds requests for webhooks while the step
-// runs, tells the step's reporter of it, and ends them with the step.
-type Step struct {
+// Attempt is one run of a step's action. It holds the run's requests for webhooks,
+// tells the reporter of it, ends them with the run's context, and knows what became
+// of them.
+type Attempt struct {
 	// Hold holds requests; without a Gate nothing is held.
 	Hold hold.Transport
 	// Sends is called before each write; it may be nil.
 	Sends func()
-	// attempt is the running one; nil between attempts.
-	attempt atomic.Pointer[Attempt]
+
+	ctx      context.Context
+	reporter runner.Reporter
+
+	mu sync.Mutex
+	// denials are what webhooks refused, in the order of the answers.
+	denials []hold.Notice
+	// inVain is the first hold that was given up.
+	inVain *hold.Error
+	// longest is the longest hold, and fault its cause.
+	longest time.Duration
+	fault   webhook.Fault
 }
 
-// Open connects the transport to an attempt that begins, and Close disconnects it.
-func (s *Step) Open(ctx context.Context, r runner.Reporter) *Attempt {
-	a := &Attempt{ctx: ctx, reporter: r}
-	s.attempt.Store(a)
-	return a
+// Begin returns an attempt whose requests end with ctx.
+func Begin(ctx context.Context, r runner.Reporter) *Attempt {
+	return &Attempt{ctx: ctx, reporter: r}
 }
 
-// Close disconnects the transport from its attempt.
-func (s *Step) Close() { s.attempt.Store(nil) }
-
-// Wrap puts the step's transport around a cluster's: outermost the end of the
+// Wrap puts the attempt's transport around a cluster's: outermost the end of the
 // attempt, then the hold, innermost the care for writes on their way.
-func (s *Step) Wrap(base http.RoundTripper) http.RoundTripper {
+func (a *Attempt) Wrap(base http.RoundTripper) http.RoundTripper {
 	var inner http.RoundTripper = roundTripper(func(req *http.Request) (*http.Response, error) {
-		if s.Sends != nil && writes(req) {
-			s.Sends()
+		if a.Sends != nil && writes(req) {
+			a.Sends()
 		}
 		return deliver(base, req)
 	})
-	if s.Hold.Gate != nil {
-		held := s.Hold // each client has a base of its own
-		held.Base, held.Notify = inner, s.Notify
+	if a.Hold.Gate != nil {
+		held := a.Hold // each client has a base of its own
+		held.Base, held.Notify = inner, a.Notify
 		inner = &held
 	}
-	return roundTripper(func(req *http.Request) (*http.Response, error) { return s.bound(inner, req) })
+	return roundTripper(func(req *http.Request) (*http.Response, error) { return a.bound(inner, req) })
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -73,10 +82,9 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 // bound ends a request with the attempt, except for those past its end, and for the
 // record of a Helm release: a cancelled install is written down as failed, and not
 // left pending for ever.
-func (s *Step) bound(next http.RoundTripper, req *http.Request) (*http.Response, error) {
-	a := s.attempt.Load()
+func (a *Attempt) bound(next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	switch {
-	case a == nil || req.Context().Value(pastEnd{}) != nil:
+	case req.Context().Value(pastEnd{}) != nil:
 		return next.RoundTrip(req)
 	case req.Method == http.MethodPut && isReleaseRecord(req):
 		return send(req.Context(), a.ctx, record, next, req)
@@ -85,11 +93,7 @@ func (s *Step) bound(next http.RoundTripper, req *http.Request) (*http.Response,
 }
 
 // Notify tells the attempt's reporter what the hold tells, and keeps denials.
-func (s *Step) Notify(n hold.Notice) {
-	a := s.attempt.Load()
-	if a == nil {
-		return
-	}
+func (a *Attempt) Notify(n hold.Notice) {
 	switch n.Event {
 	case hold.Denied:
 		a.note(n)
@@ -119,11 +123,9 @@ func nameOf(f webhook.Fault) string {
 	return f.Webhook
 }
 
-// Log tells the running attempt's reporter something for people.
-func (s *Step) Log(message string) {
-	if a := s.attempt.Load(); a != nil {
-		a.reporter.Report(runner.Report{Type: runner.TypeLog, Message: message})
-	}
+// Log tells the attempt's reporter something for people.
+func (a *Attempt) Log(message string) {
+	a.reporter.Report(runner.Report{Type: runner.TypeLog, Message: message})
 }
 
 // givenUp says why a request is held no longer; the rest of a hold.Error is in
@@ -140,4 +142,78 @@ func givenUp(err error) string {
 	default:
 		return "not answered within " + held.Limit.String()
 	}
+}
+
+// note keeps what a hold tells of that an error of the attempt may have to say.
+func (a *Attempt) note(n hold.Notice) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n.Event == hold.Denied {
+		a.denials = append(a.denials, n)
+		return
+	}
+	if n.Held > a.longest {
+		a.longest, a.fault = n.Held, n.Fault
+	}
+	if held := (*hold.Error)(nil); a.inVain == nil && errors.As(n.Err, &held) {
+		a.inVain = held
+	}
+}
+
+// Explain makes the error with which the attempt ended say what was held, for which
+// webhook, and which objects webhooks denied.
+func (a *Attempt) Explain(err error, x *Explainer) error {
+	if err == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.nameDenied(a.nameHeld(err, x))
+}
+
+// nameDenied adds to err the objects that it is about, where it does not name them:
+// the API server's answer does not, and Helm adds nothing. The caller holds mu.
+func (a *Attempt) nameDenied(err error) error {
+	var texts []string
+	for _, n := range a.denials {
+		text := n.Request.String() + ": " + n.Fault.Message
+		if strings.Contains(err.Error(), n.Fault.Message) && !strings.Contains(err.Error(), text) {
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == 0 {
+		return err
+	}
+	return kubeerr.Reword(strings.Join(texts, "; "), err)
+}
+
+// nameHeld makes an error say which webhook requests were held for when the
+// attempt ended: first, for that is why a wait or a hook came to no end, unless
+// another attempt would fail by itself. The caller holds mu.
+func (a *Attempt) nameHeld(err error, x *Explainer) error {
+	if _, held := errors.AsType[*hold.Error](err); held {
+		return x.Explain(err)
+	}
+	timeout := (*runner.TimeoutError)(nil)
+	late := errors.As(err, &timeout)
+	switch {
+	case a.ctx.Err() != nil && !late:
+		return err // somebody stopped the run
+	case a.inVain != nil && late:
+		why := *a.inVain
+		why.Cause = timeout
+		return both(x.Explain(&why), err)
+	case a.inVain != nil && !runner.IsPermanent(err):
+		return both(x.stopped(a.inVain), err)
+	case a.inVain != nil:
+		return both(err, x.stopped(a.inVain))
+	case late && timeout.After > 0 && a.longest > timeout.After/2:
+		return fmt.Errorf("%w; %s of that were spent on %s", err, a.longest.Round(time.Second), subject(a.fault))
+	}
+	return err
+}
+
+// both is what ended a step, and what else its user must know.
+func both(first, second error) error {
+	return kubeerr.Reword(first.Error()+"\n"+second.Error(), first, second)
 }

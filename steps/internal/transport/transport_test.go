@@ -49,7 +49,7 @@ func request(t *testing.T, method, path string) *http.Request {
 	return req
 }
 
-func TestStepEndsRequestsWithTheAttempt(t *testing.T) {
+func TestAttemptEndsItsRequests(t *testing.T) {
 	stop := errors.New("interrupted")
 	record := "/api/v1/namespaces/ns/secrets/sh.helm.release.v1.x.v1"
 	for name, tc := range map[string]struct {
@@ -70,10 +70,8 @@ func TestStepEndsRequestsWithTheAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &Step{}
-				client := l.Wrap(server{tc.takes})
 				ctx, cancel := context.WithCancelCause(t.Context())
-				l.Open(ctx, discard{})
+				client := Begin(ctx, discard{}).Wrap(server{tc.takes})
 				start := time.Now()
 				time.AfterFunc(time.Second, func() { cancel(stop) })
 				time.Sleep(tc.sent)
@@ -95,18 +93,17 @@ func TestStepEndsRequestsWithTheAttempt(t *testing.T) {
 // bounded is how much later than finish the record of a release ends.
 const bounded = record
 
-func TestStepTellsOfHolds(t *testing.T) {
-	l := &Step{}
+func TestAttemptTellsOfHolds(t *testing.T) {
 	out := &reports{}
-	l.Open(t.Context(), out)
+	a := Begin(t.Context(), out)
 	fault := webhook.Fault{Kind: webhook.Validating, Webhook: "v.example.io", Service: "w", Namespace: "ns", Cause: "EOF"}
 	notice := hold.Notice{Event: hold.Held, Request: hold.Request{Kind: "Widget", Namespace: "demo", Name: "w1"}, Fault: fault}
 
-	l.Notify(notice)
+	a.Notify(notice)
 	notice.Event, notice.Held, notice.Sends = hold.Released, 1500*time.Millisecond, 7
-	l.Notify(notice)
+	a.Notify(notice)
 	notice.Err = &hold.Error{Limit: 5 * time.Minute}
-	l.Notify(notice)
+	a.Notify(notice)
 
 	w := runner.Webhook{Name: "v.example.io", Service: "ns/w", Cause: "EOF", Explanation: webhook.Explain("EOF")}
 	released := w
@@ -119,7 +116,7 @@ func TestStepTellsOfHolds(t *testing.T) {
 }
 
 // What holds a request always has a name.
-func TestStepNamesTheAPIServer(t *testing.T) {
+func TestAttemptNamesTheAPIServer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault webhook.Fault
 		want  string
@@ -131,10 +128,9 @@ func TestStepNamesTheAPIServer(t *testing.T) {
 		"a webhook is not":  {webhook.Fault{Kind: webhook.Admission}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, out := &Step{}, &reports{}
-			l.Open(t.Context(), out)
+			out := &reports{}
 
-			l.Notify(hold.Notice{Event: hold.Held, Fault: tc.fault})
+			Begin(t.Context(), out).Notify(hold.Notice{Event: hold.Held, Fault: tc.fault})
 
 			require.Equal(t, tc.want, out.all[0].Webhook.Name)
 		})
@@ -195,11 +191,10 @@ func TestExplainHold(t *testing.T) {
 
 // The API server does not say which object a webhook refused, and Helm does not add it.
 func TestDeniedObjectsAreNamed(t *testing.T) {
-	l := &Step{}
-	a := l.Open(t.Context(), discard{})
+	a := Begin(t.Context(), discard{})
 	message := `admission webhook "v.example.io" denied the request: no`
 	for _, name := range []string{"w1", "w2"} {
-		l.Notify(hold.Notice{
+		a.Notify(hold.Notice{
 			Event: hold.Denied, Request: hold.Request{Kind: "Widget", Namespace: "demo", Name: name},
 			Fault: webhook.Fault{Class: webhook.Denied, Message: message},
 		})

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,6 +42,9 @@ type update struct {
 	trouble string
 	fatal   error
 }
+
+// covers reports whether the update is about all objects, or about this one too.
+func (u update) covers(name string) bool { return u.names == nil || slices.Contains(u.names, name) }
 
 // follower reads the objects of one listing, or some of them, until its context ends.
 type follower struct {
@@ -231,12 +235,7 @@ func (f *follower) sayPolled() {
 	}
 }
 
-func (f *follower) what() string {
-	if f.listing.arg != "" {
-		return f.listing.arg
-	}
-	return f.listing.kind.GroupKind().String()
-}
+func (f *follower) what() string { return cmp.Or(f.listing.arg, f.listing.kind.GroupKind().String()) }
 
 func (f *follower) say(s string) {
 	if f.notice != nil {

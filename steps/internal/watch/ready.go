@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -96,9 +97,7 @@ func Ready(u *unstructured.Unstructured) Reading {
 		}
 		return reached(reason)
 	case status.FailedStatus:
-		r := failed(reason)
-		r.Recoverable = true
-		return r
+		return Reading{State: Failed, Reason: reason, Recoverable: true}
 	case status.InProgressStatus, status.TerminatingStatus, status.NotFoundStatus, status.UnknownStatus:
 		return waiting(reason)
 	}
@@ -192,11 +191,8 @@ type condition struct{ kind, status, reason, message string }
 
 func (c condition) String() string {
 	s := c.kind + " is " + c.status
-	switch {
-	case c.message != "":
-		s += ": " + c.message
-	case c.reason != "":
-		s += ": " + c.reason
+	if why := cmp.Or(c.message, c.reason); why != "" {
+		s += ": " + why
 	}
 	return s
 }

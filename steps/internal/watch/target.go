@@ -47,12 +47,7 @@ func (t Target) Object() string {
 	return strings.Join(parts, "/")
 }
 
-func (t Target) kind() string {
-	if t.Kind.Kind != "" {
-		return t.Kind.Kind
-	}
-	return t.Type
-}
+func (t Target) kind() string { return cmp.Or(t.Kind.Kind, t.Type) }
 
 // describe is what to type to see more of the target.
 func (t Target) describe() string {

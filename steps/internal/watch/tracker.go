@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -84,13 +85,7 @@ func (b *tracker) listings() map[listing][]string {
 func (b *tracker) pendingListings() map[listing][]string {
 	out := map[listing][]string{}
 	for f, g := range b.groups {
-		var open []*entry
-		for _, e := range g.entries {
-			if e.reading.State != Reached {
-				open = append(open, e)
-			}
-		}
-		if len(open) > 0 {
+		if open := pending(g.entries); len(open) > 0 {
 			out[f] = namesOf(f, open)
 		}
 	}
@@ -126,12 +121,7 @@ func (b *tracker) take(u update) {
 	touched := ""
 	switch {
 	case u.object == nil: // a look at everything, or at the names that it is about
-		if u.names == nil {
-			clear(g.objects)
-		}
-		for _, name := range u.names {
-			delete(g.objects, name)
-		}
+		maps.DeleteFunc(g.objects, func(name string, _ *unstructured.Unstructured) bool { return u.covers(name) })
 		for _, o := range u.list {
 			g.objects[o.GetName()] = o
 		}
@@ -146,10 +136,8 @@ func (b *tracker) take(u update) {
 		g.forgetNewcomers(u)
 	}
 	for _, e := range g.entries {
-		if touched == "" || e.target.Name == "" || e.target.Name == touched {
-			if u.names == nil || slices.Contains(u.names, e.target.Name) {
-				b.judge(e)
-			}
+		if (touched == "" || e.target.Name == "" || e.target.Name == touched) && u.covers(e.target.Name) {
+			b.judge(e)
 		}
 	}
 }
@@ -158,7 +146,7 @@ func (b *tracker) take(u update) {
 func (g *group) forgetNewcomers(u update) {
 	look := u.object == nil
 	for name, o := range g.objects {
-		first := look && !g.looked[""] && !g.looked[name] && (u.names == nil || slices.Contains(u.names, name))
+		first := look && !g.looked[""] && !g.looked[name] && u.covers(name)
 		switch {
 		case g.meant[o.GetUID()]:
 		case first:
@@ -251,11 +239,7 @@ func (b *tracker) judgeAllOf(e *entry) Reading {
 	if len(objects) == 0 {
 		return b.wait.Judge(e.target, nil)
 	}
-	names := make([]string, 0, len(objects))
-	for name := range objects {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(objects))
 	rank := map[ReadingState]int{Reached: 0, Waiting: 1, Failed: 2}
 	var worst Reading
 	ready := 0
@@ -285,7 +269,7 @@ func (b *tracker) set(e *entry, r Reading) {
 	if b.wait.Changed == nil {
 		return
 	}
-	open := b.pending()
+	open := pending(b.entries)
 	b.again = nil
 	if r.State == Reached && len(open) > 0 {
 		b.again = time.NewTimer(pause)
@@ -309,7 +293,7 @@ func (b *tracker) reminder() <-chan time.Time {
 // remind tells again what is still waited for: people take what was told last for that.
 func (b *tracker) remind() {
 	b.again = nil
-	if open := b.pending(); len(open) > 0 {
+	if open := pending(b.entries); len(open) > 0 {
 		b.tell(open[0], len(open))
 	}
 }
@@ -340,18 +324,12 @@ func (b *tracker) verdict() (bool, error) {
 	case len(errs) > 1:
 		return true, errors.Join(errs...)
 	}
-	return len(b.pending()) == 0, nil
+	return len(pending(b.entries)) == 0, nil
 }
 
 // pending are the targets that are not ready, in the caller's order.
-func (b *tracker) pending() []*entry {
-	var out []*entry
-	for _, e := range b.entries {
-		if e.reading.State != Reached {
-			out = append(out, e)
-		}
-	}
-	return out
+func pending(entries []*entry) []*entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return e.reading.State == Reached })
 }
 
 func (b *tracker) waitsFor() string {
@@ -366,7 +344,7 @@ func (b *tracker) waitsFor() string {
 
 func (b *tracker) pendingText() string {
 	var parts []string
-	open := b.pending()
+	open := pending(b.entries)
 	for _, e := range open[:min(len(open), mostNamed)] {
 		parts = append(parts, e.target.String()+": "+cmp.Or(e.reading.Reason, string(e.reading.State)))
 	}

@@ -154,5 +154,17 @@ func lastCheck(ctx context.Context, s *cluster.Session, b *tracker, began time.T
 		bound.After = timeout.After
 	}
 	bound.For, bound.Last = b.waitsFor(), b.pendingText()
-	return runner.WithHint(bound, "look with: "+b.pending()[0].target.describe())
+	return runner.WithHint(bound, "look with: "+pending(b.entries)[0].target.describe())
+}
+
+// Pause waits for d, or until ctx ends, whose cause it returns then.
+func Pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
