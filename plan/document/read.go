@@ -48,13 +48,13 @@ func Read(file string, src []byte, o Options, f *Faults) (s *Source, tree any, o
 	}
 	doc, err := convert(s.quoteKeys(r.quoted))
 	if err != nil {
-		s.ReportSyntax(f, err)
+		f.ReportSyntax(s, err)
 		return s, nil, false
 	}
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
 	if err := d.Decode(&tree); err != nil {
-		s.ReportSyntax(f, err)
+		f.ReportSyntax(s, err)
 		return s, nil, false
 	}
 	return s, PlainNumbers(tree), true
@@ -105,7 +105,7 @@ func (r *reader) parse() bool {
 	case errors.Is(err, io.EOF):
 		return r.refuse(Pos{File: r.file}, "", "the file is empty: it has only comments")
 	case err != nil:
-		r.ReportSyntax(r.faults, err)
+		r.faults.ReportSyntax(r.Source, err)
 		return false
 	}
 	r.root = doc.Content[0]
@@ -113,7 +113,7 @@ func (r *reader) parse() bool {
 	switch err := d.Decode(&next); {
 	case errors.Is(err, io.EOF):
 	case err != nil:
-		r.ReportSyntax(r.faults, err)
+		r.faults.ReportSyntax(r.Source, err)
 		return false
 	case isEmptyDocument(&next): // a lone --- at the end
 	default:

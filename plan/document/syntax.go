@@ -27,7 +27,7 @@ var syntaxHints = []struct{ message, hint string }{
 }
 
 // ReportSyntax reports what a YAML parser says, whose positions are lines at best.
-func (s *Source) ReportSyntax(f *Faults, err error) {
+func (f *Faults) ReportSyntax(s *Source, err error) {
 	line, text := syntaxLine(s.src, err)
 	pos, hint := Pos{File: s.file}, ""
 	if line > 0 {

@@ -34,7 +34,7 @@ func (it *instance) bind(s plan.Step, o inherited, known plan.Inputs) (plan.Step
 	full := now.step
 	it.finish(&full, o)
 	full.Needs, full.Last, full.Skip = s.Needs, s.Last, s.Skip
-	b.stepValidator(now).wholeStep(full)
+	newStepValidator(b, now).wholeStep(full)
 	if err := b.Err(); err != nil {
 		return plan.Step{}, err
 	}
@@ -60,7 +60,7 @@ func (it *instance) whenHolds(known plan.Inputs) (bool, error) {
 	x := expander{pass: b, scope: b.deferredScope(it, known)}
 	at := it.decl.at.Key("when")
 	v := x.expand(it.decl.raw["when"], at)
-	stepValidator{b.validator()}.checkWhen(v, at)
+	stepValidator{newValidator(b)}.checkWhen(v, at)
 	return v == true, b.Err()
 }
 

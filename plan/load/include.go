@@ -26,7 +26,7 @@ func (p *pass) include(it *instance, in Options) *file {
 	inc := it.step.Include
 	at := e.at.Key("include").Key("plan")
 	if inc.Plan == "" {
-		p.validator().checkText(at, "the path", "")
+		newValidator(p).checkText(at, "the path", "")
 		return nil
 	}
 	abs := p.plan.Abs(inc.Plan)
@@ -122,6 +122,6 @@ func (p *pass) checkIncludeClusters(child *file, e *stepDecl, inc *plan.Include)
 			hint := p.near.Hint(name, slices.Sorted(maps.Keys(child.clusters())))
 			p.ReportField(fault{Code: document.CodeUnknownName, At: at.Key(name), Hint: hint}, "the plan %q has no cluster %q", inc.Plan, name)
 		}
-		p.validator().checkClusterName(inc.Clusters[name], at.Key(name))
+		newValidator(p).checkClusterName(inc.Clusters[name], at.Key(name))
 	}
 }

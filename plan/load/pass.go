@@ -62,9 +62,9 @@ func (p *pass) load(src []byte, in Options, from *vars.Include) {
 	p.readVars(root, in, from)
 	p.expandHead(root)
 	decoder{p}.set(reflect.ValueOf(p.plan).Elem(), root, nil)
-	p.validator().head()
+	newValidator(p).head()
 	p.declareSteps()
-	p.validator().needs()
+	newValidator(p).needs()
 	p.readSteps(in)
 	if p.onDisk {
 		fileFinder{p}.all()

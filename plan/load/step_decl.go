@@ -242,7 +242,7 @@ func (p *pass) readSteps(in Options) {
 			for _, it := range e.instances {
 				p.readStep(it, in)
 			}
-			p.validator().checkGroup(e)
+			newValidator(p).checkGroup(e)
 		}
 	}
 }
@@ -286,7 +286,7 @@ func (p *pass) expandInstance(it *instance, s *scope) {
 // decodeStep fills a step from its fields and checks it.
 func (p *pass) decodeStep(it *instance) {
 	decoder{p}.set(reflect.ValueOf(&it.step).Elem(), it.tree, it.decl.at)
-	p.stepValidator(it).step(it.step)
+	newStepValidator(p, it).step(it.step)
 	it.step.ForEach = nil
 }
 

@@ -32,8 +32,8 @@ type validator struct {
 	fields any
 }
 
-// validator looks at the file as a whole.
-func (p *pass) validator() validator { return validator{p, nil, p.tree} }
+// newValidator returns what looks at a file as a whole.
+func newValidator(p *pass) validator { return validator{p, nil, p.tree} }
 
 // value returns what the file has at a path; nil when there is nothing.
 func (v validator) value(at path) any {

@@ -15,7 +15,7 @@ import (
 // stepValidator looks at one step.
 type stepValidator struct{ validator }
 
-func (p *pass) stepValidator(it *instance) stepValidator {
+func newStepValidator(p *pass, it *instance) stepValidator {
 	return stepValidator{validator{p, it.decl.at, it.tree}}
 }
 

@@ -48,7 +48,7 @@ func (p *pass) validateWhole(w *whole) {
 			case it.step.Webhook != nil && !e.isInclude:
 				s := it.step
 				s.Name, s.Cluster = it.flatName(), p.clusterName(s.Cluster)
-				p.stepValidator(it).wholeStep(s)
+				newStepValidator(p, it).wholeStep(s)
 			}
 		}
 	}

@@ -205,7 +205,7 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 		if s.State == runner.StateRetrying {
 			p.attemptFailed(e.Time, s)
 		}
-		p.unfoldTrouble(e.Time, s)
+		p.tellRepeated(e.Time, s, &p.said[s.Name].log.again)
 		clear(said.log.kept) // the attempt has ended
 		clear(said.log.named)
 	}

@@ -125,11 +125,8 @@ func (p *plain) unfold(now time.Time, s *runner.Step) {
 	p.tellRepeated(now, s, &l.repeats)
 }
 
-// unfoldTrouble tells how often lines of troubles came again that were written before.
-func (p *plain) unfoldTrouble(now time.Time, s *runner.Step) {
-	p.tellRepeated(now, s, &p.said[s.Name].log.again)
-}
-
+// tellRepeated tells how often lines came again that were written before, and counts
+// anew.
 func (p *plain) tellRepeated(now time.Time, s *runner.Step, count *int) {
 	if n := *count; n > 0 {
 		*count = 0
@@ -252,7 +249,7 @@ func (p *plain) tellTrouble(now time.Time, s *runner.Step, title string, lines [
 		return
 	}
 	p.unfold(now, s)
-	p.unfoldTrouble(now, s)
+	p.tellRepeated(now, s, &p.said[s.Name].log.again)
 	var texts []logLine
 	for _, line := range fresh {
 		texts = append(texts, line.logLine)

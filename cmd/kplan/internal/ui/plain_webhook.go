@@ -64,17 +64,16 @@ func (p *plain) held(e runner.Event, s *runner.Step) {
 	text := words.Join(": ", e.Object, webhookText(w.Name, w.Service), w.Cause)
 	p.line(line{
 		at: e.Time, step: s.Name, word: string(runner.StateHolding), colour: colours[runner.StateHolding],
-		text: text + p.inWords(s, w), news: true,
+		text: text + p.said[s.Name].inWords(w), news: true,
 	})
 }
 
 // inWords says on a line of its own what a cause means, once for each step.
-func (p *plain) inWords(s *runner.Step, w *runner.Webhook) string {
-	words := p.said[s.Name].words
-	if w.Explanation == "" || words[w.Explanation] {
+func (s *said) inWords(w *runner.Webhook) string {
+	if w.Explanation == "" || s.words[w.Explanation] {
 		return ""
 	}
-	words[w.Explanation] = true
+	s.words[w.Explanation] = true
 	return "\nin words: " + w.Explanation
 }
 
@@ -106,7 +105,7 @@ func (p *plain) stands(e runner.Event, s *runner.Step) {
 	if w.Owner != "" && !told {
 		text += " (of " + w.Owner + ")"
 	}
-	p.tell(e.Time, s, string(e.Type), "2", text+p.inWords(s, w))
+	p.tell(e.Time, s, string(e.Type), "2", text+p.said[s.Name].inWords(w))
 }
 
 func webhookText(name, service string) string {
