@@ -139,7 +139,7 @@ var separator = regexp.MustCompile(`(?m)^(---([ \t].*)?|\.\.\.)\r?$`)
 func (c *contents) syntax(s *document.Source, err error) {
 	for _, doc := range separator.Split(string(s.Bytes()), -1) {
 		if _, e := yaml.YAMLToJSON([]byte(doc)); e != nil {
-			c.Faults.ReportSyntax(s, err)
+			c.ReportSyntax(s, err)
 			return
 		}
 	}

@@ -139,7 +139,9 @@ func withoutFiles(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) er
 	cluster, user = cmp.Or(cluster, &clientcmdapi.Cluster{}), cmp.Or(user, &clientcmdapi.AuthInfo{})
 	for _, f := range []struct{ field, path string }{
 		{"certificate-authority", cluster.CertificateAuthority},
-		{"tokenFile", user.TokenFile}, {"client-certificate", user.ClientCertificate}, {"client-key", user.ClientKey},
+		{"tokenFile", user.TokenFile},
+		{"client-certificate", user.ClientCertificate},
+		{"client-key", user.ClientKey},
 	} {
 		if f.path != "" {
 			return runner.WithHint(fmt.Errorf("the kubeconfig refers to the file %q in %s; one from a Secret may not", f.path, f.field),
