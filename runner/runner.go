@@ -226,7 +226,7 @@ func (l *loop) checkStopped(ctx context.Context) {
 	}
 }
 
-// abandon returns up every action that is still at work.
+// abandon gives up every action that is still at work.
 func (l *loop) abandon() {
 	l.stopped = errors.Join(l.cause, ErrAborted)
 	for _, t := range l.sched.tasks {

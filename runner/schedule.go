@@ -76,7 +76,7 @@ func (s *schedule) next() *task {
 // idle reports whether nothing is at work, and nothing will be by itself.
 func (s *schedule) idle() bool { return s.running == 0 && s.waiting == 0 }
 
-// takeSlot returns t a slot.
+// takeSlot gives t a slot.
 func (s *schedule) takeSlot(t *task) {
 	t.active = true
 	s.running++

@@ -19,7 +19,7 @@ const (
 	maxText  = 4 << 20
 )
 
-// adapter returns CEL the values of a plan: nil, bool, int64, float64, string,
+// adapter gives CEL the values of a plan: nil, bool, int64, float64, string,
 // json.Number, []any and map[string]any. Others cannot be used.
 type adapter struct{}
 

@@ -1,6 +1,6 @@
 // Package finding is what a check of a plan says: which rule is broken, how bad
 // that is, where, and what to do about it. The rules of plan/lint, the questions
-// to clusters of steps/check and the faults that keep a plan from being read are
+// to clusters of steps/preflight and the faults that keep a plan from being read are
 // all told in this form.
 //
 // It finds nothing and writes nothing.
