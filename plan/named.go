@@ -38,7 +38,7 @@ func (p *Plan) Named(flag string, kind Kind, names ...string) (map[string]bool, 
 }
 
 // wrongKind says that a name means steps, but none of a kind. Of a for_each or an
-// include is is "".
+// include, is is "".
 func wrongKind(flag, name string, kind, is Kind, there []string) error {
 	message := fmt.Sprintf("%s: the step %q is of kind %s, not %s", flag, name, is, kind)
 	if is == "" {

@@ -10,9 +10,9 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 )
 
-// Inquire reads what deferred steps ask the clusters for; it is a runner.Runner's. The
+// ReadInputs reads what deferred steps ask the clusters for; it is a runner.Runner's. The
 // error says which object or key is not there; another attempt asks again.
-func (s *Steps) Inquire(ctx context.Context, asks []plan.Input) (plan.Inputs, error) {
+func (s *Steps) ReadInputs(ctx context.Context, asks []plan.Input) (plan.Inputs, error) {
 	known := plan.Inputs{}
 	for _, ask := range asks {
 		text, err := s.input(ctx, ask)

@@ -73,7 +73,7 @@ func loadPlan(t *testing.T, text string) *plan.Plan {
 }
 
 // Values that steps ask a cluster for are read once a run.
-func TestInquire(t *testing.T) {
+func TestReadInputs(t *testing.T) {
 	t.Parallel()
 	lab := labtest.ControlPlane(t)
 	ns := lab.Namespace(t)
@@ -88,18 +88,18 @@ func TestInquire(t *testing.T) {
 	t.Cleanup(s.Close)
 	ask := plan.Input{From: plan.FromSecret, Key: plan.KeyRef{Namespace: ns, Name: "registry", Key: "token"}, Sensitive: true}
 
-	known, err := s.Inquire(t.Context(), []plan.Input{ask})
+	known, err := s.ReadInputs(t.Context(), []plan.Input{ask})
 	require.NoError(t, err)
 	require.Equal(t, plan.Inputs{ask: "s3cr3t-pass"}, known)
 	require.Equal(t, "(sensitive)", p.Sensitive.Text("s3cr3t-pass"))
 
 	require.NoError(t, secrets.Delete(t.Context(), "registry", metav1.DeleteOptions{}))
-	again, err := s.Inquire(t.Context(), []plan.Input{ask})
+	again, err := s.ReadInputs(t.Context(), []plan.Input{ask})
 	require.NoError(t, err)
 	require.Equal(t, known, again)
 
 	ask.Key.Name = "other"
-	_, err = s.Inquire(t.Context(), []plan.Input{ask})
+	_, err = s.ReadInputs(t.Context(), []plan.Input{ask})
 	require.EqualError(t, err, "Secret "+ns+"/other does not exist")
 }
 

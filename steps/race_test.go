@@ -174,7 +174,7 @@ func runSteps(t *testing.T, lab *labtest.Lab, ns, list string, force map[string]
 	require.NoError(t, err)
 	defer s.Close()
 	out := &run{}
-	r := &runner.Runner{Resolve: s.Resolve, ReadInputs: s.Inquire, Redact: p.Sensitive.Text, Observers: append(watch, out)}
+	r := &runner.Runner{Resolve: s.Resolve, ReadInputs: s.ReadInputs, Redact: p.Sensitive.Text, Observers: append(watch, out)}
 	out.execution, out.err = r.Run(t.Context(), p)
 	return out
 }

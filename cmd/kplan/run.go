@@ -175,7 +175,7 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		return err
 	}
 	r := runner.Runner{
-		About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.Inquire, Guards: kinds.Guards,
+		About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.ReadInputs, Guards: kinds.Guards,
 		Parallel: o.parallel, Abort: signals.Abort, Redact: o.secrets().Text,
 	}
 	x, err := o.observe(ctx, &r, p)

@@ -80,7 +80,7 @@ func isAggregate(v ref.Val) bool {
 }
 
 // work returns what a call of a guarded function looks at and makes; 0 for other
-// functions. It is not ok when that is too much.
+// functions. ok is false if that is too much.
 func work(function string, args []ref.Val) (n int, ok bool) {
 	switch function {
 	case "replace":

@@ -214,7 +214,7 @@ func Parse(text string, names ...string) error {
 // left. It is not safe for concurrent use.
 type Budget struct{ left uint64 }
 
-// NewBudget returns what the expressions of one plan may cost: about a second.
+// NewBudget returns the budget for the expressions of one plan: about a second.
 func NewBudget() *Budget { return &Budget{left: 50 * maxCost} }
 
 // Eval returns the expression's value: nil, bool, int64, float64, string,

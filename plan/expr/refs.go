@@ -16,67 +16,59 @@ type walker struct {
 	source string
 	moved  offsets
 	refs   []Ref
+}
+
+// inside is where a walker is.
+type inside struct {
 	// bound are the variables of the macros around.
 	bound []string
-	// choices counts the nodes around whose value is not part of the result, but
-	// decides what is.
-	choices int
+	// choice says that a value around decides what the result is, and is no part of it.
+	choice bool
 }
 
 func refs(a *ast.AST, root *Object, source string, moved offsets) []Ref {
 	w := walker{ast: a, root: root, source: source, moved: moved}
-	w.walk(a.Expr())
+	w.walk(a.Expr(), inside{})
 	return w.refs
 }
 
-func (w *walker) walk(e ast.Expr) {
-	if decides(w.ast.GetType(e.ID())) {
-		w.choices++
-		defer func() { w.choices-- }()
-	}
-	if path, from, ok := w.chain(e); ok {
-		w.add(path, from, e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly())
+func (w *walker) walk(e ast.Expr, in inside) {
+	in.choice = in.choice || decides(w.ast.GetType(e.ID()))
+	if path, from, ok := w.chain(e, in.bound); ok {
+		w.add(path, from, !in.choice, e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly())
 		return
 	}
 	switch e.Kind() {
 	case ast.SelectKind:
-		w.walk(e.AsSelect().Operand())
+		w.walk(e.AsSelect().Operand(), in)
 	case ast.CallKind:
 		c := e.AsCall()
 		if c.IsMemberFunction() {
-			w.walk(c.Target())
+			w.walk(c.Target(), in)
 		}
 		for i, arg := range c.Args() {
 			picks := c.FunctionName() == operators.Conditional && i == 0 || c.FunctionName() == operators.Index && i == 1 || c.FunctionName() == "size"
-			if picks {
-				w.choices++
-			}
-			w.walk(arg)
-			if picks {
-				w.choices--
-			}
+			w.walk(arg, inside{in.bound, in.choice || picks})
 		}
 	case ast.ListKind:
 		for _, item := range e.AsList().Elements() {
-			w.walk(item)
+			w.walk(item, in)
 		}
 	case ast.MapKind:
 		for _, entry := range e.AsMap().Entries() {
-			w.walk(entry.AsMapEntry().Key())
-			w.walk(entry.AsMapEntry().Value())
+			w.walk(entry.AsMapEntry().Key(), in)
+			w.walk(entry.AsMapEntry().Value(), in)
 		}
 	case ast.ComprehensionKind:
 		c := e.AsComprehension()
-		w.walk(c.IterRange())
-		w.walk(c.AccuInit())
-		mark := len(w.bound)
-		w.bound = append(w.bound, c.IterVar(), c.IterVar2(), c.AccuVar())
-		w.walk(c.LoopCondition())
-		w.walk(c.LoopStep())
-		w.walk(c.Result())
-		w.bound = w.bound[:mark]
+		w.walk(c.IterRange(), in)
+		w.walk(c.AccuInit(), in)
+		in.bound = slices.Concat(in.bound, []string{c.IterVar(), c.IterVar2(), c.AccuVar()})
+		w.walk(c.LoopCondition(), in)
+		w.walk(c.LoopStep(), in)
+		w.walk(c.Result(), in)
 	case ast.StructKind:
-		w.add([]string{e.AsStruct().TypeName()}, e.ID(), false)
+		w.add([]string{e.AsStruct().TypeName()}, e.ID(), !in.choice, false)
 	default: // literals have no names
 	}
 }
@@ -84,15 +76,16 @@ func (w *walker) walk(e ast.Expr) {
 // decides tells values that are true or false.
 func decides(t *types.Type) bool { return t != nil && t.Kind() == types.BoolKind }
 
-func (w *walker) add(path []string, id int64, tested bool) {
+// add takes note of a path: shows says that its value is part of the result.
+func (w *walker) add(path []string, id int64, shows, tested bool) {
 	for i, known := range w.refs {
 		if slices.Equal(known.Path, path) {
-			w.refs[i].Shows = known.Shows || w.choices == 0
+			w.refs[i].Shows = known.Shows || shows
 			w.refs[i].Tested = known.Tested || tested
 			return
 		}
 	}
-	r := Ref{Path: path, Shows: w.choices == 0, Tested: tested}
+	r := Ref{Path: path, Shows: shows, Tested: tested}
 	if at, ok := w.ast.SourceInfo().GetOffsetRange(id); ok {
 		r.Offset = w.moved.back(byteOffset(w.source, int(at.Start)))
 	}
@@ -100,18 +93,18 @@ func (w *walker) add(path []string, id int64, tested bool) {
 }
 
 // chain returns the path of an expression that follows names from one of the root's
-// fields, and the node of that first name.
-func (w *walker) chain(e ast.Expr) (path []string, first int64, ok bool) {
+// fields and no variable of a macro, and the node of that first name.
+func (w *walker) chain(e ast.Expr, bound []string) (path []string, first int64, ok bool) {
 	switch e.Kind() {
 	case ast.IdentKind:
 		name := e.AsIdent()
-		if _, known := w.root.field(name); !known || slices.Contains(w.bound, name) {
+		if _, known := w.root.field(name); !known || slices.Contains(bound, name) {
 			return nil, 0, false
 		}
 		return []string{name}, e.ID(), true
 	case ast.SelectKind:
 		s := e.AsSelect()
-		path, first, ok = w.chain(s.Operand())
+		path, first, ok = w.chain(s.Operand(), bound)
 		return append(path, s.FieldName()), first, ok
 	case ast.CallKind:
 		c := e.AsCall()
@@ -122,7 +115,7 @@ func (w *walker) chain(e ast.Expr) (path []string, first int64, ok bool) {
 		if !isText {
 			return nil, 0, false
 		}
-		path, first, ok = w.chain(c.Args()[0])
+		path, first, ok = w.chain(c.Args()[0], bound)
 		return append(path, string(key)), first, ok
 	default: // other kinds follow no names
 		return nil, 0, false
@@ -168,7 +161,7 @@ func (e *Env) checkWords(p *Program, source string, moved offsets) error {
 	tree := p.ast.NativeRep()
 	w := walker{ast: tree, root: e.root}
 	compare := func(name, word ast.Expr) {
-		path, _, ok := w.chain(name)
+		path, _, ok := w.chain(name, nil)
 		if !ok || fault != nil || word.Kind() != ast.LiteralKind {
 			return
 		}

@@ -4,7 +4,7 @@
 //
 // It looks at a plan, and at the objects that its steps bring where the caller has
 // them at hand. It asks no cluster, reads no file and renders no chart: package
-// steps does that. What is not a plan at all is no matter of rules: see package plan.
+// steps/analyze does that. What is not a plan at all is no matter of rules: see package load.
 package lint
 
 import (

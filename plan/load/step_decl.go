@@ -104,15 +104,14 @@ func (p *pass) declareSteps() {
 }
 
 func (p *pass) declareStep(raw map[string]any, at path, last bool) *stepDecl {
-	e := &stepDecl{file: p.file, at: at, raw: raw, last: last}
-	x := expander{pass: p, scope: p.newScope("vars", "plan", "clusters")}
+	e := &stepDecl{file: p.file, at: at, raw: raw, last: last, secretAt: map[string]bool{}}
+	s := p.newScope("vars", "plan", "clusters")
 	for _, k := range headFields {
 		if v, has := raw[k]; has {
-			x.static = k
+			x := expander{pass: p, scope: s, static: k, secretAt: e.secretAt}
 			raw[k] = x.expand(v, at.Key(k))
 		}
 	}
-	e.secretAt = x.secretAt
 	e.name, _ = raw["name"].(string)
 	if raw["needs"] != nil {
 		quiet := newSession(&document.Faults{}) // its faults are found again when the step is decoded
@@ -259,13 +258,13 @@ func (p *pass) readStep(it *instance, in Options) {
 
 // expandInstance resolves the expressions of one step.
 func (p *pass) expandInstance(it *instance, s *scope) {
-	x := expander{pass: p, scope: s, skip: p.skip}
 	raw, at := it.decl.raw, it.decl.at
 	tree := make(map[string]any, len(raw))
+	it.secretAt = map[string]bool{}
 	if when, has := raw["when"]; has {
+		x := expander{pass: p, scope: s, skip: p.skip, secretAt: it.secretAt}
 		tree["when"] = x.expand(when, at.Key("when"))
 		it.skip = tree["when"] == false
-		x.skip = x.skip || it.skip
 	}
 	for _, k := range slices.Sorted(maps.Keys(raw)) {
 		switch {
@@ -273,14 +272,14 @@ func (p *pass) expandInstance(it *instance, s *scope) {
 		case slices.Contains(headFields, k):
 			tree[k] = raw[k]
 		default:
-			x.static = ""
+			x := expander{pass: p, scope: s, skip: p.skip || it.skip, secretAt: it.secretAt}
 			if slices.Contains(staticFields, k) {
 				x.static = k
 			}
 			tree[k] = x.expand(raw[k], at.Key(k))
 		}
 	}
-	it.tree, it.secretAt = tree, x.secretAt
+	it.tree = tree
 }
 
 // decodeStep fills a step from its fields and checks it.

@@ -237,7 +237,7 @@ func (g *gate) explain(ctx context.Context, err error, last probe.Outcome) error
 	refused, held := (*probe.RefusedError)(nil), (*hold.Error)(nil)
 	switch {
 	case errors.As(err, &held):
-		return err // package steps explains it
+		return err // steps/internal/transport explains it
 	case errors.As(err, &refused) && refused.Forbidden:
 		return runner.WithHint(runner.Permanent(err), "a dry run needs the right to create the object: have it granted, or choose a canary that the user may create")
 	case errors.As(err, &refused) && refused.Webhook != "":

@@ -69,7 +69,7 @@ func (s collectionStatus) settled() bool { return s.synced || s.unread != "" }
 // unread says that nothing was read so far.
 const unread = "not read yet"
 
-// unknownReason returns why it is not known how the collection is, "" if it is.
+// unknownReason returns the reason why the collection's state is unknown; "" if it is not.
 func (s collectionStatus) unknownReason() string {
 	if !s.settled() {
 		return unread

@@ -1,5 +1,5 @@
 // Package files finds the files that the paths and globs of a plan mean, and says
-// in few words why one is of no use.
+// in few words why one is of no use. It knows nothing of what is in them.
 package files
 
 import (

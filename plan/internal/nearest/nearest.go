@@ -1,4 +1,5 @@
-// Package nearest finds the name that a mistyped one most likely means.
+// Package nearest finds the name that a mistyped one most likely means. It reports
+// nothing by itself.
 package nearest
 
 import (

@@ -80,7 +80,7 @@ type Neighbours struct {
 	Before, Beside []*Step
 }
 
-// Find reports whether a kind that the cluster does not serve may come yet.
+// Find returns whether a kind that the cluster does not serve may come yet, and how.
 func (n Neighbours) Find(gvk schema.GroupVersionKind) Prospect {
 	gk, other := gvk.GroupKind(), ""
 	for i, s := range slices.Concat(n.Before, n.Beside) {
@@ -105,7 +105,7 @@ func (n Neighbours) Find(gvk schema.GroupVersionKind) Prospect {
 	return n.Run()
 }
 
-// Run reports whether a step before may define any kind when it runs.
+// Run returns the prospect that a step before defines any kind when it runs.
 func (n Neighbours) Run() Prospect {
 	for _, s := range n.Before {
 		if s.programs {

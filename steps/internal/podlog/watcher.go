@@ -37,7 +37,7 @@ type watcher struct {
 	warnings map[string]*corev1.Event
 }
 
-// watcher returns that of a namespace, which is watched from then on. The caller holds
+// watcher returns the watcher of a namespace, which is watched from then on. The caller holds
 // mu.
 func (t *Reporter) watcher(namespace string) *watcher {
 	s := t.watchers[namespace]

@@ -179,7 +179,7 @@ func (w *pageWriter) page() *htmlPage {
 	return p
 }
 
-// tell returns the failed steps that are told of first, and how many are not.
+// tell returns the failures that are shown first, and the number of the others.
 func (w *pageWriter) tell() (told []htmlFailure, more int) {
 	for _, f := range w.failures() {
 		if len(told) == htmlFailures {

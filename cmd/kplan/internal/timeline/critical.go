@@ -66,7 +66,7 @@ func (s *Step) outlasts(o *Step, now time.Time) bool {
 	return !s.Started.Before(o.Started)
 }
 
-// end returns when the step ended, now while it is at work or waits for an attempt,
+// end returns the time at which the step ended, now while it is at work or waits for an attempt,
 // and zero before it started.
 func (s *Step) end(now time.Time) time.Time {
 	switch {

@@ -141,14 +141,14 @@ func (t *Timeline) Execution() *runner.Execution { return &t.x }
 // About returns what the plan is run on: context and server.
 func (t *Timeline) About() string { return t.about }
 
-// Start returns when the run began; zero before the first event.
+// Start returns the time at which the run began; zero before the first event.
 func (t *Timeline) Start() time.Time { return t.x.Started() }
 
 // Ended reports whether the run has ended.
 func (t *Timeline) Ended() bool { return !t.ended.IsZero() }
 
-// End returns when the run ended. While it goes on, that is now, or when the latest
-// event was if now lies before that.
+// End returns the time at which the run ended. While it goes on, that is now, or the
+// time of the latest event if now lies before that.
 func (t *Timeline) End(now time.Time) time.Time {
 	if t.Ended() {
 		return t.ended

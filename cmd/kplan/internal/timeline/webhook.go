@@ -301,7 +301,8 @@ func Rungs(now Rung, service string, reached func(name string) Rung) []Rung {
 	return all
 }
 
-// since returns from when on the webhook stands at its rung and state, whatever the cause.
+// since returns the time from which the webhook is at its rung and state, whatever the
+// cause.
 func (w *Webhook) since() time.Time {
 	i := len(w.Rungs) - 1
 	for i > 0 && w.Rungs[i-1].Name == w.Rungs[i].Name && w.Rungs[i-1].State == w.Rungs[i].State && w.Rungs[i-1].To.Equal(w.Rungs[i].From) {

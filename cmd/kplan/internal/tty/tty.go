@@ -21,7 +21,7 @@ func Is(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Size returns that of a terminal. It is not ok when w is none.
+// Size returns the width and height of the terminal w; ok is false if w is none.
 func Size(w io.Writer) (width, height int, ok bool) {
 	if !Is(w) {
 		return 0, 0, false

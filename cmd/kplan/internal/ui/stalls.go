@@ -39,7 +39,7 @@ func (l *Logs) Set(s string) error {
 
 func (l *Logs) String() string { return string(*l) }
 
-// Type returns what help has for the value.
+// Type implements pflag.Value.
 func (l *Logs) Type() string { return "string" }
 
 // StallAfter is how long what is waited for may stay as it is until it is in trouble:

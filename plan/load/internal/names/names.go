@@ -1,4 +1,5 @@
-// Package names knows what can be a name in a plan, and of an object of Kubernetes.
+// Package names knows what can be a name in a plan, and of an object of Kubernetes. It
+// does not know which names there are.
 package names
 
 import "regexp"

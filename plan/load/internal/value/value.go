@@ -1,5 +1,5 @@
 // Package value is what a file has in its fields, as decoded from YAML, and what
-// stands in place of a value that nobody knows.
+// stands in place of a value that nobody knows. It reads no YAML itself.
 package value
 
 import "slices"

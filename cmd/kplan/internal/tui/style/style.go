@@ -58,7 +58,7 @@ type Theme struct {
 	Colour, Unicode bool
 }
 
-// Paint returns s as what has its role looks.
+// Paint returns s in the style of a role.
 func (t Theme) Paint(role Role, s string) string {
 	if !t.Colour || colours[role] == "" || s == "" {
 		return s

@@ -54,7 +54,7 @@ steps:
 			s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
 			require.NoError(t, err)
 			defer s.Close()
-			r := &runner.Runner{Resolve: s.Resolve, ReadInputs: s.Inquire, Redact: p.Sensitive.Text}
+			r := &runner.Runner{Resolve: s.Resolve, ReadInputs: s.ReadInputs, Redact: p.Sensitive.Text}
 
 			_, err = r.Run(t.Context(), p)
 
