@@ -1,0 +1,34 @@
+// Package ledger keeps what is known of the runs of a plan where other runs find
+// it: who runs the plan now, as a Lease in each cluster that it writes to.
+//
+// It does not run anything, and does not decide what a run does that finds the
+// plan locked, or loses its lock: its caller does.
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"strings"
+)
+
+// DefaultNamespace is where a plan's objects of this package are kept when its
+// file does not say.
+const DefaultNamespace = "kplan-system"
+
+// manager is the field manager of all that this package writes.
+const manager = "kplan"
+
+var notInName = regexp.MustCompile(`[^a-z0-9-]+`)
+
+// objectName makes the name of a plan's object: a DNS label that people recognise,
+// and that no other plan's name makes.
+func objectName(plan string) string {
+	name := strings.Trim(notInName.ReplaceAllString(strings.ToLower(plan), "-"), "-")
+	const longest = 63 - len("kplan-") - len("-00000000")
+	if name == plan && name != "" && len(name) <= longest {
+		return "kplan-" + name
+	}
+	sum := sha256.Sum256([]byte(plan))
+	return "kplan-" + strings.TrimSuffix(name[:min(len(name), longest)], "-") + "-" + hex.EncodeToString(sum[:4])
+}

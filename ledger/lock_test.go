@@ -1,0 +1,230 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/kplan-dev/kplan/internal/labtest"
+)
+
+// TestOneRunGetsTheLock lets runs ask for the lock of one plan at the same moment,
+// on a real API server, in a namespace that only the first of them makes.
+func TestOneRunGetsTheLock(t *testing.T) {
+	t.Parallel()
+	place := Place{Client: labtest.ControlPlane(t).Clientset(t), Namespace: fmt.Sprintf("lock-%d", time.Now().UnixNano()), Plan: "race"}
+	t.Cleanup(func() {
+		_ = place.Client.CoreV1().Namespaces().Delete(context.Background(), place.Namespace, metav1.DeleteOptions{})
+	})
+	for round := range 10 {
+		var (
+			wait  sync.WaitGroup
+			got   atomic.Pointer[Lock]
+			held  atomic.Int32
+			start = make(chan struct{})
+		)
+		for i := range 4 {
+			wait.Go(func() {
+				<-start
+				l, err := Acquire(t.Context(), place, Request{Holder: Self(fmt.Sprintf("%d-%d", round, i))})
+				if by := (*HeldError)(nil); errors.As(err, &by) {
+					held.Add(1)
+					return
+				}
+				assert.NoError(t, err)
+				assert.True(t, got.CompareAndSwap(nil, l), "two runs have the lock")
+			})
+		}
+		close(start)
+		wait.Wait()
+		require.NotNil(t, got.Load())
+		assert.EqualValues(t, 3, held.Load())
+		require.NoError(t, got.Load().Release(t.Context()))
+	}
+}
+
+// TestLockOfAnEndedProcessIsTakenOver ends the process that has the lock.
+func TestLockOfAnEndedProcessIsTakenOver(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	place := Place{Client: lab.Clientset(t), Namespace: lab.Namespace(t), Plan: "Race of the operators"}
+
+	child := exec.Command("sleep", "60")
+	require.NoError(t, child.Start())
+	holder := Self("first")
+	holder.PID, holder.process = child.Process.Pid, processID(child.Process.Pid)
+	require.NotEmpty(t, holder.process)
+	_, err := place.take(t.Context(), nil, holder)
+	require.NoError(t, err)
+
+	var told []string
+	ask := Request{Holder: Self("second"), Told: func(text string) { told = append(told, text) }}
+	_, err = Acquire(t.Context(), place, ask)
+	by := (*HeldError)(nil)
+	require.ErrorAs(t, err, &by)
+	assert.Equal(t, child.Process.Pid, by.Holder.PID)
+
+	require.NoError(t, child.Process.Kill())
+	_ = child.Wait()
+	told = nil
+	l, err := Acquire(t.Context(), place, ask)
+	require.NoError(t, err)
+	require.Len(t, told, 1)
+	assert.Contains(t, told[0], "takes over the lock of run first")
+	require.NoError(t, l.Release(t.Context()))
+
+	none, err := place.Locked(t.Context())
+	require.NoError(t, err)
+	assert.Nil(t, none)
+}
+
+// TestLockTakenAwayIsLost takes a lock away from a run, which hears of it.
+func TestLockTakenAwayIsLost(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	place := Place{Client: lab.Clientset(t), Namespace: lab.Namespace(t), Plan: "race"}
+	first, err := Acquire(t.Context(), place, Request{Holder: Self("first")})
+	require.NoError(t, err)
+	holder, err := place.Locked(t.Context())
+	require.NoError(t, err)
+	away, err := place.Unlock(t.Context(), Holder{Run: "another"})
+	require.NoError(t, err)
+	assert.False(t, away, "the lock of another run was taken away")
+	away, err = place.Unlock(t.Context(), *holder)
+	require.NoError(t, err)
+	assert.True(t, away)
+
+	second, err := Acquire(t.Context(), place, Request{Holder: Self("second")})
+	require.NoError(t, err)
+	select {
+	case <-first.Lost():
+	case <-time.After(time.Minute):
+		t.Fatal("the first run does not hear that its lock is lost")
+	}
+	lost := (*LostError)(nil)
+	require.ErrorAs(t, first.Err(), &lost)
+	require.NotNil(t, lost.By)
+	assert.Equal(t, "second", lost.By.Run)
+	require.NoError(t, first.Release(t.Context()))
+	require.NoError(t, second.Err(), "what the first gave back was the second's")
+	require.NoError(t, second.Release(t.Context()))
+}
+
+// TestLockOfASilentHolder has a holder on another machine that was not heard of.
+func TestLockOfASilentHolder(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		age     time.Duration // of its last heartbeat
+		beats   bool          // it goes on
+		wait    time.Duration
+		refused bool
+		takes   time.Duration // at most
+	}{
+		{name: "heard of just now", age: time.Second, refused: true, takes: lookEvery},
+		{name: "clock ahead", age: -time.Hour, refused: true, takes: lookEvery},
+		{name: "silent", age: time.Hour, takes: 2*renewEvery + 2*lookEvery},
+		{name: "clock behind", age: time.Hour, beats: true, refused: true, takes: time.Hour},
+		{name: "dies while it is waited for", age: 0, wait: 5 * time.Minute, takes: leaseTime + 2*renewEvery + 2*lookEvery},
+		{name: "lives longer than it is waited for", age: 0, beats: true, wait: time.Minute, refused: true, takes: time.Minute + 2*lookEvery},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				place := Place{Client: fake.NewClientset(), Namespace: "ns", Plan: "race"}
+				other := Holder{Run: "other", Host: "elsewhere", process: "boot/namespace/1"}
+				lease, err := place.take(t.Context(), nil, other)
+				require.NoError(t, err)
+				write := func(version int) {
+					lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-c.age)}
+					lease.ResourceVersion = fmt.Sprint(version)
+					_, err := place.Client.CoordinationV1().Leases("ns").Update(t.Context(), lease, metav1.UpdateOptions{})
+					require.NoError(t, err)
+				}
+				write(1)
+				ctx, stop := context.WithCancel(t.Context()) //nolint:forbidigo // no cause is looked at
+				defer stop()
+				if c.beats {
+					go func() {
+						for n := 2; ; n++ {
+							select {
+							case <-time.After(renewEvery):
+								write(n)
+							case <-ctx.Done():
+								return
+							}
+						}
+					}()
+				}
+				limit, cancel := context.WithTimeoutCause(ctx, c.takes+time.Minute, errors.New("it waits too long"))
+				defer cancel()
+				began := time.Now()
+				l, err := Acquire(limit, place, Request{Holder: Self("this"), Wait: c.wait})
+				took := time.Since(began)
+				if c.refused {
+					by := (*HeldError)(nil)
+					require.ErrorAs(t, err, &by)
+					assert.Equal(t, "elsewhere", by.Holder.Host)
+				} else {
+					require.NoError(t, err)
+					require.NoError(t, l.Release(t.Context()))
+				}
+				assert.LessOrEqual(t, took, c.takes)
+			})
+		})
+	}
+}
+
+// TestLockOutlivesAnAPIServerThatIsAway keeps the API server from answering.
+func TestLockOutlivesAnAPIServerThatIsAway(t *testing.T) {
+	for away, kept := range map[time.Duration]bool{40 * time.Second: true, 2 * time.Minute: false} {
+		t.Run(away.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := fake.NewClientset()
+				back := time.Now().Add(away)
+				client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+					if time.Now().Before(back) {
+						return true, nil, apierrors.NewServiceUnavailable("it is away")
+					}
+					return false, nil, nil
+				})
+				l, err := Acquire(t.Context(), Place{Client: client, Namespace: "ns", Plan: "race"}, Request{Holder: Self("this")})
+				require.NoError(t, err)
+				time.Sleep(away + time.Minute)
+				if kept {
+					require.NoError(t, l.Err())
+				} else {
+					require.ErrorContains(t, l.Err(), "it is away")
+				}
+				require.NoError(t, l.Release(t.Context()))
+			})
+		})
+	}
+}
+
+// TestObjectName makes names that Kubernetes takes.
+func TestObjectName(t *testing.T) {
+	for plan, want := range map[string]string{
+		"eso":                   "kplan-eso",
+		"Race of the operators": "kplan-race-of-the-operators-",
+		"ünï":                   "kplan-n-",
+		"":                      "kplan-",
+	} {
+		name := objectName(plan)
+		assert.Contains(t, name, want)
+		assert.LessOrEqual(t, len(name), 63)
+	}
+	assert.NotEqual(t, objectName("a b"), objectName("a-b"))
+}
