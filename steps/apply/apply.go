@@ -145,8 +145,10 @@ func (r *run) do(ctx context.Context) error {
 // head start, are left behind.
 func (r *run) sendAll(ctx context.Context, items []*item, sends *sync.WaitGroup, all bool) {
 	var phase sync.WaitGroup
-	for _, it := range items {
-		if !r.acquire(ctx) {
+	for i, it := range items {
+		// Those that go first go whatever becomes of one of them, so that what is
+		// wrong with several is told together.
+		if !r.acquire(ctx, i < inFlight) {
 			if !r.failed() {
 				r.fail(context.Cause(ctx))
 			}
@@ -187,13 +189,14 @@ func (r *run) sendAll(ctx context.Context, items []*item, sends *sync.WaitGroup,
 }
 
 // acquire waits for a place in flight; false when nothing is to be started any more.
-func (r *run) acquire(ctx context.Context) bool {
+// An object that failed matters to those that do not go first.
+func (r *run) acquire(ctx context.Context, early bool) bool {
 	select {
 	case r.slots <- struct{}{}:
 	case <-ctx.Done():
 		return false
 	}
-	if r.failed() || ctx.Err() != nil {
+	if !early && r.failed() || ctx.Err() != nil {
 		<-r.slots
 		return false
 	}
