@@ -6,6 +6,8 @@
 package plan
 
 import (
+	"cmp"
+
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/redact"
 )
@@ -29,6 +31,9 @@ type Plan struct {
 	// on the cluster of defaults.cluster, else on that of the command line.
 	Clusters map[string]Cluster `json:"clusters,omitempty"`
 	Defaults Defaults           `json:"defaults,omitzero"`
+	// State says where the clusters keep what is known of the plan's runs. That of an
+	// included plan is not looked at.
+	State State `json:"state,omitzero"`
 	// Steps run in the order that their needs allow, independent ones side by side.
 	Steps []Step `json:"steps"`
 	// Finally are steps that run once all others have ended, whatever became of them.
@@ -126,6 +131,20 @@ type Cluster struct {
 	// Namespace is that of objects which name none (default: that of the context).
 	Namespace string `json:"namespace,omitempty"`
 }
+
+// DefaultStateNamespace is where the lock and the records of a plan are kept when
+// it does not say.
+const DefaultStateNamespace = "kplan-system"
+
+// State says where the clusters keep what is known of a plan's runs.
+type State struct {
+	// Namespace has the plan's lock and the records of its runs, in each cluster that
+	// it writes to (default kplan-system). It is made if it is missing.
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// StateNamespace is where the plan's lock and records are.
+func (p *Plan) StateNamespace() string { return cmp.Or(p.State.Namespace, DefaultStateNamespace) }
 
 // Defaults hold for every step that does not say otherwise.
 type Defaults struct {
