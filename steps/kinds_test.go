@@ -220,11 +220,8 @@ func ownKinds(t *testing.T, lab *labtest.Lab, ns string) string {
 	dir := filepath.Join(t.TempDir(), "race")
 	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(labtest.Charts(), "race"))))
 	require.NoError(t, os.Remove(filepath.Join(dir, "templates", "guarded.yaml")))
-	helpers, err := os.ReadFile(filepath.Join(labtest.Charts(), "_lab.tpl")) // the chart has a link to it
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(dir), "_lab.tpl"), helpers, 0o600))
 	var files, crds []string
-	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			files = append(files, path)
 		}

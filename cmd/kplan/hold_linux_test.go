@@ -123,7 +123,7 @@ func (h *held) leavesNothing(address string, pids ...int) {
 	for _, pid := range pids {
 		require.Eventually(h.t, func() bool { return !alive(pid) }, time.Minute, 10*time.Millisecond, "a process is left")
 	}
-	require.Eventually(h.t, func() bool { return len(guards(h.t, h.temp)) == 0 }, time.Minute, 10*time.Millisecond, "the guard is left")
+	require.Eventually(h.t, func() bool { return len(cleaners(h.t, h.temp)) == 0 }, time.Minute, 10*time.Millisecond, "the cleaner is left")
 	if address != "" {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err == nil {
@@ -143,13 +143,13 @@ func alive(pid int) bool {
 	return !strings.HasPrefix(rest, "Z")
 }
 
-// guards are the processes that clean up in a folder.
-func guards(t *testing.T, folder string) (pids []string) {
+// cleaners are the processes that clean up in a folder.
+func cleaners(t *testing.T, folder string) (pids []string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/environ")
 	require.NoError(t, err)
 	for _, file := range files {
-		if b, err := os.ReadFile(file); err == nil && bytes.Contains(b, []byte(`KPLAN_HOLD_GUARD=["`+folder)) {
+		if b, err := os.ReadFile(file); err == nil && bytes.Contains(b, []byte(`KPLAN_HOLD_CLEANER=["`+folder)) {
 			pids = append(pids, filepath.Base(filepath.Dir(file)))
 		}
 	}
@@ -289,7 +289,7 @@ func (h *held) started() (pids []int, address string) {
 func TestHoldKilled(t *testing.T) {
 	h := hold(t, script)
 	pids, address := h.started()
-	require.Len(t, guards(t, h.temp), 1)
+	require.Len(t, cleaners(t, h.temp), 1)
 	require.NoError(t, h.cmd.Process.Kill())
 	require.Equal(t, -1, h.code())
 	h.leavesNothing(address, pids...)

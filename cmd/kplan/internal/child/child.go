@@ -109,13 +109,13 @@ func (c *Command) Run() error {
 		return &StartError{c.Args[0], err}
 	}
 	if c.Folder != nil {
-		c.Folder.guard.mind(cmd.Process.Pid)
+		c.Folder.cleaner.mind(cmd.Process.Pid)
 	}
 	stop := signals.handOn(cmd.Process.Signal)
 	err := cmd.Wait()
 	stop()
 	if c.Folder != nil {
-		c.Folder.guard.mind(0) // its number may be another's soon
+		c.Folder.cleaner.mind(0) // its number may be another's soon
 	}
 	exit := (*exec.ExitError)(nil)
 	switch {
@@ -134,7 +134,7 @@ func (c *Command) Run() error {
 // Folder is a folder for this user alone, which is gone when this process is.
 type Folder struct {
 	Path  string
-	guard *guard
+	cleaner *cleaner
 }
 
 // NewFolder makes a folder, and removes it and the other files when this process dies
@@ -162,8 +162,8 @@ func NewFolder(others ...string) (*Folder, error) {
 
 // Close removes the folder and the other files.
 func (f *Folder) Close() error {
-	err := removeAll(f.guard.files)
-	return errors.Join(err, f.guard.close())
+	err := removeAll(f.cleaner.files)
+	return errors.Join(err, f.cleaner.close())
 }
 
 func removeAll(files []string) error {

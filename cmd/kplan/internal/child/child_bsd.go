@@ -4,7 +4,7 @@ package child
 
 import "os/exec"
 
-// bindToThread does nothing: only the guard ends a command whose parent has died.
+// bindToThread does nothing: only the cleaner ends a command whose parent has died.
 func bindToThread(*exec.Cmd) (release func()) { return func() {} }
 
 // having finds nothing: environments of other processes cannot be read.

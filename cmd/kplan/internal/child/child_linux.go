@@ -11,7 +11,7 @@ import (
 )
 
 // bindToThread makes the kernel end the command when this process dies, should the
-// guard have died before. The kernel means the thread that started it, so that must
+// cleaner have died before. The kernel means the thread that started it, so that must
 // live until release.
 func bindToThread(cmd *exec.Cmd) (release func()) {
 	runtime.LockOSThread()

@@ -8,9 +8,9 @@ import (
 	"os/signal"
 )
 
-// guarded says that no guard can do its work on this system: whoever kills kplan
+// canClean says that no cleaner can do its work on this system: whoever kills kplan
 // leaves its folder behind.
-const guarded = false
+const canClean = false
 
 func exitOf(exit *exec.ExitError) *ExitError  { return &ExitError{Code: exit.ExitCode()} }
 func bindToThread(*exec.Cmd) (release func()) { return func() {} }

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guarded says that a guard can do its work on this system.
-const guarded = true
+// canClean says that a cleaner can do its work on this system.
+const canClean = true
 
 // exitOf says how a command ended.
 func exitOf(exit *exec.ExitError) *ExitError {

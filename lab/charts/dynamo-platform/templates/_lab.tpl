@@ -1,1 +1,1 @@
-../../_lab.tpl
+../../race/templates/_lab.tpl

@@ -17,7 +17,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/watchdog"
 )
 
-var kind = watchdog.Kind{Variable: "KPLAN_RESCUE", Name: "terminal-guard"}
+var kind = watchdog.Kind{Variable: "KPLAN_RESCUE", Name: "terminal-rescue"}
 
 // order says what is to be done when the program is dead.
 type order struct {

@@ -12,41 +12,41 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/watchdog"
 )
 
-// kind is that of the guard. Its order are the files to remove; the first one is the
+// kind is that of the cleaner. Its order are the files to remove; the first one is the
 // folder.
-var kind = watchdog.Kind{Variable: "KPLAN_HOLD_GUARD", Name: "hold-guard"}
+var kind = watchdog.Kind{Variable: "KPLAN_HOLD_CLEANER", Name: "hold-cleaner"}
 
-// guard is a process that removes files when this one is dead.
-type guard struct {
+// cleaner is a process that removes files when this one is dead.
+type cleaner struct {
 	files   []string
 	process *watchdog.Process // nil on a system where it cannot do its work
 }
 
-// watch starts a guard, which removes files.
-func watch(files []string) (*guard, error) {
-	if !guarded {
-		return &guard{files: files}, nil
+// watch starts a cleaner, which removes files.
+func watch(files []string) (*cleaner, error) {
+	if !canClean {
+		return &cleaner{files: files}, nil
 	}
 	process, err := kind.Start(files, nil)
-	return &guard{files, process}, err
+	return &cleaner{files, process}, err
 }
 
 // mind makes a process end with this one.
-func (g *guard) mind(pid int) {
-	if g.process != nil {
-		_, _ = fmt.Fprintln(g.process.Alive, pid) // without a guard that process ends by itself
+func (c *cleaner) mind(pid int) {
+	if c.process != nil {
+		_, _ = fmt.Fprintln(c.process.Alive, pid) // without a cleaner that process ends by itself
 	}
 }
 
-// close ends the guard: this process has done its work.
-func (g *guard) close() error {
-	if g.process == nil {
+// close ends the cleaner: this process has done its work.
+func (c *cleaner) close() error {
+	if c.process == nil {
 		return nil
 	}
-	return g.process.Close()
+	return c.process.Close()
 }
 
-// Main does the work of a guard, and exits. In any other process it does nothing.
+// Main does the work of a cleaner, and exits. In any other process it does nothing.
 func Main() {
 	watchdog.Main(kind, func(files []string) error {
 		if len(files) == 0 {
