@@ -97,7 +97,7 @@ func (c *client) drift(ctx context.Context, r *release.Release, resources helmku
 		ch := Changed{Object: objectOf(info), Live: live[i], info: info, manifest: manifest}
 		ch.judge = func(live *unstructured.Unstructured) (changed, left []drift.Field) {
 			for _, f := range drift.Of(manifest, live, manager) {
-				if controllers.Left(f) || byHook(r, f.Owner) {
+				if controllers.Left(f) || f.Credential() && byHook(r, f.Owner) {
 					left = append(left, f)
 				} else {
 					changed = append(changed, f)
@@ -127,10 +127,13 @@ func mark(u *unstructured.Unstructured, r *release.Release) {
 	u.SetAnnotations(annotations)
 }
 
-// byHook reports whether an owner last wrote while a hook of the revision ran: it
-// was the hook, whose clients go by any name.
+// byHook reports whether an owner last wrote while a program of the revision's hooks
+// ran: it was the hook, whose clients go by any name.
 func byHook(r *release.Release, o drift.Owner) bool {
 	for _, h := range r.Hooks {
+		if h.Kind != job.Kind && h.Kind != pod.Kind {
+			continue
+		}
 		began, ended := h.LastRun.StartedAt, h.LastRun.CompletedAt
 		// managedFields has whole seconds.
 		if !o.Time.IsZero() && !o.Time.Before(began.Time.Truncate(time.Second)) && !o.Time.After(ended.Time) {

@@ -48,6 +48,10 @@ var programs = []string{
 	"controller", "operator", "manager", "injector", "scaler", "webhook", "certgen", "kube-", "kubelet", "scheduler", "provisioner", "agent", "keda", "istiod", "pilot",
 }
 
+// Credential reports whether a field is of those that programs fill in which make
+// certificates: a CA bundle, or the data of a Secret.
+func (f Field) Credential() bool { return f.Secret || f.at[len(f.at)-1] == "caBundle" }
+
 // injected reports whether a field is a CA bundle that the manifest leaves to others:
 // empty, or not a certificate. Putting it back would take a webhook out of service.
 func injected(f Field) bool {

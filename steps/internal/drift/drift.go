@@ -160,8 +160,13 @@ func (c *comparison) walk(p place, want, have any) {
 func (c *comparison) differs(p place, want, have any) {
 	f := Field{Path: text(p.path), Want: want, Have: have, at: p.at, owners: c.known.of(p.path)}
 	f.Secret = c.secret && f.at[0] == "data"
-	if len(f.owners) > 0 {
+	switch {
+	case len(f.owners) > 0:
 		f.Owner = f.owners[0]
+	case have != nil && f.Path == "spec.replicas":
+		// The API server takes the field from its owner when scale is patched, and
+		// gives it to nobody (seen with 1.36). Autoscalers send updates.
+		f.Owner = Owner{Operation: "Update", Subresource: "scale"}
 	}
 	c.found = append(c.found, f)
 }

@@ -25,10 +25,13 @@ func (f Field) String() string {
 
 // String names the manager and what it wrote by, but for the object itself.
 func (o Owner) String() string {
-	if o.Manager != "" && o.Subresource != "" {
-		return o.Manager + " through " + o.Subresource
+	switch {
+	case o.Subresource == "":
+		return o.Manager
+	case o.Manager == "":
+		return "kubectl scale, or another patch of scale"
 	}
-	return o.Manager
+	return o.Manager + " through " + o.Subresource
 }
 
 // short is a value on one line, cut where it is long.
