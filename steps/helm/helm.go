@@ -102,6 +102,7 @@ func (a *Action) Run(ctx context.Context, s *cluster.Session, r runner.Reporter)
 	}
 	r.Report(runner.Report{
 		Type: runner.TypeResult, Revision: rel.Version, Unchanged: !a.recorded.Load(),
+		Release: &runner.Release{Namespace: rel.Namespace, Name: rel.Name}, Objects: run.client.applied, // nothing sends any more
 		Message: fmt.Sprintf("release %s/%s, chart %s %s", rel.Namespace, rel.Name, ch.Metadata.Name, ch.Metadata.Version),
 	})
 	return nil
@@ -230,6 +231,9 @@ func (o *operation) again() (*release.Release, error) {
 		o.resend = true
 		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: sentAgain(gone)})
 		return o.upgrade()
+	}
+	for _, info := range resources {
+		o.client.keep(info, false)
 	}
 	if !o.waits() {
 		return o.last, nil
