@@ -105,6 +105,7 @@ func (a *Action) Run(ctx context.Context, s *cluster.Session, r runner.Reporter)
 	}
 	r.Report(runner.Report{
 		Type: runner.TypeResult, Revision: rel.Version, Unchanged: !a.recorded.Load() && a.corrected.Load() == 0,
+		Release: &runner.Release{Namespace: rel.Namespace, Name: rel.Name}, Objects: run.client.applied, // nothing sends any more
 		Message: fmt.Sprintf("release %s/%s, chart %s %s%s", rel.Namespace, rel.Name, ch.Metadata.Name, ch.Metadata.Version, a.corrections()),
 	})
 	return nil
@@ -241,6 +242,9 @@ func (o *operation) again() (*release.Release, error) {
 		if err := o.right(d); err != nil {
 			return o.last, err
 		}
+	}
+	for _, info := range resources {
+		o.client.keep(info, false)
 	}
 	if !o.waits() {
 		return o.last, nil
