@@ -153,6 +153,9 @@ type Defaults struct {
 	Retry   *Retry    `json:"retry,omitempty"`
 	// Webhooks says how requests that a webhook cannot judge yet are held.
 	Webhooks *Webhooks `json:"webhooks,omitempty"`
+	// FailFast fails a step before its timeout when what it waits for cannot get on
+	// (default true).
+	FailFast *bool `json:"fail_fast,omitempty"`
 	// Cluster is one of the plan's clusters (default: that of the command line).
 	Cluster string `json:"cluster,omitempty"`
 }
@@ -229,6 +232,10 @@ type Step struct {
 	Timeout  *Duration `json:"timeout,omitempty"`
 	Retry    *Retry    `json:"retry,omitempty"`
 	Webhooks *Webhooks `json:"webhooks,omitempty"`
+	// FailFast fails the step before its timeout when what it waits for cannot get on:
+	// an image that cannot be pulled, a program that crashes, a quota, no node or no
+	// volume. Without it such troubles are waited out (default defaults.fail_fast).
+	FailFast *bool `json:"fail_fast,omitempty"`
 	// Outputs are values that later steps read as ${{ steps.STEP.outputs.NAME }}.
 	Outputs map[string]Output `json:"outputs,omitempty"`
 

@@ -71,6 +71,7 @@ func (d *recorder) Create(key string, r *release.Release) error {
 	// Whatever becomes of the attempt, the revision is there to be looked at.
 	d.client.reporter.Report(runner.Report{
 		Type: runner.TypeProgress, Revision: r.Version, Message: fmt.Sprintf("recorded as revision %d", r.Version),
+		Release: &runner.Release{Namespace: r.Namespace, Name: r.Name},
 	})
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/stall"
 )
 
 // kind is a kind of object that has pods.
@@ -79,6 +80,9 @@ type target struct {
 	// trouble is what is wrong with one of its pods, and worst what was wrong last:
 	// a container that crashes is ready now and then.
 	trouble, worst string
+	// lines are the last ones of the log that spoke last, and spoke is whose it is.
+	lines []string
+	spoke string
 }
 
 // called is what events call the target. The caller holds mu.
@@ -109,7 +113,7 @@ func (t *Reporter) track(to ref, r *runner.Report) string {
 			c.at = time.Now()
 		}
 		c.last, message = *r, r.Message
-		if c.trouble != "" {
+		if c.trouble != "" && !tells(message, c.trouble) {
 			message += "; " + c.trouble
 		}
 	}
@@ -199,14 +203,7 @@ func (c *target) owns(p *corev1.Pod) bool {
 	if c.kind == pod {
 		return p.Name == c.name
 	}
-	owner := metav1.GetControllerOf(p)
-	if owner == nil {
-		return false
-	}
-	if c.kind == deployment { // its ReplicaSets are named after it and a hash of the pod's template
-		return owner.Kind == string(replicaSet) && owner.Name == c.name+"-"+p.Labels["pod-template-hash"]
-	}
-	return owner.Kind == string(c.kind) && owner.Name == c.name
+	return stall.OwnedBy(p, string(c.kind), c.name)
 }
 
 // isAbout reports whether an event is about c or something that it makes; its pods
