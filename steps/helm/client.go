@@ -32,6 +32,7 @@ type client struct {
 	sender
 	ctx      context.Context
 	reporter runner.Reporter
+	records  *recorder
 	// before gives the objects of failed installs that this one goes on with; it
 	// is nil for all else.
 	before func() (helmkube.ResourceList, error)
@@ -152,7 +153,11 @@ func (c *client) WatchUntilReady(resources helmkube.ResourceList, _ time.Duratio
 	for _, t := range ts {
 		c.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: t.Object(), Message: "hook " + t.Object()})
 	}
-	return c.until(ts, watch.Wait{Judge: ended})
+	if err := c.until(ts, watch.Wait{Judge: ended}); err != nil {
+		return err
+	}
+	c.records.ran()
+	return nil
 }
 
 // WaitForDelete waits until the objects are gone.

@@ -78,18 +78,10 @@ func busy(s release.Status) bool { return s.IsPending() || s == release.StatusUn
 
 // pendingError says that the newest of a release's revisions is in the middle
 // of something.
-func pendingError(r *release.Release, all history) error {
+func pendingError(r *release.Release) error {
 	err := fmt.Errorf("release %s/%s revision %d is %s since %s: another run works on it, or one was killed",
 		r.Namespace, r.Name, r.Version, r.Info.Status, r.Info.LastDeployed.Format("2006-01-02 15:04:05 MST"))
-	fix := "rollback " + r.Name
-	switch {
-	case r.Info.Status == release.StatusUninstalling, r.Version == 1:
-		fix = "uninstall " + r.Name
-	case all.deployed() != nil:
-		fix += fmt.Sprintf(" %d", all.deployed().Version)
-	}
-	return runner.WithHint(runner.Permanent(err),
-		fmt.Sprintf("if nobody works on it any more: helm %s -n %s, then run the plan again", fix, r.Namespace))
+	return runner.WithHint(runner.Permanent(err), "if nobody works on it any more, kplan run --take-over goes on with it")
 }
 
 // quotedValues are the places where the JSON schema library puts a value into

@@ -179,10 +179,10 @@ func (a *Action) prepare(ctx context.Context, s *cluster.Session, r runner.Repor
 	if err != nil {
 		return nil, err
 	}
-	o.last, o.deployed, o.replaces = all.last(), all.deployed(), all.failedInstalls()
-	if o.last != nil && busy(o.last.Info.Status) {
-		return nil, pendingError(o.last, all)
+	if all, err = a.takeUp(ctx, conn, r, all); err != nil {
+		return nil, err
 	}
+	o.last, o.deployed, o.replaces = all.last(), all.deployed(), all.failedInstalls()
 	return o, nil
 }
 
@@ -208,6 +208,7 @@ func (a *Action) connect(ctx context.Context, s *cluster.Session, r runner.Repor
 	c.matcher.Cluster.Labels = s.Cluster.Labels(ctx)
 	config.KubeClient = c
 	records := &recorder{Driver: config.Releases.Driver, client: c, labels: a.options.labels()}
+	c.records = records
 	config.Releases.Driver = records
 	return &connection{config, c, records}, nil
 }
@@ -332,15 +333,11 @@ func (o *operation) first() (*release.Release, error) {
 		i.PostRenderer = rendered(o.last.Manifest)
 		unrendered(o.chart)
 	}
-	if len(o.replaces) == 0 {
-		return i.Run(o.chart, o.values)
+	o.records.replaces = i.Replace
+	if len(o.replaces) > 0 {
+		o.client.before, o.records.finish = o.before, o.prune
 	}
-	o.client.before = o.before
-	r, err := i.Run(o.chart, o.values)
-	if err == nil && o.records.failure == nil {
-		o.prune(r)
-	}
-	return r, err
+	return i.Run(o.chart, o.values)
 }
 
 func (o *operation) upgrade() (*release.Release, error) {

@@ -2,9 +2,11 @@ package helm
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -12,6 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/postrender"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	helmtime "helm.sh/helm/v3/pkg/time"
 
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -33,13 +36,23 @@ type recorder struct {
 	labels map[string]string
 	// complete, when set, changes a new revision before it is written, and says
 	// which of its hooks are to run.
-	complete func(*release.Release) (run []*release.Hook, err error)
+	complete func(*release.Release) (*todo, error)
+	// finish, when set, is what is left to do before a revision is written down as
+	// deployed.
+	finish func(*release.Release)
+	// replaces says that the operation is an install over another revision, and
+	// replaced is that revision as Helm supersedes it: before there is a new one. It is
+	// written afterwards, so that there is always one to go on with.
+	replaces bool
+	replaced func() error
 	// made is the revision that the operation wrote, or tried to, and what is being
 	// done, for Helm's description; nil and empty before.
 	made *release.Release
 	what string
-	// hooks are all of made's. Helm itself sees only those that it is to run.
+	key  string
+	// hooks are all of made's. Helm itself sees only those of todo.
 	hooks []*release.Hook
+	todo  *todo
 	// failure is why a revision was not deployed that Helm took to be.
 	failure error
 }
@@ -49,24 +62,29 @@ var _ driver.Driver = (*recorder)(nil)
 // Create implements driver.Creator.
 func (d *recorder) Create(key string, r *release.Release) error {
 	if d.complete != nil {
-		run, err := d.complete(r)
+		todo, err := d.complete(r)
 		if err != nil {
 			return err
 		}
-		d.hooks, r.Hooks = r.Hooks, run
+		d.hooks, d.todo, r.Hooks = r.Hooks, todo, todo.first
 	}
-	r.Labels = maps.Clone(r.Labels) // a rollback's are those of the revision that it goes back to
-	delete(r.Labels, unlockedLabel)
+	r.Labels = maps.Clone(r.Labels) // they may be those of the revision before, or that a rollback goes back to
+	for _, own := range []string{unlockedLabel, interruptedLabel, phaseLabel} {
+		delete(r.Labels, own)
+	}
 	if len(d.labels) > 0 {
 		if r.Labels == nil {
 			r.Labels = map[string]string{}
 		}
 		maps.Copy(r.Labels, d.labels)
 	}
-	d.made, d.what = r, whats[r.Info.Status]
+	d.made, d.key, d.what = r, key, whats[r.Info.Status]
 	d.client.revision.begin(r)
 	if err := d.Driver.Create(key, d.whole(r)); err != nil {
 		return err
+	}
+	if d.replaced != nil {
+		_ = d.replaced() // else it stays uninstalled, which harms nobody
 	}
 	// Whatever becomes of the attempt, the revision is there to be looked at.
 	d.client.reporter.Report(runner.Report{
@@ -82,11 +100,17 @@ func (d *recorder) Create(key string, r *release.Release) error {
 // upgrade fails, Helm writes the one before again as it was.)
 func (d *recorder) Update(key string, r *release.Release) error {
 	own := r == d.made
+	if d.replaces && d.made == nil && r.Info.Status == release.StatusSuperseded {
+		d.replaced = func() error { return d.Driver.Update(key, r) }
+		return nil
+	}
 	if status := r.Info.Status; d.made != nil && (own && status == release.StatusDeployed || !own && status == release.StatusSuperseded) {
 		if d.failure == nil {
 			d.failure = d.client.gathered()
 		}
 		switch {
+		case d.failure == nil && own:
+			d.finished(r)
 		case d.failure == nil:
 		case !own:
 			return nil
@@ -94,7 +118,79 @@ func (d *recorder) Update(key string, r *release.Release) error {
 			r.SetStatus(release.StatusFailed, fmt.Sprintf("%s %q failed: %s", d.what, r.Name, d.failure))
 		}
 	}
+	if stop := context.Cause(d.client.ctx); own && r.Info.Status == release.StatusFailed && stop != nil && !isTimeout(stop) {
+		r.Labels[interruptedLabel] = "true"
+	}
 	return d.Driver.Update(key, d.whole(r))
+}
+
+// finished does what is left to do when all of a revision is there.
+func (d *recorder) finished(r *release.Release) {
+	delete(r.Labels, phaseLabel)
+	if d.todo != nil {
+		d.client.clear(d.todo.doneThen)
+	}
+	if d.finish != nil {
+		d.finish(r)
+	}
+}
+
+// phaseLabel of a revision says that the hooks have ended which go before its
+// objects.
+const phaseLabel = "kplan.dev/sent"
+
+// sends takes note that Helm begins to send the revision's objects: the hooks that
+// go before them have ended.
+func (d *recorder) sends() {
+	if d.made == nil || d.made.Labels[phaseLabel] != "" || !busy(d.made.Info.Status) {
+		return
+	}
+	if d.todo != nil {
+		d.client.clear(d.todo.doneFirst)
+		if d.todo.then != nil {
+			d.made.Hooks = d.todo.then
+		}
+	}
+	goesBefore := eventsOf(d.made.Info.Status)[0]
+	if !slices.ContainsFunc(d.whole(d.made).Hooks, func(h *release.Hook) bool { return slices.Contains(h.Events, goesBefore) }) {
+		return // there is nothing to know
+	}
+	d.made.Labels[phaseLabel] = "true"
+	_ = d.Driver.Update(d.key, d.whole(d.made)) // as Helm takes it: the hooks may run again after a crash
+}
+
+// ran takes note that the hook has ended well which Helm runs now. Helm writes that
+// down only when the next one starts.
+func (d *recorder) ran() {
+	if d.made == nil {
+		return
+	}
+	for _, h := range d.made.Hooks {
+		if h.LastRun.Phase == release.HookPhaseUnknown && h.LastRun.CompletedAt.IsZero() {
+			h.LastRun.Phase, h.LastRun.CompletedAt = release.HookPhaseSucceeded, helmtime.Now()
+			_ = d.Driver.Update(d.key, d.whole(d.made)) // see sends
+			return
+		}
+	}
+}
+
+// todo is which hooks of a revision are to run.
+type todo struct {
+	// first is what Helm runs before the revision's objects are sent; then is what it
+	// runs after that, nil for the same.
+	first, then []*release.Hook
+	// doneFirst and doneThen ran before in these two, and are still to be removed if
+	// their policy says so.
+	doneFirst, doneThen []*release.Hook
+}
+
+// leave takes note of a hook that ran already.
+func (t *todo) leave(h *release.Hook, before bool) {
+	if before {
+		t.doneFirst = append(t.doneFirst, h)
+	} else {
+		t.doneThen = append(t.doneThen, h)
+	}
 }
 
 // whats are how Helm begins the description of what failed, by the status before.
@@ -114,7 +210,7 @@ func (d *recorder) whole(r *release.Release) *release.Release {
 
 // complete makes of a new revision what is sent: all of the last one when that is
 // sent again, so that its parts fit together.
-func (o *operation) complete(r *release.Release) ([]*release.Hook, error) {
+func (o *operation) complete(r *release.Release) (*todo, error) {
 	if o.resend {
 		r.Chart, r.Info.Notes, r.Hooks = o.last.Chart, o.last.Info.Notes, nil
 		for _, h := range o.last.Hooks {
@@ -123,7 +219,11 @@ func (o *operation) complete(r *release.Release) ([]*release.Hook, error) {
 			r.Hooks = append(r.Hooks, &anew)
 		}
 	}
-	return o.toRun(r.Hooks)
+	if o.resumes(r) {
+		return o.unfinished(r)
+	}
+	run, err := o.toRun(r.Hooks)
+	return &todo{first: run}, err
 }
 
 // unrendered takes the templates out of a chart that is sent again: what they

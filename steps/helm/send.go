@@ -2,14 +2,18 @@ package helm
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	helmkube "helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
@@ -21,6 +25,7 @@ import (
 // left behind.
 func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, error) {
 	c.progress("creating %s", count(len(resources)))
+	c.begin(resources)
 	secrets := secretsOf(resources)
 	var (
 		mu    sync.Mutex
@@ -52,6 +57,41 @@ func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, erro
 	return &helmkube.Result{Created: resources}, nil
 }
 
+// begin takes note of what Helm is about to send. Hooks say which revision made them,
+// so that a later run knows them again.
+func (c *client) begin(resources helmkube.ResourceList) {
+	for _, info := range resources {
+		m, err := meta.Accessor(info.Object)
+		if err != nil || m.GetAnnotations()[release.HookAnnotation] == "" {
+			continue
+		}
+		if made := c.records.made; made != nil && markOf(made) != "" {
+			annotations := maps.Clone(m.GetAnnotations())
+			annotations[revisionAnnotation] = markOf(made)
+			m.SetAnnotations(annotations)
+		}
+		return
+	}
+	c.records.sends()
+}
+
+// clear removes hooks that ended well, as far as their policy says so.
+func (c *client) clear(hooks []*release.Hook) {
+	for _, h := range hooks {
+		if !slices.Contains(h.DeletePolicies, release.HookSucceeded) || h.Kind == "CustomResourceDefinition" {
+			continue
+		}
+		made, err := c.Build(hookManifest(h), false)
+		if err == nil {
+			_, errs := c.Delete(made)
+			err = errors.Join(errs...)
+		}
+		if err != nil {
+			c.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "hook " + h.Kind + "/" + h.Name + " could not be removed: " + err.Error()})
+		}
+	}
+}
+
 // Update brings objects from one revision to another, one after the other as
 // Helm does (helm.sh/helm/v3 pkg/kube/client.go, update), but for those that are
 // held; see Create. As there, nothing more is sent once an object could not be
@@ -60,6 +100,7 @@ func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, erro
 // may be so for one of them.
 func (c *client) Update(original, target helmkube.ResourceList, force bool) (*helmkube.Result, error) {
 	c.progress("updating %s", count(len(target)))
+	c.begin(target)
 	secrets := append(secretsOf(original), secretsOf(target)...)
 	original, merge, err := c.base(original, target)
 	if err != nil {
