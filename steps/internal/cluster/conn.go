@@ -111,3 +111,6 @@ func (c *Conn) Close() {
 		opened.Survey.Close()
 	}
 }
+
+// Known reports whether the cluster's kubeconfig is on this machine.
+func (c *Conn) Known() bool { return c.access != nil }
