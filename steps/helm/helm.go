@@ -40,8 +40,17 @@ const (
 	kept = 10
 	// forever stands for Helm's timeouts, which the step's own bound replaces.
 	forever = 24 * time.Hour
+)
+
+// Labels of revisions.
+const (
 	// inputsLabel holds a digest of what a revision was made from.
 	inputsLabel = "kplan.dev/inputs"
+	// planLabel and runLabel say which run of which plan made it.
+	planLabel = "kplan.dev/plan"
+	runLabel  = "kplan.dev/run"
+	// unlockedLabel says that the run kept no lock while it did.
+	unlockedLabel = "kplan.dev/unlocked"
 )
 
 func init() {
@@ -64,6 +73,29 @@ type Options struct {
 	// those of the newest revision. Once that is recorded, attempts that follow do
 	// as ever.
 	ForceUpgrade bool
+	// Plan and Run are the plan's name and the run's ID, which revisions are labelled
+	// with.
+	Plan, Run string
+	// Locked reports whether no other run of the plan works on the cluster; nil means
+	// that nobody knows.
+	Locked func() bool
+	// TakeOver goes on with a revision that another left unfinished, whoever it was.
+	TakeOver bool
+}
+
+// locked reports whether no other run of the plan works on the cluster.
+func (o Options) locked() bool { return o.Locked != nil && o.Locked() }
+
+// labels are those that say who made a revision.
+func (o Options) labels() map[string]string {
+	if o.Plan == "" || o.Run == "" {
+		return nil
+	}
+	labels := map[string]string{planLabel: o.Plan, runLabel: o.Run}
+	if !o.locked() {
+		labels[unlockedLabel] = "true"
+	}
+	return labels
 }
 
 // New makes the action that installs a chart, into a cluster's default namespace if
@@ -175,7 +207,7 @@ func (a *Action) connect(ctx context.Context, s *cluster.Session, r runner.Repor
 	}}
 	c.matcher.Cluster.Labels = s.Cluster.Labels(ctx)
 	config.KubeClient = c
-	records := &recorder{Driver: config.Releases.Driver, client: c}
+	records := &recorder{Driver: config.Releases.Driver, client: c, labels: a.options.labels()}
 	config.Releases.Driver = records
 	return &connection{config, c, records}, nil
 }
