@@ -53,12 +53,12 @@ func Home(ctx context.Context, c Config) (ledger.Place, error) {
 // home is the way to the plan's home; nil when nobody knows it yet.
 func home(p *plan.Plan, conns map[string]*cluster.Conn) *cluster.Conn {
 	for _, name := range []string{"", p.Defaults.Cluster} {
-		if c := conns[name]; c != nil && c.Known() {
+		if c := conns[name]; c != nil && c.Local() {
 			return c
 		}
 	}
 	for _, s := range p.Steps {
-		if c := conns[p.StepCluster(s)]; c != nil && c.Known() {
+		if c := conns[p.StepCluster(s)]; c != nil && c.Local() {
 			return c
 		}
 	}
