@@ -58,7 +58,7 @@ type Steps struct {
 	force map[string]bool
 	// takeOver has the helm steps that go on with what others left unfinished.
 	takeOver map[string]bool
-	locks *locks
+	locks    *locks
 
 	// inputs are the texts of Secrets and ConfigMaps that were read, by inputKey.
 	inputs  sync.Map

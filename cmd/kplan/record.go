@@ -46,8 +46,8 @@ func checkRecordIn(in []string) error {
 	return nil
 }
 
-// recordings is how a run is recorded.
-type recordings struct {
+// bookkeeping is how a run is recorded.
+type bookkeeping struct {
 	store   ledger.Store
 	past    ledger.Past
 	running *ledger.Recording // nil before the run

@@ -42,7 +42,7 @@ type runOptions struct {
 	reports  []report.File   // what they say
 	stay     bool
 	recordIn []string // values of --record-in; none for what is no plan's run
-	recorded recordings
+	recorded bookkeeping
 
 	interrupt func() // does what ^C does
 }
