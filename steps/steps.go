@@ -19,6 +19,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/apply"
+	"github.com/kplan-dev/kplan/steps/deletion"
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
@@ -41,6 +42,8 @@ type Config struct {
 	// ForceUpgrade has the names of helm steps that are upgraded also when nothing
 	// changed.
 	ForceUpgrade map[string]bool
+	// Deletion says how delete steps deal with what does not go by itself.
+	Deletion deletion.Options
 	// UserAgent names the program in the API server's audit log.
 	UserAgent string
 }
@@ -50,6 +53,8 @@ type Steps struct {
 	plan  *plan.Plan
 	conns map[string]*cluster.Conn
 	force map[string]bool
+	// deletion is the configuration's.
+	deletion deletion.Options
 
 	// inputs are the texts of Secrets and ConfigMaps that were read, by inputKey.
 	inputs  sync.Map
@@ -83,7 +88,7 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 			return nil, err
 		}
 	}
-	return &Steps{plan: c.Plan, conns: all, force: c.ForceUpgrade, resolved: map[string]*resolved{}, sent: map[string]bool{}}, nil
+	return &Steps{plan: c.Plan, conns: all, force: c.ForceUpgrade, deletion: c.Deletion, resolved: map[string]*resolved{}, sent: map[string]bool{}}, nil
 }
 
 // Cluster says for people which clusters the steps work on: for each its name in
@@ -148,6 +153,8 @@ func (s *Steps) kind(step plan.Step, c *cluster.Cluster) (sessionAction, error) 
 		return wait.New(*step.Wait, c.Namespace())
 	case plan.KindWebhook:
 		return webhookgate.New(s.owners(step, c.Namespace()), step)
+	case plan.KindDelete:
+		return deletion.New(step, c.Namespace(), s.deletion)
 	case plan.KindInclude:
 	}
 	return nil, errors.New("the step has no kind")
