@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -28,6 +29,8 @@ type connection struct {
 type recorder struct {
 	driver.Driver
 	client *client
+	// labels say who makes revisions.
+	labels map[string]string
 	// complete, when set, changes a new revision before it is written, and says
 	// which of its hooks are to run.
 	complete func(*release.Release) (run []*release.Hook, err error)
@@ -51,6 +54,14 @@ func (d *recorder) Create(key string, r *release.Release) error {
 			return err
 		}
 		d.hooks, r.Hooks = r.Hooks, run
+	}
+	r.Labels = maps.Clone(r.Labels) // a rollback's are those of the revision that it goes back to
+	delete(r.Labels, unlockedLabel)
+	if len(d.labels) > 0 {
+		if r.Labels == nil {
+			r.Labels = map[string]string{}
+		}
+		maps.Copy(r.Labels, d.labels)
 	}
 	d.made, d.what = r, whats[r.Info.Status]
 	d.client.revision.begin(r)

@@ -183,7 +183,7 @@ func addedByServer(path fieldpath.Path, key string, v any, want map[string]any) 
 	case "kind":
 		return list == "volumeClaimTemplates" && v == "PersistentVolumeClaim"
 	case "status":
-		return list == "volumeClaimTemplates"
+		return list == "volumeClaimTemplates" || list == "onPodConditions" && v == "True"
 	case "volumeMode":
 		return name(path, 3) == "volumeClaimTemplates" && v == "Filesystem"
 	case "divisor":
@@ -192,6 +192,8 @@ func addedByServer(path fieldpath.Path, key string, v any, want map[string]any) 
 		return list == "ports" && v == "TCP"
 	case "scope":
 		return (list == "rules" || list == "resourceRules") && v == "*"
+	case "matchPolicy":
+		return (parent == "matchConstraints" || parent == "matchResources") && v == "Equivalent"
 	case "expirationSeconds":
 		return parent == "serviceAccountToken" && v == int64(3600)
 	case "apiGroup":

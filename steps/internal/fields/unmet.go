@@ -29,7 +29,13 @@ func (c Change) Text() string { return Text(c.Path) }
 // A manifest that says less of a list or map that is replaced as a whole is a change,
 // unless what it leaves out is known to come from the API server.
 func Unmet(manifest, live *unstructured.Unstructured, shape *fieldpath.Set) []Change {
-	c := comparison{builtIn: !kinds.Custom(manifest.GroupVersionKind().Group), kind: manifest.GetKind()}
+	return UnmetIn(manifest, live, shape, nil)
+}
+
+// UnmetIn is Unmet for a custom resource whose schema is known: the schema that its
+// CustomResourceDefinition has for the version. It tells what the API server adds.
+func UnmetIn(manifest, live *unstructured.Unstructured, shape *fieldpath.Set, schema map[string]any) []Change {
+	c := comparison{builtIn: !kinds.Custom(manifest.GroupVersionKind().Group), kind: manifest.GetKind(), schema: schema}
 	want := owned(manifest, shape)
 	if c.secret() {
 		want = decoded(want)
@@ -47,6 +53,7 @@ func Unmet(manifest, live *unstructured.Unstructured, shape *fieldpath.Set) []Ch
 type comparison struct {
 	builtIn bool // of Kubernetes' own kinds the defaults are known, and values that are zero are left out
 	kind    string
+	schema  map[string]any // of a custom resource; nil when it is not known
 	changes []Change
 }
 
@@ -118,7 +125,7 @@ func cmpSet(set *fieldpath.Set) *fieldpath.Set {
 }
 
 func (c *comparison) whole(path fieldpath.Path, want, has any) {
-	if !c.same(path, want, has) {
+	if !c.same(path, defaulted(want, schemaAt(c.schema, path)), has) {
 		c.differ(path, want, has)
 	}
 }
