@@ -6,15 +6,21 @@
 package ledger
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
 	"strings"
+	"time"
 )
 
-// DefaultNamespace is where a plan's objects of this package are kept when its
-// file does not say.
-const DefaultNamespace = "kplan-system"
+// NewRunID names a run: by its start in UTC, so that the names of runs sort by
+// time, and by chance, as in 20261122-161030-ab12cd.
+func NewRunID() string {
+	chance := make([]byte, 3)
+	_, _ = rand.Read(chance) // it never fails
+	return time.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(chance)
+}
 
 // manager is the field manager of all that this package writes.
 const manager = "kplan"

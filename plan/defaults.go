@@ -53,6 +53,11 @@ func (p *Plan) StepTimeout(s Step) time.Duration {
 	return cmp.Or(s.Timeout, p.Defaults.Timeout, new(Duration(DefaultTimeout))).D()
 }
 
+// StepFailFast says whether a step fails as soon as what it waits for cannot get on.
+func (p *Plan) StepFailFast(s Step) bool {
+	return *cmp.Or(s.FailFast, p.Defaults.FailFast, new(true))
+}
+
 // StepRetry says how a step is tried again. Each field is that of the step, else
 // that of the plan's defaults, else the constants above; none is nil.
 func (p *Plan) StepRetry(s Step) Retry {

@@ -56,6 +56,9 @@ type Helm struct {
 	Wait WaitFor `json:"wait,omitempty"`
 	// OnFailure says what happens to a release that failed (default keep).
 	OnFailure OnFailure `json:"on_failure,omitempty"`
+	// Drift says what happens to fields of the release's objects that others changed
+	// since (default correct).
+	Drift Drift `json:"drift,omitempty"`
 }
 
 // WaitFor says what a step waits for once its objects were admitted.
@@ -82,6 +85,20 @@ const (
 	RollbackRelease OnFailure = "rollback"
 	// UninstallRelease removes a release that was never deployed.
 	UninstallRelease OnFailure = "uninstall"
+)
+
+// Drift says what happens to a release that nobody changed the inputs of, and whose
+// objects are not as they were rendered any more.
+type Drift string
+
+// What can happen to drift.
+const (
+	// CorrectDrift puts fields right, but for those that controllers own.
+	CorrectDrift Drift = "correct"
+	// ReportDrift only tells it.
+	ReportDrift Drift = "report"
+	// IgnoreDrift does not look at fields.
+	IgnoreDrift Drift = "ignore"
 )
 
 // Apply sends objects by server-side apply with field manager "kplan".

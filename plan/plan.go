@@ -6,6 +6,8 @@
 package plan
 
 import (
+	"cmp"
+
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/redact"
 )
@@ -29,6 +31,9 @@ type Plan struct {
 	// on the cluster of defaults.cluster, else on that of the command line.
 	Clusters map[string]Cluster `json:"clusters,omitempty"`
 	Defaults Defaults           `json:"defaults,omitzero"`
+	// State says where the clusters keep what is known of the plan's runs. That of an
+	// included plan is not looked at.
+	State State `json:"state,omitzero"`
 	// Steps run in the order that their needs allow, independent ones side by side.
 	Steps []Step `json:"steps"`
 	// Finally are steps that run once all others have ended, whatever became of them.
@@ -127,6 +132,20 @@ type Cluster struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
+// DefaultStateNamespace is where the lock and the records of a plan are kept when
+// it does not say.
+const DefaultStateNamespace = "kplan-system"
+
+// State says where the clusters keep what is known of a plan's runs.
+type State struct {
+	// Namespace has the plan's lock and the records of its runs, in each cluster that
+	// it writes to (default kplan-system). It is made if it is missing.
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// StateNamespace is where the plan's lock and records are.
+func (p *Plan) StateNamespace() string { return cmp.Or(p.State.Namespace, DefaultStateNamespace) }
+
 // Defaults hold for every step that does not say otherwise.
 type Defaults struct {
 	// Timeout bounds each step, all its attempts together (default 10m).
@@ -134,6 +153,9 @@ type Defaults struct {
 	Retry   *Retry    `json:"retry,omitempty"`
 	// Webhooks says how requests that a webhook cannot judge yet are held.
 	Webhooks *Webhooks `json:"webhooks,omitempty"`
+	// FailFast fails a step before its timeout when what it waits for cannot get on
+	// (default true).
+	FailFast *bool `json:"fail_fast,omitempty"`
 	// Cluster is one of the plan's clusters (default: that of the command line).
 	Cluster string `json:"cluster,omitempty"`
 }
@@ -210,6 +232,10 @@ type Step struct {
 	Timeout  *Duration `json:"timeout,omitempty"`
 	Retry    *Retry    `json:"retry,omitempty"`
 	Webhooks *Webhooks `json:"webhooks,omitempty"`
+	// FailFast fails the step before its timeout when what it waits for cannot get on:
+	// an image that cannot be pulled, a program that crashes, a quota, no node or no
+	// volume. Without it such troubles are waited out (default defaults.fail_fast).
+	FailFast *bool `json:"fail_fast,omitempty"`
 	// Outputs are values that later steps read as ${{ steps.STEP.outputs.NAME }}.
 	Outputs map[string]Output `json:"outputs,omitempty"`
 

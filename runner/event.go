@@ -65,6 +65,8 @@ type Event struct {
 	Version int `json:"version,omitempty"`
 	// Plan is the plan's name, in the first event.
 	Plan string `json:"plan,omitempty"`
+	// Run is the run's ID, in the first event; those of later runs sort after it.
+	Run string `json:"run,omitempty"`
 	// Steps are all steps in plan order, in the first event.
 	Steps []StepInfo `json:"steps,omitempty"`
 	// Guards are the webhooks that the plan itself brings, in guards.

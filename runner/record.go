@@ -17,7 +17,7 @@ type recorder struct {
 }
 
 // announce emits the first event, which lists all steps.
-func (r *recorder) announce(p *plan.Plan, about string, tasks []*task) {
+func (r *recorder) announce(p *plan.Plan, of *Runner, tasks []*task) {
 	infos := make([]StepInfo, len(tasks))
 	for i, t := range tasks {
 		s, at := t.step, t.step.Locate("name").Pos
@@ -35,7 +35,7 @@ func (r *recorder) announce(p *plan.Plan, about string, tasks []*task) {
 			infos[i].NeedsOn[n.Step] = n.On
 		}
 	}
-	r.emit(Event{Type: TypePlan, Version: EventVersion, Plan: p.Metadata.Name, Message: about, Steps: infos})
+	r.emit(Event{Type: TypePlan, Version: EventVersion, Plan: p.Metadata.Name, Run: of.ID, Message: of.About, Steps: infos})
 }
 
 // emit numbers e, folds it and shows it to the observers, without what must not

@@ -29,6 +29,8 @@ const (
 
 // Runner runs plans. Its fields are read when Run starts.
 type Runner struct {
+	// ID names the run in the first event; it may be empty.
+	ID string
 	// About says for people what the plan is run on, e.g. which cluster. It is the
 	// message of the first event.
 	About string
@@ -83,7 +85,7 @@ func (r *Runner) Run(ctx context.Context, p *plan.Plan) (*Execution, error) {
 	}
 	// Nobody reads the inbox any more: senders that are left must not hang.
 	defer close(l.executor.over)
-	l.record.announce(p, r.About, l.sched.tasks)
+	l.record.announce(p, r, l.sched.tasks)
 	if l.resolve() {
 		defer l.executor.findGuards(ctx, r.Guards, r.Abort)()
 		l.run(ctx)

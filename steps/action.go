@@ -111,7 +111,7 @@ func (s *Steps) overSession(step plan.Step, c *cluster.Cluster, inner sessionAct
 			}
 		}
 		session, err := c.Session(cluster.Options{
-			Wrap: attempt.Wrap, Expect: s.expect(step),
+			Wrap: attempt.Wrap, Expect: s.expect(step), FailFast: s.plan.StepFailFast(step),
 			Warn: func(message string) { attempt.Log("warning: " + message) },
 		})
 		if err != nil {

@@ -32,6 +32,8 @@ import (
 // Config says which plan is run, and how its clusters are reached.
 type Config struct {
 	Plan *plan.Plan
+	// Run is the run's ID.
+	Run string
 	// Flags are kubectl's own: kubeconfig, context, namespace, … They are for the
 	// cluster of steps that name none. Other clusters of the plan that have a
 	// context share the kubeconfig and whom to impersonate, and nothing else.

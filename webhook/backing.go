@@ -203,3 +203,13 @@ func PodProblem(pods []*corev1.Pod) string {
 	pod := b.worstPod()
 	return "pod " + pod.Name + " " + b.podProblem(pod).text
 }
+
+// ContainerProblem says why a container keeps its pod from being ready, in the words of
+// PodProblem; what is wrong with the pod if there is nothing wrong with the container.
+func ContainerProblem(p *corev1.Pod, c corev1.ContainerStatus) string {
+	b := &Backing{Pods: []*corev1.Pod{p}}
+	if problem := b.containerProblem(p, c); problem.text != "" {
+		return "pod " + p.Name + " " + problem.text
+	}
+	return PodProblem(b.Pods)
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
@@ -167,7 +168,8 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	ctx, signals := interrupt.Context(ctx)
 	o.interrupt = signals.Interrupt
 	defer signals.Release()
-	kinds, err := steps.New(ctx, steps.Config{Flags: o.flags, Plan: p, ForceUpgrade: o.upgrade, UserAgent: userAgent()})
+	run := ledger.NewRunID()
+	kinds, err := steps.New(ctx, steps.Config{Flags: o.flags, Plan: p, Run: run, ForceUpgrade: o.upgrade, UserAgent: userAgent()})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
@@ -175,7 +177,7 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		return err
 	}
 	r := runner.Runner{
-		About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.ReadInputs, Guards: kinds.Guards,
+		ID: run, About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.ReadInputs, Guards: kinds.Guards,
 		Parallel: o.parallel, Abort: signals.Abort, Redact: o.secrets().Text,
 	}
 	x, err := o.observe(ctx, &r, p)

@@ -24,6 +24,7 @@ type decoder struct{ *pass }
 var enums = map[reflect.Type][]string{
 	reflect.TypeFor[plan.WaitFor]():   {string(plan.WaitNone), string(plan.WaitHooks), string(plan.WaitReady)},
 	reflect.TypeFor[plan.OnFailure](): {string(plan.KeepRelease), string(plan.RollbackRelease), string(plan.UninstallRelease)},
+	reflect.TypeFor[plan.Drift]():     {string(plan.CorrectDrift), string(plan.ReportDrift), string(plan.IgnoreDrift)},
 	reflect.TypeFor[plan.NeedOn]():    {string(plan.NeedSuccess), string(plan.NeedFailure), string(plan.NeedAlways)},
 	reflect.TypeFor[plan.VarType](): {
 		string(plan.VarString), string(plan.VarNumber), string(plan.VarInteger), string(plan.VarBoolean), string(plan.VarList), string(plan.VarMap), string(plan.VarAny),

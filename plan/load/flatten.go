@@ -30,6 +30,7 @@ type inherited struct {
 	timeout  *plan.Duration
 	retry    *plan.Retry
 	webhooks *plan.Webhooks
+	failFast *bool
 }
 
 // maxNeeds bounds the needs of all steps once those of groups and includes are put
@@ -80,10 +81,11 @@ func (it *instance) inherit(o inherited, needs []plan.Need) inherited {
 		needs: needs, last: o.last || it.decl.last, tags: union(o.tags, s.Tags), whens: o.whens, refs: o.refs,
 		skip: o.skip || it.skip, timeout: cmp.Or(s.Timeout, d.Timeout, o.timeout),
 		retry: s.Retry.Or(d.Retry).Or(o.retry), webhooks: s.Webhooks.Or(d.Webhooks).Or(o.webhooks),
+		failFast: cmp.Or(s.FailFast, d.FailFast, o.failFast),
 	}
 	if c.parent == nil {
 		// The defaults of the plan itself hold for all steps already.
-		in.timeout, in.retry, in.webhooks = s.Timeout, s.Retry, s.Webhooks
+		in.timeout, in.retry, in.webhooks, in.failFast = s.Timeout, s.Retry, s.Webhooks, s.FailFast
 	}
 	if len(it.refs) > 0 {
 		in.whens = append(slices.Clip(o.whens), it)
@@ -139,6 +141,7 @@ func (it *instance) finish(s *plan.Step, o inherited) {
 		s.Timeout = cmp.Or(s.Timeout, d.Timeout, o.timeout)
 		s.Retry = s.Retry.Or(d.Retry).Or(o.retry)
 		s.Webhooks = s.Webhooks.Or(d.Webhooks).Or(o.webhooks)
+		s.FailFast = cmp.Or(s.FailFast, d.FailFast, o.failFast)
 	}
 	if o.skip || s.When == false {
 		s.When, s.Skip = false, whenFalse

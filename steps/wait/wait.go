@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -78,6 +79,7 @@ func (a *Action) Run(ctx context.Context, s *cluster.Session, reporter runner.Re
 		Targets:  []watch.Target{a.target},
 		For:      a.purpose(),
 		Deletion: a.condition.Type == plan.ConditionDelete,
+		Patient:  !wantsGood(a.condition),
 		Judge:    func(_ watch.Target, u *unstructured.Unstructured) watch.Reading { return a.judge(u) },
 		Changed: func(c watch.Change) {
 			if c.Reading.State == watch.Waiting {
@@ -98,6 +100,12 @@ func (a *Action) Run(ctx context.Context, s *cluster.Session, reporter runner.Re
 		Type: runner.TypeResult, Object: a.target.Object(), Message: a.target.String() + ": " + last.Reason, Unchanged: first,
 	})
 	return nil
+}
+
+// wantsGood reports whether a condition comes when its object gets on, and not when it fails.
+func wantsGood(c plan.Condition) bool {
+	bad := []string{"failed", "failuretarget", "replicafailure", "stalled", "disruptiontarget"}
+	return c.Type == plan.ConditionStatus && strings.EqualFold(c.Value, "true") && !slices.Contains(bad, strings.ToLower(c.Name))
 }
 
 // purpose completes "timed out waiting for".

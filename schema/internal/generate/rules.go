@@ -70,6 +70,7 @@ var ofFields = map[string]func(*node){
 	"Var.secret":      withKey,
 	"Var.config_map":  withKey,
 	"Metadata.name":   label,
+	"State.namespace": label,
 
 	"Step.name":                 label,
 	"Step.when":                 func(n *node) { n.Type = "boolean"; orExpression(n) },

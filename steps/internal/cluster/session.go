@@ -31,6 +31,8 @@ type Session struct {
 	// Expect tells of a kind that is not served whether it may come yet; nil where
 	// nobody knows.
 	Expect func(context.Context, schema.GroupVersionKind) kinds.Prospect
+	// FailFast says that what stalls is not waited for to the end.
+	FailFast bool
 }
 
 // Options say how a session differs from its cluster.
@@ -44,6 +46,8 @@ type Options struct {
 	Warn func(message string)
 	// Expect is the session's.
 	Expect func(context.Context, schema.GroupVersionKind) kinds.Prospect
+	// FailFast is the session's.
+	FailFast bool
 	// Fresh makes a connection for every request. A kept one leads to the same
 	// API server of several for ever.
 	Fresh bool
@@ -75,7 +79,7 @@ func (c *Cluster) Session(o Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the step's clientset: %w", err)
 	}
-	return &Session{Cluster: c, Config: config, Dynamic: dyn, Clientset: set, Expect: o.Expect}, nil
+	return &Session{Cluster: c, Config: config, Dynamic: dyn, Clientset: set, Expect: o.Expect, FailFast: o.FailFast}, nil
 }
 
 // closing sends every request over a connection that is closed afterwards, so

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kplan-dev/kplan/steps/internal/podlog"
+	"github.com/kplan-dev/kplan/steps/internal/stall"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/hold"
 	"github.com/kplan-dev/kplan/webhook/survey"
@@ -27,6 +28,8 @@ type Shared struct {
 	// Survey is how the cluster's webhooks stand, and Gate what holds for them.
 	Survey *survey.Survey
 	Gate   *hold.Gate
+	// Restarts are how often containers had been started anew before the run.
+	Restarts *stall.Restarts
 }
 
 // NewShared makes what steps share over a configuration. Nobody is asked before
@@ -41,7 +44,9 @@ func NewShared(config *rest.Config) (*Shared, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	view := survey.New(client)
-	return &Shared{client, podlog.NewSource(pods), view, hold.NewGate(view)}, nil
+	return &Shared{
+		Client: client, Pods: podlog.NewSource(pods), Survey: view, Gate: hold.NewGate(view), Restarts: new(stall.Restarts),
+	}, nil
 }
 
 // Labels reads those of namespaces that exist, each once.

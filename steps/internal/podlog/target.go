@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/stall"
 )
 
 // kind is a kind of object that has pods.
@@ -199,14 +200,7 @@ func (c *target) owns(p *corev1.Pod) bool {
 	if c.kind == pod {
 		return p.Name == c.name
 	}
-	owner := metav1.GetControllerOf(p)
-	if owner == nil {
-		return false
-	}
-	if c.kind == deployment { // its ReplicaSets are named after it and a hash of the pod's template
-		return owner.Kind == string(replicaSet) && owner.Name == c.name+"-"+p.Labels["pod-template-hash"]
-	}
-	return owner.Kind == string(c.kind) && owner.Name == c.name
+	return stall.OwnedBy(p, string(c.kind), c.name)
 }
 
 // isAbout reports whether an event is about c or something that it makes; its pods

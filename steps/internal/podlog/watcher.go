@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kplan-dev/kplan/internal/clean"
+	"github.com/kplan-dev/kplan/steps/internal/stall"
 	"github.com/kplan-dev/kplan/webhook"
 )
 
@@ -227,24 +228,11 @@ func (s *watcher) regards(e *corev1.Event) *target {
 			if p != nil && p.UID == e.InvolvedObject.UID && c.owns(p) && !ready(p) {
 				return c
 			}
-		case c.isAbout(e) && last(e).After(s.reporter.began.Add(-before)):
+		case c.isAbout(e) && stall.EventTime(e).After(s.reporter.began.Add(-before)):
 			return c
 		}
 	}
 	return nil
-}
-
-// last is when an event last came.
-func last(e *corev1.Event) time.Time {
-	switch {
-	case e.Series != nil:
-		return e.Series.LastObservedTime.Time
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp.Time
-	case !e.EventTime.IsZero():
-		return e.EventTime.Time
-	}
-	return e.CreationTimestamp.Time
 }
 
 // fell reports whether a container of a pod has ended and was started anew since the

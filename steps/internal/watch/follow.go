@@ -98,7 +98,7 @@ func (f *follower) run(ctx context.Context) {
 	for {
 		err := c.Follow(ctx)
 		switch {
-		case err == nil:
+		case err == nil, f.listing.beside: // what may not be read tells nothing
 		case f.deletion && meta.IsNoMatchError(err):
 			f.say("no kind " + f.what() + " is served: there is nothing to be deleted")
 			f.send(ctx, update{})
@@ -129,7 +129,9 @@ func (f *follower) retry(ctx context.Context, err error) bool {
 		f.deletion && meta.IsNoMatchError(err):
 		return false
 	}
-	f.send(ctx, update{trouble: troubleText(err, f.what())})
+	if !f.listing.beside {
+		f.send(ctx, update{trouble: troubleText(err, f.what())})
+	}
 	return true
 }
 
@@ -197,7 +199,7 @@ func (g getter) Watch(context.Context, metav1.ListOptions) (watch.Interface, err
 }
 
 func (f *follower) options() metav1.ListOptions {
-	o := metav1.ListOptions{LabelSelector: f.listing.selector}
+	o := metav1.ListOptions{LabelSelector: f.listing.selector, FieldSelector: f.listing.fields}
 	if len(f.names) == 1 {
 		// Roles that name their resources allow this list, and no other.
 		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", f.names[0]).String()
@@ -229,7 +231,7 @@ func (f *follower) runEach(ctx context.Context) {
 
 // sayPolled says once that the objects are not watched.
 func (f *follower) sayPolled() {
-	if !f.polled {
+	if !f.polled && !f.listing.beside {
 		f.polled = true
 		f.say(fmt.Sprintf("%s may not be watched; looking every %s instead", f.what(), pollEvery))
 	}

@@ -38,6 +38,8 @@ type Reading struct {
 	// Lasting is how long a reached state must last before it counts, for one that
 	// comes and goes with a pod that crashes.
 	Lasting time.Duration
+
+	stalled bool // it failed by a stall
 }
 
 func waiting(reason string) Reading { return Reading{State: Waiting, Reason: reason} }

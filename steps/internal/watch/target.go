@@ -67,6 +67,10 @@ type listing struct {
 	arg       string
 	namespace string
 	selector  string
+	// beside says that the objects are no targets, but may tell why targets stall, and
+	// fields picks them.
+	beside bool
+	fields string
 }
 
 func (t Target) listing(s *cluster.Session) listing {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kplan-dev/kplan/internal/clean"
-	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 )
 
@@ -32,6 +31,7 @@ type tracker struct {
 	wait    Wait
 	entries []*entry
 	groups  map[listing]*group
+	stalls  *stalls     // nil when what stalls is waited for
 	next    *time.Timer // fires when all is to be judged again; nil without need
 	nextAt  time.Time   // is when next fires
 	again   *time.Timer // fires when what is still waited for has to be told; nil without need
@@ -45,24 +45,30 @@ type entry struct {
 	judged    bool
 	recovered time.Time // until then a recoverable failure is endured
 	since     time.Time // since then a state has been reached that must last
+	// stalled is since when objects of the target stall.
+	stalled map[stalled]time.Time
 }
 
 // group is the objects of one listing.
 type group struct {
-	objects map[string]*unstructured.Unstructured // by name
-	meant   map[types.UID]bool                    // the objects of the first look, for deletions
-	looked  map[string]bool                       // the names that were looked at; "" when all were
-	trouble string                                // why the objects cannot be read at present
-	entries []*entry
+	namespace string
+	objects   map[string]*unstructured.Unstructured // by name
+	meant     map[types.UID]bool                    // the objects of the first look, for deletions
+	looked    map[string]bool                       // the names that were looked at; "" when all were
+	trouble   string                                // why the objects cannot be read at present
+	entries   []*entry
 }
 
 func newTracker(s *cluster.Session, w Wait) *tracker {
 	b := &tracker{wait: w, groups: map[listing]*group{}}
+	if s.FailFast && !w.Patient && !w.Deletion {
+		b.stalls = newStalls(s, w)
+	}
 	for _, t := range w.Targets {
 		f := t.listing(s)
 		g := b.groups[f]
 		if g == nil {
-			g = &group{objects: map[string]*unstructured.Unstructured{}, meant: map[types.UID]bool{}, looked: map[string]bool{}}
+			g = &group{namespace: f.namespace, objects: map[string]*unstructured.Unstructured{}, meant: map[types.UID]bool{}, looked: map[string]bool{}}
 			b.groups[f] = g
 		}
 		e := &entry{target: t, group: g, reading: waiting("not looked at yet")}
@@ -107,6 +113,11 @@ func namesOf(f listing, entries []*entry) []string {
 
 // take learns an update and judges what it touches.
 func (b *tracker) take(u update) {
+	if u.listing.beside {
+		b.stalls.take(u)
+		b.judgeAgain(settling)
+		return
+	}
 	g := b.groups[u.listing]
 	if u.trouble != "" {
 		g.trouble = u.trouble
@@ -169,7 +180,7 @@ func (g *group) forgetNewcomers(u update) {
 func (b *tracker) judgeAll() {
 	b.next = nil
 	for _, e := range b.entries {
-		if e.judged && e.group.trouble == "" {
+		if e.judged && e.group.trouble == "" && e.reading.State != Reached {
 			b.judge(e)
 		}
 	}
@@ -182,6 +193,9 @@ func (b *tracker) judge(e *entry) {
 		r = b.wait.Judge(e.target, o)
 		if o == nil && e.judged && e.reading.State == Reached {
 			return // it was ready, and is gone
+		}
+		if r.State == Waiting && o != nil {
+			r = b.endured(e, r, o)
 		}
 	} else {
 		r = b.judgeAllOf(e)
@@ -245,6 +259,9 @@ func (b *tracker) judgeAllOf(e *entry) Reading {
 	ready := 0
 	for i, name := range names {
 		r := b.wait.Judge(e.target, objects[name])
+		if r.State == Waiting {
+			r = b.endured(e, r, objects[name])
+		}
 		if r.State == Reached {
 			ready++
 		} else {
@@ -314,13 +331,13 @@ func (b *tracker) verdict() (bool, error) {
 	)
 	for _, e := range b.entries {
 		if e.reading.State == Failed {
-			failed = &FailedError{Target: e.target, Reason: e.reading.Reason}
+			failed = &FailedError{Target: e.target, Reason: e.reading.Reason, Stalled: e.reading.stalled}
 			errs = append(errs, failed)
 		}
 	}
 	switch {
 	case len(errs) == 1:
-		return true, runner.WithHint(failed, "look with: "+failed.Target.describe())
+		return true, failed
 	case len(errs) > 1:
 		return true, errors.Join(errs...)
 	}

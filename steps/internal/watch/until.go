@@ -15,6 +15,7 @@ import (
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/stall"
 	"github.com/kplan-dev/kplan/steps/internal/transport"
 	"github.com/kplan-dev/kplan/webhook"
 )
@@ -41,6 +42,13 @@ type Wait struct {
 	// the API server does not serve has no objects.
 	Deletion bool
 
+	// Patient says that targets whose pods or claims cannot get on are waited for all
+	// the same. Where the session fails fast, others have failed after a grace for each
+	// class of trouble, see package stall.
+	Patient bool
+
+	// limits are those of stalls; nil is the default.
+	limits *stall.Limits
 	// bound is that of one watch; zero is the default of package listwatch.
 	bound time.Duration
 }
@@ -56,6 +64,8 @@ type Change struct {
 type FailedError struct {
 	Target Target
 	Reason string
+	// Stalled says that the target itself has not failed: its pods or claims cannot get on.
+	Stalled bool
 }
 
 func (e *FailedError) Error() string { return e.Target.String() + ": " + e.Reason }
@@ -63,6 +73,9 @@ func (e *FailedError) Error() string { return e.Target.String() + ": " + e.Reaso
 // Hint implements the interface that runner.HintOf looks for.
 func (e *FailedError) Hint() string {
 	look := "look with: " + e.Target.describe()
+	if e.Stalled {
+		look += "; with fail_fast: false the step waits for its whole timeout"
+	}
 	if words := webhook.Explain(e.Reason); words != "" {
 		return words + "; " + look
 	}
@@ -90,10 +103,15 @@ func Until(ctx context.Context, s *cluster.Session, w Wait) error {
 	var followers sync.WaitGroup
 	defer followers.Wait()
 	defer stop(nil)
-	for f, names := range b.listings() {
+	follow := func(f listing, names []string) {
 		follow := follower{session: s, listing: f, names: names, out: updates, notice: w.Notice, deletion: w.Deletion, bound: w.bound}
 		followers.Go(func() { follow.run(following) })
 	}
+	for f, names := range b.listings() {
+		follow(f, names)
+	}
+	suspect := b.suspecting()
+	defer suspect.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -105,6 +123,10 @@ func Until(ctx context.Context, s *cluster.Session, w Wait) error {
 			b.take(u)
 		case <-b.due():
 			b.judgeAll()
+		case <-suspect.C:
+			for _, f := range b.suspects() {
+				follow(f, nil)
+			}
 		case <-b.reminder():
 			b.remind()
 		}
