@@ -73,9 +73,6 @@ func (h *heldRequest) whole(resp *http.Response) (*http.Response, error) {
 // have been done (k8s.io/apiserver hands etcd's texts on as they are, see
 // go.etcd.io/etcd api/v3rpc/rpctypes/error.go).
 func (h *heldRequest) unavailable(resp *http.Response) (*http.Response, error) {
-	if routeOf(h.req).resource == "" || discovers(h.req) {
-		return resp, nil
-	}
 	e := &unavailableError{status: resp.Status}
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests:
@@ -85,6 +82,9 @@ func (h *heldRequest) unavailable(resp *http.Response) (*http.Response, error) {
 	case http.StatusBadGateway, http.StatusGatewayTimeout, http.StatusInternalServerError:
 		e.maybe = true
 	case http.StatusServiceUnavailable:
+		if discovers(h.req) {
+			return resp, nil
+		}
 	default:
 		return resp, nil
 	}
