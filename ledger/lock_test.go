@@ -71,8 +71,7 @@ func TestLockOfAnEndedProcessIsTakenOver(t *testing.T) {
 	_, err := place.take(t.Context(), nil, holder)
 	require.NoError(t, err)
 
-	var told []string
-	ask := Request{Holder: Self("second"), Told: func(text string) { told = append(told, text) }}
+	ask := Request{Holder: Self("second")}
 	_, err = Acquire(t.Context(), place, ask)
 	by := (*HeldError)(nil)
 	require.ErrorAs(t, err, &by)
@@ -80,11 +79,9 @@ func TestLockOfAnEndedProcessIsTakenOver(t *testing.T) {
 
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
-	told = nil
 	l, err := Acquire(t.Context(), place, ask)
 	require.NoError(t, err)
-	require.Len(t, told, 1)
-	assert.Contains(t, told[0], "takes over the lock of run first")
+	assert.Contains(t, l.TakenFrom(), "run first")
 	require.NoError(t, l.Release(t.Context()))
 
 	none, err := place.Locked(t.Context())

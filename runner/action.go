@@ -59,6 +59,10 @@ type Report struct {
 	Error string
 	// Unchanged, in a result, says that there was nothing to do.
 	Unchanged bool
+	// Objects, Release and Digest are kept in the record of the run; see Event.
+	Objects []Applied
+	Release *Release
+	Digest  string
 	// Outputs are values for later steps, by name, in outputs: what JSON can hold.
 	// They count once the step has succeeded. Those that Sensitive names are not
 	// shown; whoever reports them sees to it that Runner.Redact knows them before.

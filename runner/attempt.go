@@ -85,6 +85,7 @@ func (l *loop) report(t *task, r Report) {
 	e := Event{
 		Type: r.Type, Step: t.step.Name, Message: r.Message, Object: r.Object, Of: r.Of,
 		Done: r.Done, Total: r.Total, Revision: r.Revision, Webhook: r.Webhook, Error: r.Error,
+		Objects: r.Objects, Release: r.Release, Digest: r.Digest,
 	}
 	switch r.Type {
 	case TypeProgress, TypeHeld, TypeReleased, TypeWebhook, TypeLog:

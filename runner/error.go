@@ -25,6 +25,12 @@ type Interrupted struct{ Signal os.Signal }
 
 func (e *Interrupted) Error() string { return fmt.Sprintf("interrupted (signal: %s)", e.Signal) }
 
+// isFinal reports whether the cause of a run's stop forbids its finally steps.
+func isFinal(cause error) bool {
+	final := interface{ Final() bool }(nil)
+	return errors.As(cause, &final) && final.Final()
+}
+
 // ErrAborted says that the run returned although actions were still at work.
 var ErrAborted = errors.New("aborted: work in progress was left as it was")
 

@@ -67,6 +67,9 @@ type Event struct {
 	Plan string `json:"plan,omitempty"`
 	// Run is the run's ID, in the first event; those of later runs sort after it.
 	Run string `json:"run,omitempty"`
+	// By is who runs it, as USER@HOST, and Program what, in the first event.
+	By      string `json:"by,omitempty"`
+	Program string `json:"program,omitempty"`
 	// Steps are all steps in plan order, in the first event.
 	Steps []StepInfo `json:"steps,omitempty"`
 	// Guards are the webhooks that the plan itself brings, in guards.
@@ -104,9 +107,38 @@ type Event struct {
 	// Webhook is the one that holds a request, in held and released, and the one
 	// that stands so, in webhook.
 	Webhook *Webhook `json:"webhook,omitempty"`
+	// Objects are those that the step applied: all of them in result, also in progress
+	// as they are sent.
+	Objects []Applied `json:"objects,omitempty"`
+	// Release is the one that a helm step installed or upgraded, in result, and in
+	// progress when a revision was recorded.
+	Release *Release `json:"release,omitempty"`
+	// Digest tells what the step was made of from all else, in result: the step with
+	// its values, chart and manifests. It does not tell what these were.
+	Digest string `json:"digest,omitempty"`
 	// Outputs are values by name, in outputs. One that must not be shown is the
 	// text (sensitive).
 	Outputs map[string]any `json:"outputs,omitempty"`
+}
+
+// Applied is an object that a step applied, or found to be as it should.
+type Applied struct {
+	// Group, Version and Kind are its kind's, as it was sent; Group "" is the core one.
+	Group   string `json:"group,omitempty"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
+	// Namespace and Name are its own; Namespace is "" for objects of the cluster.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Created says that the step made it: it was not there before.
+	Created bool `json:"created,omitempty"`
+}
+
+// Release is a Helm release.
+type Release struct {
+	// Namespace and Name are its own.
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
 }
 
 // HiddenOutput stands for the value of an output that must not be shown.

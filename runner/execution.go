@@ -46,6 +46,12 @@ type Step struct {
 	Done, Total int
 	// Revision is the Helm release's; 0 when there is none.
 	Revision int
+	// Objects are those that the step applied, in the order in which they were told
+	// of, and Release is the one that it installed; nil when there is none.
+	Objects []Applied
+	Release *Release
+	// Digest is of what the step was made of; "" before it is done.
+	Digest string
 	// Holds are the webhooks that held requests, in the order they were met.
 	Holds []*Hold
 	// Webhooks are those that the step waits for, or waited for, as they were
@@ -55,6 +61,7 @@ type Step struct {
 	// name, as far as they may be shown.
 	Outputs map[string]any
 
+	places    map[Applied]int // in Objects, by what identifies each
 	open      []openHold
 	holding   time.Duration // complete times with at least one held request
 	heldSince time.Time     // set while there is one
@@ -132,12 +139,33 @@ func (s *Step) apply(e Event) {
 		if e.Revision > 0 {
 			s.Revision = e.Revision
 		}
+		s.achieve(e)
 	case TypeOutputs:
 		if s.Outputs == nil {
 			s.Outputs = map[string]any{}
 		}
 		maps.Copy(s.Outputs, e.Outputs)
 	case TypeLog, TypePlan, TypeGuards, TypeOrder, TypePaused, TypeCancel, TypeDone:
+	}
+}
+
+// achieve notes what the step applied. An object that one attempt created is found
+// there by the next.
+func (s *Step) achieve(e Event) {
+	s.Release, s.Digest = cmp.Or(e.Release, s.Release), cmp.Or(e.Digest, s.Digest)
+	if len(e.Objects) > 0 && s.places == nil {
+		s.places = map[Applied]int{}
+	}
+	for _, o := range e.Objects {
+		id := o
+		id.Version, id.Created = "", false
+		if i, known := s.places[id]; known {
+			o.Created = o.Created || s.Objects[i].Created
+			s.Objects[i] = o
+			continue
+		}
+		s.places[id] = len(s.Objects)
+		s.Objects = append(s.Objects, o)
 	}
 }
 

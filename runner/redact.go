@@ -19,6 +19,14 @@ func (e Event) redacted(hide func(string) string) Event {
 		}
 		e.Webhook = &w
 	}
+	if e.Release != nil {
+		e.Release = &Release{Namespace: hide(e.Release.Namespace), Name: hide(e.Release.Name)}
+	}
+	e.Objects = slices.Clone(e.Objects)
+	for i := range e.Objects {
+		o := &e.Objects[i]
+		o.Namespace, o.Name = hide(o.Namespace), hide(o.Name)
+	}
 	if e.Outputs != nil {
 		outputs := make(map[string]any, len(e.Outputs))
 		for name, v := range e.Outputs { // the names are the plan's

@@ -31,6 +31,8 @@ const (
 type Runner struct {
 	// ID names the run in the first event; it may be empty.
 	ID string
+	// By says who runs it, and Program what, both in the first event; they may be empty.
+	By, Program string
 	// About says for people what the plan is run on, e.g. which cluster. It is the
 	// message of the first event.
 	About string
@@ -77,7 +79,8 @@ type Runner struct {
 // When ctx ends no step starts any more and the contexts of running actions end
 // too, with the same cause. Run then waits for these actions, each for at most
 // Grace. The plan's finally steps are not stopped by that: they start when all
-// others have ended, and only Abort ends them early.
+// others have ended, and only Abort ends them early. They do not start when the
+// cause has a method Final that reports true: what stopped the run forbids them too.
 func (r *Runner) Run(ctx context.Context, p *plan.Plan) (*Execution, error) {
 	l, err := newLoop(r, p)
 	if err != nil {
@@ -154,9 +157,9 @@ func (l *loop) resolve() bool {
 }
 
 // run runs all steps but the plan's finally ones, then these, whatever became of
-// the others. What ends ctx does not end them.
+// the others. What ends ctx does not end them, unless its cause forbids them.
 func (l *loop) run(ctx context.Context) {
-	if l.runPhase(ctx, ctx, false) {
+	if l.runPhase(ctx, ctx, false) && !isFinal(l.cause) {
 		l.runPhase(ctx, context.WithoutCancel(ctx), true)
 	}
 }
@@ -207,7 +210,7 @@ func (l *loop) checkStopped(ctx context.Context) {
 	}
 	l.cause = context.Cause(ctx)
 	e := Event{Type: TypeCancel, Error: l.cause.Error()}
-	if l.sched.hasFinally() {
+	if l.sched.hasFinally() && !isFinal(l.cause) {
 		e.Message = "the finally steps run nevertheless"
 	}
 	l.record.emit(e)
@@ -218,7 +221,7 @@ func (l *loop) checkStopped(ctx context.Context) {
 	l.sched.clear()
 	for _, t := range l.sched.tasks {
 		switch s := l.record.state(t); {
-		case t.step.Last || t.active || s.Terminal():
+		case t.step.Last && !isFinal(l.cause) || t.active || s.Terminal():
 		case s == StatePending:
 			l.record.enter(t, Event{State: StateCancelled, Message: "not started"})
 		default:

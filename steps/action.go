@@ -37,6 +37,9 @@ func (s *Steps) action(step plan.Step, conn *cluster.Conn) (runner.Action, error
 			)), nil
 	}
 	connected, err := connect(conn, over)
+	if err == nil && writes(step) {
+		connected.locks, connected.name = s.locks, s.plan.StepCluster(step)
+	}
 	return classified(connected), err
 }
 
@@ -61,6 +64,10 @@ func classified(inner runner.Action) runner.Action {
 type connected struct {
 	conn *cluster.Conn
 	over func(*cluster.Cluster) (runner.Action, error)
+	// locks are taken before the action; nil for one that writes nothing. name is the
+	// cluster's in the plan.
+	locks *locks
+	name  string
 
 	// What follows changes with the connection; attempts come one at a time.
 	cluster *cluster.Cluster // nil before the first
@@ -69,7 +76,7 @@ type connected struct {
 
 // connect makes an action over the connection that there is. Without one what can be
 // checked is checked over none.
-func connect(conn *cluster.Conn, over func(*cluster.Cluster) (runner.Action, error)) (runner.Action, error) {
+func connect(conn *cluster.Conn, over func(*cluster.Cluster) (runner.Action, error)) (*connected, error) {
 	a := &connected{conn: conn, over: over}
 	if c := conn.Now(); c != nil {
 		return a, a.use(c)
@@ -97,7 +104,7 @@ func (a *connected) Run(ctx context.Context, r runner.Reporter) error {
 			return err
 		}
 	}
-	return a.action.Run(ctx, r)
+	return a.locks.while(ctx, a.name, c, r, func(ctx context.Context) error { return a.action.Run(ctx, r) })
 }
 
 // reach connects to the cluster. It waits for one that does not answer at all but

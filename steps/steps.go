@@ -19,6 +19,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/apply"
+	"github.com/kplan-dev/kplan/steps/deletion"
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
@@ -41,6 +42,13 @@ type Config struct {
 	// ForceUpgrade has the names of helm steps that are upgraded also when nothing
 	// changed.
 	ForceUpgrade map[string]bool
+	// Deletion says how delete steps deal with what does not go by itself.
+	Deletion deletion.Options
+	// TakeOver has the names of helm steps that go on with a release which somebody
+	// without a lock left unfinished.
+	TakeOver map[string]bool
+	// Lock, when set, keeps other runs of the plan from the clusters that it writes to.
+	Lock *Lock
 	// UserAgent names the program in the API server's audit log.
 	UserAgent string
 }
@@ -49,7 +57,13 @@ type Config struct {
 type Steps struct {
 	plan  *plan.Plan
 	conns map[string]*cluster.Conn
+	run   string
 	force map[string]bool
+	// deletion is the configuration's.
+	deletion deletion.Options
+	// takeOver has the helm steps that go on with what others left unfinished.
+	takeOver map[string]bool
+	locks    *locks
 
 	// inputs are the texts of Secrets and ConfigMaps that were read, by inputKey.
 	inputs  sync.Map
@@ -72,7 +86,9 @@ type resolved struct {
 // New reads the kubeconfigs of the plan's clusters that are on this machine, and
 // connects to the cluster of the command line if a step works on it; it fails
 // when that cannot be used. Other clusters are connected to when a step first
-// needs them: steps before may make them.
+// needs them: steps before may make them. It fails with a *ledger.HeldError when
+// another run has the plan's lock; that of a cluster which is connected to later is
+// taken by the first step that writes to it.
 func New(ctx context.Context, c Config) (*Steps, error) {
 	all, err := cluster.Open(c.Plan, c.Flags, c.UserAgent)
 	if err != nil {
@@ -83,7 +99,15 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 			return nil, err
 		}
 	}
-	return &Steps{plan: c.Plan, conns: all, force: c.ForceUpgrade, resolved: map[string]*resolved{}, sent: map[string]bool{}}, nil
+	s := &Steps{
+		plan: c.Plan, conns: all, run: c.Run, force: c.ForceUpgrade, deletion: c.Deletion, takeOver: c.TakeOver, locks: newLocks(c),
+		resolved: map[string]*resolved{}, sent: map[string]bool{},
+	}
+	if err := s.lockFirst(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Cluster says for people which clusters the steps work on: for each its name in
@@ -100,8 +124,10 @@ func (s *Steps) Cluster() string {
 	return strings.Join(all, "; ")
 }
 
-// Close stops what the steps share. No action may run any more.
+// Close gives the plan's locks back, and stops what the steps share. No action may
+// run any more.
 func (s *Steps) Close() {
+	s.locks.close()
 	for _, conn := range s.conns {
 		conn.Close()
 	}
@@ -141,13 +167,19 @@ func (s *Steps) kind(step plan.Step, c *cluster.Cluster) (sessionAction, error) 
 		if err != nil {
 			return nil, err
 		}
-		return helm.New(chart, c.Namespace(), helm.Options{ForceUpgrade: s.force[step.Name]}), nil
+		name := s.plan.StepCluster(step)
+		return helm.New(chart, c.Namespace(), helm.Options{
+			ForceUpgrade: s.force[step.Name], TakeOver: s.takeOver[step.Name],
+			Plan: s.plan.Metadata.Name, Run: s.run, Locked: func() bool { return s.locks.holds(name) },
+		}), nil
 	case plan.KindApply:
 		return apply.New(step, c.Namespace())
 	case plan.KindWait:
 		return wait.New(*step.Wait, c.Namespace())
 	case plan.KindWebhook:
 		return webhookgate.New(s.owners(step, c.Namespace()), step)
+	case plan.KindDelete:
+		return deletion.New(step, c.Namespace(), s.deletion)
 	case plan.KindInclude:
 	}
 	return nil, errors.New("the step has no kind")

@@ -35,6 +35,9 @@ func (b *Backing) podProblem(p *corev1.Pod) podProblem {
 	switch {
 	case p.DeletionTimestamp != nil:
 		return podProblem{problemEnding, "is being deleted"}
+	case p.Status.Phase == corev1.PodFailed && p.Status.Reason == "" && culprit(p) != nil:
+		c := culprit(p)
+		return podProblem{problemEnding, "has failed: container " + c.Name + " " + ended(c.State.Terminated)}
 	case p.Status.Phase == corev1.PodFailed, p.Status.Phase == corev1.PodSucceeded:
 		return podProblem{problemEnding, because("has ended as "+cmp.Or(p.Status.Reason, string(p.Status.Phase)), p.Status.Message)}
 	}
@@ -75,7 +78,15 @@ func (b *Backing) containerProblem(p *corev1.Pod, c corev1.ContainerStatus) podP
 		if _, after, ok := strings.Cut(why, "ErrImagePull: "); ok { // after "Back-off pulling image …"
 			why = after
 		}
+		if _, after, ok := strings.Cut(why, fmt.Sprintf("failed to resolve reference %q: ", c.Image)); ok { // what containerd says before is the same always
+			why = after
+		}
 		return podProblem{problemBroken, because(fmt.Sprintf("is in ImagePullBackOff, image %q", c.Image), why)}
+	case w != nil && w.Reason == "RunContainerError":
+		if why, ok := unstarted(w.Message); ok {
+			return podProblem{problemBroken, because("is in RunContainerError: container "+c.Name+" could not be started", why)}
+		}
+		return podProblem{problemBroken, because("is in "+w.Reason, w.Message)}
 	case w != nil && w.Reason != "":
 		return podProblem{problemBroken, because("is in "+w.Reason, w.Message)}
 	case t != nil:
@@ -92,6 +103,17 @@ func (b *Backing) containerProblem(p *corev1.Pod, c corev1.ContainerStatus) podP
 
 const crashes = "is in CrashLoopBackOff: container "
 
+// culprit is the container for which a pod failed: the first that ended badly; nil without.
+func culprit(p *corev1.Pod) *corev1.ContainerStatus {
+	all := slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)
+	if i := slices.IndexFunc(all, func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated != nil && c.State.Terminated.ExitCode != 0
+	}); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
 // missingSecret names a Secret that the pod mounts and that does not exist.
 func (b *Backing) missingSecret(p *corev1.Pod) string {
 	for _, v := range p.Spec.Volumes {
@@ -106,9 +128,19 @@ func (b *Backing) missingSecret(p *corev1.Pod) string {
 // termination log, or the end of its output: up to 4 KiB, of which the last line
 // says most.
 func ended(t *corev1.ContainerStateTerminated) string {
+	if why, ok := unstarted(t.Message); ok {
+		return because("could not be started", why)
+	}
 	lines := strings.Split(strings.TrimSpace(t.Message), "\n")
 	last := shortened(lines[len(lines)-1], 200)
 	return because(fmt.Sprintf("ended with %d", t.ExitCode), cmp.Or(last, t.Reason))
+}
+
+// unstarted cuts what the container runtime says when it cannot start a program
+// (opencontainers/runc libcontainer/process_linux.go) down to why.
+func unstarted(text string) (why string, ok bool) {
+	_, why, ok = strings.Cut(text, "unable to start container process: ")
+	return strings.TrimPrefix(why, "error during container init: "), ok
 }
 
 func because(what, why string) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/child"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -19,6 +20,7 @@ const (
 	exitFailed  = 1 // a step failed
 	exitUsage   = 2 // a bad plan or a bad command line
 	exitTimeout = 4 // timed out waiting for a webhook or a condition
+	exitLocked  = 5 // another run has the plan's lock
 )
 
 // usageError is a fault of the command line or of what it names.
@@ -97,6 +99,7 @@ func exitCode(err error) int {
 	var (
 		stop   *runner.Interrupted
 		failed *runner.StepError
+		held   *ledger.HeldError
 		faults document.Diagnostics
 		usage  user
 		ended  *child.ExitError
@@ -114,6 +117,8 @@ func exitCode(err error) int {
 			return 128 + int(n)
 		}
 		return exitFailed
+	case errors.As(err, &held):
+		return exitLocked
 	case errors.As(err, &faults) && !errors.As(err, &failed), // a late step may turn out to be faulty
 		errors.As(err, &usage) && usage.Usage():
 		return exitUsage

@@ -89,7 +89,7 @@ func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kplan",
 		Short: "Run install plans that do not lose races with admission webhooks",
-		Long: `kplan runs an install plan: a file that lists steps (helm, apply, wait, webhook) and what each of them needs.
+		Long: `kplan runs an install plan: a file that lists steps (helm, apply, wait, webhook, delete) and what each of them needs.
 A request that an admission webhook cannot judge yet is held and sent again when it can, instead of failing the step.`,
 		Example: `  kplan validate plan.yaml
   kplan graph plan.yaml

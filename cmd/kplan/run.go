@@ -29,15 +29,20 @@ type runOptions struct {
 	picked   *plan.Selection
 	parallel int
 	timeout  time.Duration
+	lockWait time.Duration
 	progress string
 	record   string
 	output   data.Format
 	planFile string
 	wanted   *[]string       // values of --report
-	force    *[]string       // values of --force-upgrade
-	upgrade  map[string]bool // the steps that they mean
+	force    *helmSteps      // of --force-upgrade
+	upgrade  map[string]bool // the steps that it means
+	taking   *helmSteps      // of --take-over
+	takeOver map[string]bool // the steps that it means
 	reports  []report.File   // what they say
 	stay     bool
+	recordIn []string // values of --record-in; none for what is no plan's run
+	recorded bookkeeping
 
 	interrupt func() // does what ^C does
 }
@@ -61,32 +66,42 @@ them out, or --only does not name them.
 A helm step leaves a release alone whose chart and values did not change. --force-upgrade renders and sends the charts of all helm steps anew,
 --force-upgrade=STEP that of one: for charts that look at the cluster when they are rendered.
 
-Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting for a webhook or a condition,
+While a plan runs it has a lock in each cluster that it writes to (a Lease in kplan-system, or in state.namespace). Another run of the plan fails
+at once, or waits with --lock-wait. The lock of a run that died is taken over, and so are the releases that it left pending. Those that somebody
+without a lock left so, such as helm, are taken over with --take-over, or --take-over=STEP that of one.
+
+Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting for a webhook or a condition, 5 another run has the plan's lock,
 129, 130 and 143 stopped by SIGHUP, SIGINT and SIGTERM.`,
 		Example: `  kplan run plan.yaml
   kplan run plan.yaml --context staging --var-file staging.yaml --set eso_version=0.11.0
   kplan run plan.yaml --tags operators --skip-tags slow
   kplan run plan.yaml --from eso-webhook
   kplan run plan.yaml --force-upgrade=eso
+  kplan run plan.yaml --lock-wait 5m
   kplan run plan.yaml --stay
   kplan run plan.yaml --progress plain
   kplan run plan.yaml --progress json --record events.jsonl
   kplan run plan.yaml --report html=run.html --report junit=run.xml
   kplan run plan.yaml --progress quiet -o json | jq .state`,
-		Args:              oneForcedPlan,
+		Args:              onePlanBeside("force-upgrade", "take-over"),
 		ValidArgsFunction: planFiles,
-		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.inputs = addInputs(cmd)
 	o.picked = addSelection(cmd, o.inputs)
-	o.force = addForce(cmd, o.inputs)
+	o.force, o.taking = addForce(cmd, o.inputs), addTakeOver(cmd, o.inputs)
 	flags := cmd.Flags()
 	flags.IntVar(&o.parallel, "parallel", runner.DefaultParallel, "how many steps run at once")
 	flags.DurationVar(&o.timeout, "timeout", 0, "stop the whole run after this time, as by SIGTERM (default: never)")
+	flags.DurationVar(&o.lockWait, "lock-wait", 0, "wait this long for another run of the plan to end (default: fail at once)")
 	addProgress(cmd, &o.progress)
 	o.addLogs(cmd)
 	flags.BoolVar(&o.stay, "stay", false, "on a terminal, keep the display open after the end until q, and let a run whose steps failed wait for orders (r retries a step)")
 	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
+	recordIn := addRecordIn(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.recordIn = *recordIn
+		return o.run(cmd.Context(), args)
+	}
 	o.wanted = addReports(cmd)
 	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", data.JSON, data.YAML)
 	return cmd
@@ -99,6 +114,11 @@ func (o *runOptions) check() (ui.Mode, error) {
 		return "", usagef("--parallel must be at least 1, not %d", o.parallel)
 	case o.timeout < 0:
 		return "", usagef("--timeout must not be negative")
+	case o.lockWait < 0:
+		return "", usagef("--lock-wait must not be negative")
+	}
+	if err := checkRecordIn(o.recordIn); err != nil {
+		return "", err
 	}
 	mode, err := o.mode(o.progress)
 	if err == nil && o.stay && mode != ui.TTY {
@@ -152,7 +172,10 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 	if err := p.Select(*o.picked); err != nil {
 		return &usageError{err: err}
 	}
-	if o.upgrade, err = forcedSteps(p, *o.force); err != nil {
+	if o.upgrade, err = o.force.in(p); err != nil {
+		return err
+	}
+	if o.takeOver, err = o.taking.in(p); err != nil {
 		return err
 	}
 	return o.runPlan(ctx, p)
@@ -168,8 +191,13 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	ctx, signals := interrupt.Context(ctx)
 	o.interrupt = signals.Interrupt
 	defer signals.Release()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	run := ledger.NewRunID()
-	kinds, err := steps.New(ctx, steps.Config{Flags: o.flags, Plan: p, Run: run, ForceUpgrade: o.upgrade, UserAgent: userAgent()})
+	kinds, err := steps.New(ctx, steps.Config{
+		Flags: o.flags, Plan: p, Run: run, ForceUpgrade: o.upgrade, TakeOver: o.takeOver, UserAgent: userAgent(),
+		Lock: &steps.Lock{Wait: o.lockWait, Waiting: o.tell, Lost: stop},
+	})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
@@ -177,9 +205,10 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		return err
 	}
 	r := runner.Runner{
-		ID: run, About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.ReadInputs, Guards: kinds.Guards,
+		ID: run, By: runBy(run), Program: readBuild().Version, About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.ReadInputs, Guards: kinds.Guards,
 		Parallel: o.parallel, Abort: signals.Abort, Redact: o.secrets().Text,
 	}
+	o.past(ctx, p, kinds)
 	x, err := o.observe(ctx, &r, p)
 	if !errors.Is(err, runner.ErrAborted) { // an action still uses what Close takes away
 		kinds.Close()
@@ -190,6 +219,14 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		}
 	}
 	return err
+}
+
+// tell says something to people before the run starts. A reader of events wants
+// nothing else, and one of quiet nothing at all.
+func (o *runOptions) tell(text string) {
+	if mode, err := o.mode(o.progress); err == nil && mode != ui.JSON && mode != ui.Quiet {
+		fmt.Fprintln(o.stderr, o.oneLine(text))
+	}
 }
 
 // observe runs p with the renderers that the flags ask for, and writes the reports.
@@ -229,7 +266,9 @@ func (o *runOptions) watch(ctx context.Context, r *runner.Runner, p *plan.Plan, 
 	for _, renderer := range renderers {
 		r.Observers = append(r.Observers, renderer)
 	}
+	o.startRecording(ctx, r)
 	x, err := r.Run(ctx, p)
+	missing := o.recorded.running.Close()
 	late := reporter.Close()
 	if x != nil && err != nil && reports {
 		err = &shownError{err}
@@ -239,6 +278,7 @@ func (o *runOptions) watch(ctx context.Context, r *runner.Runner, p *plan.Plan, 
 			err = errors.Join(err, fmt.Errorf("writing progress: %w", e))
 		}
 	}
+	o.unrecorded(missing)
 	if late != nil {
 		err = errors.Join(err, late)
 	}

@@ -87,41 +87,58 @@ func sketch(file string) *plan.Plan {
 	return &p
 }
 
-const (
-	forceUpgrade = "force-upgrade"
-	// everyStep is what the flag means without a value. No step has this name.
-	everyStep = "*"
-)
-
-// addForce registers the flag that upgrades releases for which nothing changed.
-func addForce(cmd *cobra.Command, in *load.Options) *[]string {
-	// Names of steps may have commas in them: NAME[ITEM].
-	names := cmd.Flags().StringArray(forceUpgrade, nil, "upgrade the release of this helm `step` also when its chart and values did not change;\n"+
-		"may be repeated, all helm steps without =step")
-	cmd.Flags().Lookup(forceUpgrade).NoOptDefVal = everyStep
-	helm := func(p *plan.Plan) []string { return p.StepNamesOf(plan.KindHelm) }
-	completeBy(cmd, forceUpgrade, fromPlan(in, helm))
-	return names
+// helmSteps is a flag that means helm steps: one with =step, all of them without.
+type helmSteps struct {
+	flag  string
+	names []string
 }
 
-// forcedSteps returns the names of the steps that the flag means.
-func forcedSteps(p *plan.Plan, names []string) (map[string]bool, error) {
+// everyStep is what such a flag means without a value. No step has this name.
+const everyStep = "*"
+
+// addForce registers the flag that upgrades releases for which nothing changed.
+func addForce(cmd *cobra.Command, in *load.Options) *helmSteps {
+	return addHelmSteps(cmd, in, "force-upgrade", "upgrade the release of this helm `step` also when its chart and values did not change;\n"+
+		"may be repeated, all helm steps without =step")
+}
+
+// addTakeOver registers the flag that goes on with releases which others left.
+func addTakeOver(cmd *cobra.Command, in *load.Options) *helmSteps {
+	return addHelmSteps(cmd, in, "take-over", "go on with the release of this helm `step` also when somebody else left it pending, such as helm;\n"+
+		"may be repeated, all helm steps without =step")
+}
+
+func addHelmSteps(cmd *cobra.Command, in *load.Options, flag, usage string) *helmSteps {
+	h := &helmSteps{flag: flag}
+	// Names of steps may have commas in them: NAME[ITEM].
+	cmd.Flags().StringArrayVar(&h.names, flag, nil, usage)
+	cmd.Flags().Lookup(flag).NoOptDefVal = everyStep
+	completeBy(cmd, flag, fromPlan(in, func(p *plan.Plan) []string { return p.StepNamesOf(plan.KindHelm) }))
+	return h
+}
+
+// in returns the names of the steps of a plan that the flag means.
+func (h *helmSteps) in(p *plan.Plan) (map[string]bool, error) {
+	names := h.names
 	if slices.Contains(names, everyStep) {
 		names = p.StepNamesOf(plan.KindHelm)
 	}
-	found, err := p.Named("--"+forceUpgrade, plan.KindHelm, names...)
+	found, err := p.Named("--"+h.flag, plan.KindHelm, names...)
 	if err != nil {
 		return nil, &usageError{err: err}
 	}
 	return found, nil
 }
 
-// oneForcedPlan is onePlan that knows what it means when the flag's step stands
-// behind a blank: a flag whose value may be left out does not look for it there.
-func oneForcedPlan(cmd *cobra.Command, args []string) error {
-	err := onePlan(cmd, args)
-	if len(args) > 1 && cmd.Flags().Changed(forceUpgrade) {
-		return &usageError{err: err, hint: "the step of --" + forceUpgrade + " stands behind an equals sign: --" + forceUpgrade + "=STEP"}
+// onePlanBeside is onePlan that knows what it means when the step of such a flag
+// stands behind a blank: a flag whose value may be left out does not look for it
+// there.
+func onePlanBeside(flags ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		err := onePlan(cmd, args)
+		if i := slices.IndexFunc(flags, cmd.Flags().Changed); len(args) > 1 && i >= 0 {
+			return &usageError{err: err, hint: "the step of --" + flags[i] + " stands behind an equals sign: --" + flags[i] + "=STEP"}
+		}
+		return err
 	}
-	return err
 }

@@ -26,7 +26,10 @@ const (
 	phases
 )
 
-var namespaceKind = schema.GroupKind{Kind: "Namespace"}
+var (
+	namespaceKind = schema.GroupKind{Kind: "Namespace"}
+	secretKind    = schema.GroupKind{Kind: "Secret"}
+)
 
 var groundKinds = map[string]bool{
 	"ServiceAccount": true, "Secret": true, "ConfigMap": true, "Service": true, "ResourceQuota": true, "LimitRange": true,

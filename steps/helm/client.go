@@ -41,6 +41,8 @@ type client struct {
 	missed []watch.Target
 
 	mu sync.Mutex
+	// applied are the objects that were sent, or found unchanged, without hooks.
+	applied []runner.Applied
 	// failure is the last error: Helm keeps only the text of a hook's
 	// (helm.sh/helm/v3 pkg/action/install.go, performInstall).
 	failure error
@@ -193,6 +195,27 @@ func (c *client) until(ts []watch.Target, w watch.Wait) error {
 
 func (c *client) progress(format string, args ...any) {
 	c.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: fmt.Sprintf(format, args...)})
+}
+
+// keep notes that an object was sent, or is unchanged. That a namespace was made
+// is told at once: another attempt would find it there.
+func (c *client) keep(info *resource.Info, created bool) {
+	if isHook(info) {
+		return
+	}
+	kind := info.Mapping.GroupVersionKind
+	o := runner.Applied{
+		Group: kind.Group, Version: kind.Version, Kind: kind.Kind,
+		Namespace: info.Namespace, Name: info.Name, Created: created,
+	}
+	c.mu.Lock()
+	c.applied = append(c.applied, o)
+	c.mu.Unlock()
+	if created && kind.GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
+		c.reporter.Report(runner.Report{
+			Type: runner.TypeProgress, Object: objectOf(info), Message: objectOf(info) + " created", Objects: []runner.Applied{o},
+		})
+	}
 }
 
 // note keeps the last error.

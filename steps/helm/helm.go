@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,7 @@ import (
 	helmkube "helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -38,13 +40,21 @@ const (
 	kept = 10
 	// forever stands for Helm's timeouts, which the step's own bound replaces.
 	forever = 24 * time.Hour
+)
+
+// Labels of revisions.
+const (
 	// inputsLabel holds a digest of what a revision was made from.
 	inputsLabel = "kplan.dev/inputs"
+	// planLabel and runLabel say which run of which plan made it.
+	planLabel = "kplan.dev/plan"
+	runLabel  = "kplan.dev/run"
+	// unlockedLabel says that the run kept no lock while it did.
+	unlockedLabel = "kplan.dev/unlocked"
 )
 
 func init() {
-	// The field manager of the helm command, so that people can go on with it.
-	helmkube.ManagedFieldsManager = "helm"
+	helmkube.ManagedFieldsManager = manager
 }
 
 // Action installs or upgrades one release.
@@ -53,6 +63,8 @@ type Action struct {
 	options Options
 	// recorded says that an attempt has made a revision.
 	recorded atomic.Bool
+	// corrected counts the fields that attempts have put right.
+	corrected atomic.Int64
 }
 
 // Options say what is done otherwise than the step says.
@@ -61,6 +73,29 @@ type Options struct {
 	// those of the newest revision. Once that is recorded, attempts that follow do
 	// as ever.
 	ForceUpgrade bool
+	// Plan and Run are the plan's name and the run's ID, which revisions are labelled
+	// with.
+	Plan, Run string
+	// Locked reports whether no other run of the plan works on the cluster; nil means
+	// that nobody knows.
+	Locked func() bool
+	// TakeOver goes on with a revision that another left unfinished, whoever it was.
+	TakeOver bool
+}
+
+// locked reports whether no other run of the plan works on the cluster.
+func (o Options) locked() bool { return o.Locked != nil && o.Locked() }
+
+// labels are those that say who made a revision.
+func (o Options) labels() map[string]string {
+	if o.Plan == "" || o.Run == "" {
+		return nil
+	}
+	labels := map[string]string{planLabel: o.Plan, runLabel: o.Run}
+	if !o.locked() {
+		labels[unlockedLabel] = "true"
+	}
+	return labels
 }
 
 // New makes the action that installs a chart, into a cluster's default namespace if
@@ -101,8 +136,9 @@ func (a *Action) Run(ctx context.Context, s *cluster.Session, r runner.Reporter)
 		return run.failed(err)
 	}
 	r.Report(runner.Report{
-		Type: runner.TypeResult, Revision: rel.Version, Unchanged: !a.recorded.Load(),
-		Message: fmt.Sprintf("release %s/%s, chart %s %s", rel.Namespace, rel.Name, ch.Metadata.Name, ch.Metadata.Version),
+		Type: runner.TypeResult, Revision: rel.Version, Unchanged: !a.recorded.Load() && a.corrected.Load() == 0,
+		Release: &runner.Release{Namespace: rel.Namespace, Name: rel.Name}, Objects: run.client.applied, // nothing sends any more
+		Message: fmt.Sprintf("release %s/%s, chart %s %s%s", rel.Namespace, rel.Name, ch.Metadata.Name, ch.Metadata.Version, a.corrections()),
 	})
 	return nil
 }
@@ -171,7 +207,7 @@ func (a *Action) connect(ctx context.Context, s *cluster.Session, r runner.Repor
 	}}
 	c.matcher.Cluster.Labels = s.Cluster.Labels(ctx)
 	config.KubeClient = c
-	records := &recorder{Driver: config.Releases.Driver, client: c}
+	records := &recorder{Driver: config.Releases.Driver, client: c, labels: a.options.labels()}
 	config.Releases.Driver = records
 	return &connection{config, c, records}, nil
 }
@@ -215,21 +251,32 @@ func sameValues(a, b map[string]any) bool {
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
-// again waits for what is there. When objects of the release are gone it sends
-// all of them again, as they were rendered.
+// again waits for what is there, after it has put right what others changed. When
+// objects of the release are gone it sends all of them again, as they were rendered.
 func (o *operation) again() (*release.Release, error) {
 	resources, err := o.client.Build(manifestOf(o.last), false)
 	if err != nil {
 		return o.last, fmt.Errorf("reading the release's objects: %w", err)
 	}
-	gone, err := o.gone(resources)
-	if err != nil {
+	d, err := o.client.drift(o.ctx, o.last, resources)
+	switch {
+	case err != nil:
 		return o.last, err
-	}
-	if len(gone) > 0 {
+	case o.Spec.Drift == plan.ReportDrift:
+		o.client.confirm(o.ctx, d)
+		resources = o.missed(d, resources)
+	case len(d.Gone) > 0:
 		o.resend = true
-		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: sentAgain(gone)})
+		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: sentAgain(d.Gone)})
 		return o.upgrade()
+	}
+	if o.Spec.Drift != plan.IgnoreDrift {
+		if err := o.right(d); err != nil {
+			return o.last, err
+		}
+	}
+	for _, info := range resources {
+		o.client.keep(info, false)
 	}
 	if !o.waits() {
 		return o.last, nil
@@ -238,14 +285,37 @@ func (o *operation) again() (*release.Release, error) {
 	return o.last, o.client.ready(resources, targets(resources, func(kind schema.GroupVersionKind) bool { return isAwaited(kind) || isCustom(kind) }))
 }
 
+// missed tells which objects are gone and are left so, and returns the others.
+func (o *operation) missed(d *Drift, resources helmkube.ResourceList) helmkube.ResourceList {
+	if len(d.Gone) == 0 {
+		return resources
+	}
+	o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "drift, left as it is: gone from the cluster: " + some(d.Gone)})
+	return resources.Filter(func(info *resource.Info) bool { return !slices.Contains(d.Gone, objectOf(info)) })
+}
+
+// corrections says how much drift was put right.
+func (a *Action) corrections() string {
+	n := a.corrected.Load()
+	if n == 0 {
+		return ""
+	}
+	return ", " + fields(int(n)) + " corrected"
+}
+
 // sentAgain says which objects are gone, and that the release is sent for it.
 func sentAgain(gone []string) string {
+	return "gone from the cluster: " + some(gone) + "; the release is sent again as it was rendered"
+}
+
+// some are the first of several names.
+func some(names []string) string {
 	const most = 3
-	names := strings.Join(gone[:min(len(gone), most)], ", ")
-	if more := len(gone) - most; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return "gone from the cluster: " + names + "; the release is sent again as it was rendered"
+	return text
 }
 
 func (o *operation) first() (*release.Release, error) {

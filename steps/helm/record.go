@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -28,6 +29,8 @@ type connection struct {
 type recorder struct {
 	driver.Driver
 	client *client
+	// labels say who makes revisions.
+	labels map[string]string
 	// complete, when set, changes a new revision before it is written, and says
 	// which of its hooks are to run.
 	complete func(*release.Release) (run []*release.Hook, err error)
@@ -52,6 +55,14 @@ func (d *recorder) Create(key string, r *release.Release) error {
 		}
 		d.hooks, r.Hooks = r.Hooks, run
 	}
+	r.Labels = maps.Clone(r.Labels) // a rollback's are those of the revision that it goes back to
+	delete(r.Labels, unlockedLabel)
+	if len(d.labels) > 0 {
+		if r.Labels == nil {
+			r.Labels = map[string]string{}
+		}
+		maps.Copy(r.Labels, d.labels)
+	}
 	d.made, d.what = r, whats[r.Info.Status]
 	d.client.revision.begin(r)
 	if err := d.Driver.Create(key, d.whole(r)); err != nil {
@@ -60,6 +71,7 @@ func (d *recorder) Create(key string, r *release.Release) error {
 	// Whatever becomes of the attempt, the revision is there to be looked at.
 	d.client.reporter.Report(runner.Report{
 		Type: runner.TypeProgress, Revision: r.Version, Message: fmt.Sprintf("recorded as revision %d", r.Version),
+		Release: &runner.Release{Namespace: r.Namespace, Name: r.Name},
 	})
 	return nil
 }

@@ -28,6 +28,9 @@ func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, erro
 	)
 	items := c.items(resources, func(info, own *resource.Info) error {
 		_, err := c.Client.Create(helmkube.ResourceList{own})
+		if err == nil {
+			c.keep(own, true)
+		}
 		if err == nil && info.Name == "" {
 			mu.Lock()
 			defer mu.Unlock()
@@ -79,6 +82,9 @@ func (c *client) Update(original, target helmkube.ResourceList, force bool) (*he
 		r, err := update(before, helmkube.ResourceList{own}, force)
 		mu.Lock()
 		defer mu.Unlock()
+		if err == nil {
+			c.keep(own, len(r.Created) > 0)
+		}
 		res.Created, res.Updated = append(res.Created, r.Created...), append(res.Updated, r.Updated...)
 		if err != nil && len(r.Updated) == 0 {
 			ends.Store(true)

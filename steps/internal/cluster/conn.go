@@ -95,6 +95,10 @@ func (c *Conn) Namespace() string {
 	return cmp.Or(c.spec.Namespace, metav1.NamespaceDefault)
 }
 
+// Local reports whether this machine knows how to reach the cluster, without asking
+// another one.
+func (c *Conn) Local() bool { return c.access != nil }
+
 // About names the cluster for people.
 func (c *Conn) About() string {
 	if c.access != nil {

@@ -52,6 +52,19 @@ func DefinitionOf(crd *unstructured.Unstructured) Definition {
 	return d
 }
 
+// SchemaOf is the OpenAPI schema that a CustomResourceDefinition has for a version; nil
+// when it has none.
+func SchemaOf(crd *unstructured.Unstructured, version string) map[string]any {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		if m, _ := v.(map[string]any); m["name"] == version {
+			schema, _, _ := unstructured.NestedMap(m, "schema", "openAPIV3Schema")
+			return schema
+		}
+	}
+	return nil
+}
+
 // Kinds are those that the API server serves by the definition.
 func (d Definition) Kinds() []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind

@@ -217,8 +217,15 @@ func (t *Reporter) explain(err error) error {
 		if to.kind == service || c.worst == "" || !names(err.Error(), to.name) {
 			continue
 		}
-		hints := slices.DeleteFunc([]string{webhook.Explain(c.worst), runner.HintOf(err)}, func(s string) bool { return s == "" })
-		return runner.WithHint(&troubleError{err, cut(c.worst, longTrouble)}, strings.Join(hints, "; "))
+		hint, words := runner.HintOf(err), webhook.Explain(c.worst)
+		switch {
+		case tells(err.Error(), c.worst):
+		case hint == "":
+			hint = words
+		case words != "" && !strings.Contains(hint, words):
+			hint = words + "; " + hint
+		}
+		return runner.WithHint(&troubleError{err, cut(c.worst, longTrouble), c.lastLines()}, hint)
 	}
 	return err
 }
@@ -227,6 +234,7 @@ func (t *Reporter) explain(err error) error {
 type troubleError struct {
 	error
 	trouble string
+	lines   string
 }
 
 func (e *troubleError) Unwrap() error { return e.error }
@@ -235,14 +243,34 @@ func (e *troubleError) Unwrap() error { return e.error }
 // API server said may be below it.
 func (e *troubleError) Error() string {
 	text := e.error.Error()
-	if strings.Contains(text, e.trouble) {
-		return text
+	if tells(text, e.trouble) {
+		return text + e.lines
 	}
 	first, rest, more := strings.Cut(text, "\n")
 	if first += "; " + e.trouble; more {
 		first += "\n" + rest
 	}
-	return first
+	return first + e.lines
+}
+
+// tells reports whether a text tells of the pod that has a trouble, which begins with
+// "pod NAME ".
+func tells(text, trouble string) bool {
+	words := strings.SplitN(trouble, " ", 3)
+	return strings.Contains(text, trouble) || len(words) == 3 && strings.Contains(text, words[0]+" "+words[1]+" ")
+}
+
+// lastLines is what a target's pods said last, as the end of an error. The caller holds
+// mu.
+func (c *target) lastLines() string {
+	if len(c.lines) == 0 {
+		return ""
+	}
+	text := "\n" + c.spoke + " said last:"
+	for _, l := range c.lines {
+		text += "\n  " + cut(l, longTrouble)
+	}
+	return text
 }
 
 // names reports whether a text has the name of an object, and not as a part of another

@@ -90,6 +90,17 @@ func TestExplainTellsOne(t *testing.T) {
 	}
 }
 
+// An error that tells of the pod already gets what it said last, and no second telling.
+func TestExplainTellsOnce(t *testing.T) {
+	to := ref{deployment, "ns", "web"}
+	pods := &Reporter{targets: map[ref]*target{to: {
+		ref: to, worst: "pod web-1 is being created", lines: []string{"no certificate"}, spoke: "Pod/ns/web-1 container main",
+	}}}
+	err := pods.explain(runner.WithHint(errors.New("deployment/web: pod web-1 cannot start: no Secret"), "look"))
+	require.EqualError(t, err, "deployment/web: pod web-1 cannot start: no Secret\nPod/ns/web-1 container main said last:\n  no certificate")
+	require.Equal(t, "look", runner.HintOf(err))
+}
+
 // A warning about a ReplicaSet is the Deployment's.
 func TestConcerns(t *testing.T) {
 	about := func(kind, name string) *corev1.Event {
@@ -175,7 +186,7 @@ func TestStopped(t *testing.T) {
 func TestLines(t *testing.T) {
 	out := &reports{}
 	pods := New(t.Context(), NewSource(fake.NewClientset()), out)
-	s := stream{pod: podOf("Job", "import", ""), container: "c"}
+	s := stream{target: &target{}, pod: podOf("Job", "import", ""), container: "c"}
 
 	pods.lines(s, strings.NewReader("one\r\n\x1b[31mred\x1b[0m\n\ntabs\tand "+strings.Repeat("x", 2*mostChars)+"\nno end"))
 	require.Len(t, out.list, 2, "what comes at once is told at once, but for a line without an end")
@@ -191,6 +202,7 @@ func TestLines(t *testing.T) {
 	}
 	require.Equal(t, mostLines, told)
 	require.Equal(t, "(more is not shown, see: kubectl logs -n ns p -c c)", out.list[len(out.list)-1].Message)
+	require.Equal(t, "\nPod/ns/p container c said last:"+strings.Repeat("\n  b", mostLast), s.target.lastLines())
 }
 
 // A line without an end takes no more memory than there is room for.

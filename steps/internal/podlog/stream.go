@@ -30,10 +30,13 @@ const (
 	mostChars, mostBytes = 500, 1 << 20
 	// batch is how many lines are told at once.
 	batch = 50
+	// mostLast is how many lines of its last log an error has.
+	mostLast = 5
 )
 
 // stream is the log of one run of a container.
 type stream struct {
+	target    *target
 	of        string // what is waited for, see target.called
 	pod       *corev1.Pod
 	container string
@@ -111,7 +114,7 @@ var errReady = errors.New("the pod is ready")
 func (t *Reporter) logsOf(c *target, p *corev1.Pod) []stream {
 	var all []stream
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		run := stream{of: c.called(), pod: p, container: s.Name, ends: ofJob(p)}
+		run := stream{target: c, of: c.called(), pod: p, container: s.Name, ends: ofJob(p)}
 		if last := s.LastTerminationState.Terminated; last != nil && (!ready(p) || last.FinishedAt.After(t.began)) {
 			run := run
 			run.id, run.previous, run.ends = last.ContainerID, true, true
@@ -172,6 +175,7 @@ func (t *Reporter) lines(s stream, body io.Reader) {
 	flush := func() {
 		if len(lines) > 0 {
 			t.log(s.of, s.about(), strings.Join(lines, "\n"))
+			t.keep(s, lines)
 		}
 		lines = nil
 	}
@@ -195,6 +199,18 @@ func (t *Reporter) lines(s stream, body io.Reader) {
 			return
 		}
 	}
+}
+
+// keep keeps the last lines of a log for the error; of several logs those of the one that
+// spoke last.
+func (t *Reporter) keep(s stream, lines []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.target.spoke != s.about() {
+		s.target.spoke, s.target.lines = s.about(), nil
+	}
+	lines = slices.Concat(s.target.lines, slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return l == "" }))
+	s.target.lines = lines[max(0, len(lines)-mostLast):]
 }
 
 // next reads a line, as much of it as there is room for.

@@ -80,6 +80,9 @@ type target struct {
 	// trouble is what is wrong with one of its pods, and worst what was wrong last:
 	// a container that crashes is ready now and then.
 	trouble, worst string
+	// lines are the last ones of the log that spoke last, and spoke is whose it is.
+	lines []string
+	spoke string
 }
 
 // called is what events call the target. The caller holds mu.
@@ -110,7 +113,7 @@ func (t *Reporter) track(to ref, r *runner.Report) string {
 			c.at = time.Now()
 		}
 		c.last, message = *r, r.Message
-		if c.trouble != "" {
+		if c.trouble != "" && !tells(message, c.trouble) {
 			message += "; " + c.trouble
 		}
 	}

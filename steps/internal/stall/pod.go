@@ -75,12 +75,12 @@ func (v *View) container(p *corev1.Pod, c corev1.ContainerStatus) (s Stall, ok b
 		return s, false
 	}
 	run, here := v.restarts(p, c)
-	limit := v.Limits.Restarts
+	class, limit := Crash, v.Limits.Restarts
 	if t.Reason == "StartError" || t.Reason == "ContainerCannotRun" {
-		limit = v.Limits.Starts
+		class, limit = Start, v.Limits.Starts
 	}
 	// Of an earlier attempt's restarts one more is wanted: what was amiss may be mended.
-	return Stall{Class: Crash, Open: run < limit || here < 1}, true
+	return Stall{Class: class, Open: run < limit || here < 1}, true
 }
 
 // restart is a container whose restarts are counted.

@@ -35,6 +35,8 @@ const (
 	Config Class = "config"
 	// Crash is a container that ends again and again.
 	Crash Class = "crash"
+	// Start is a container whose program cannot be started.
+	Start Class = "start"
 	// Quota is pods that may not be made: a quota, a limit or a policy forbids them.
 	Quota Class = "quota"
 	// Schedule is a pod that no node takes.
@@ -59,7 +61,7 @@ type Limits struct {
 var Default = Limits{
 	Grace: map[Class]time.Duration{
 		Name: 0, Image: time.Minute, Pull: 2 * time.Minute, Config: 3 * time.Minute, Crash: 2 * time.Minute,
-		Quota: 2 * time.Minute, Schedule: 5 * time.Minute, Volume: 2 * time.Minute,
+		Start: 20 * time.Second, Quota: 2 * time.Minute, Schedule: 5 * time.Minute, Volume: 2 * time.Minute,
 	},
 	Restarts: 5, Starts: 3,
 }

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"path"
@@ -61,14 +62,17 @@ func deliver(base http.RoundTripper, req *http.Request) (*http.Response, error) 
 }
 
 // send sends a request with a context of its own: a child of parent that ends a
-// while after bound has ended, with bound's cause. It lasts until the answer was
-// read.
+// while after bound has ended, with bound's cause; at once when that is final, as a
+// lost lock is: another run may be at work. It lasts until the answer was read.
 func send(parent, bound context.Context, while time.Duration, next http.RoundTripper, req *http.Request) (*http.Response, error) {
-	if bound.Err() != nil && while == 0 {
+	if bound.Err() != nil && (while == 0 || isFinal(bound)) {
 		return nil, context.Cause(bound)
 	}
 	ctx, cancel := context.WithCancelCause(parent)
 	stop := context.AfterFunc(bound, func() {
+		if isFinal(bound) {
+			while = 0
+		}
 		late := time.AfterFunc(while, func() { cancel(context.Cause(bound)) })
 		context.AfterFunc(ctx, func() { late.Stop() })
 	})
@@ -80,6 +84,12 @@ func send(parent, bound context.Context, while time.Duration, next http.RoundTri
 	}
 	resp.Body = &body{resp.Body, end}
 	return resp, nil
+}
+
+// isFinal reports whether the cause of a context's end lets nothing more be sent.
+func isFinal(ctx context.Context) bool {
+	final := interface{ Final() bool }(nil)
+	return errors.As(context.Cause(ctx), &final) && final.Final()
 }
 
 // body calls end when it is closed.

@@ -120,7 +120,7 @@ func (b *tracker) endured(e *entry, r Reading, o *unstructured.Unstructured) Rea
 		}
 	}
 	maps.DeleteFunc(e.stalled, func(s stalled, _ time.Time) bool {
-		return s.object == o.GetName() && !found[s] && s.class != stall.Crash // one that crashes runs now and then
+		return s.object == o.GetName() && !found[s] && s.class != stall.Crash && s.class != stall.Start // one that crashes runs now and then
 	})
 	return r
 }

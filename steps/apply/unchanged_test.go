@@ -1,0 +1,96 @@
+package apply
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kplan-dev/kplan/plan"
+)
+
+// writes notes the requests that change something.
+type writes struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (w *writes) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		if req.Method != http.MethodGet {
+			w.mu.Lock()
+			w.seen = append(w.seen, req.Method+" "+req.URL.Path)
+			w.mu.Unlock()
+		}
+		return next.RoundTrip(req)
+	})
+}
+
+func (w *writes) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := w.seen
+	w.seen = nil
+	return seen
+}
+
+func TestASecondApplyOfAnyKindWritesNothing(t *testing.T) {
+	w := &writes{}
+	f := onLab(t, w.wrap)
+	text, err := os.ReadFile("testdata/kinds.yaml")
+	require.NoError(t, err)
+	r, err := f.apply(t, string(text))
+	require.NoError(t, err)
+	total := strings.Count(string(text), "\n---\n") + 1
+	require.Equal(t, total, r.result(t).Done)
+	require.Len(t, w.take(), total)
+
+	r, err = f.apply(t, string(text))
+	require.NoError(t, err)
+	require.Empty(t, w.take())
+	require.True(t, r.result(t).Unchanged)
+}
+
+func TestWhatIsNotAsAppliedIsSent(t *testing.T) {
+	w := &writes{}
+	f := onLab(t, w.wrap)
+	const manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: b}}, data: {x: one, v: two}}"
+	maps := f.lab.Clientset(t).CoreV1().ConfigMaps(f.namespace)
+	patch := func(t *testing.T, body string) {
+		t.Helper()
+		_, err := maps.Patch(t.Context(), "a", types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "somebody"})
+		require.NoError(t, err)
+	}
+	for _, tt := range []struct {
+		name     string
+		before   func(*testing.T)
+		manifest string
+		want     string
+		writes   int
+	}{
+		{"first", nil, manifest, "1 created", 1},
+		{"again", nil, manifest, "1 unchanged", 0},
+		{"somebody adds a field", func(t *testing.T) { patch(t, `{"data": {"z": "three"}}`) }, manifest, "1 unchanged", 0},
+		{"somebody changes a field", func(t *testing.T) { patch(t, `{"data": {"x": "other"}}`) }, manifest, "1 configured", 1},
+		{"somebody takes a field away", func(t *testing.T) { patch(t, `{"data": {"v": null}}`) }, manifest, "1 configured", 1},
+		{"somebody sets the same", func(t *testing.T) { patch(t, `{"data": {"x": "one"}}`) }, manifest, "1 unchanged", 0},
+		{"a field is left out", nil, strings.Replace(manifest, ", v: two", "", 1), "1 configured", 1},
+		{"and again", nil, strings.Replace(manifest, ", v: two", "", 1), "1 unchanged", 0},
+	} {
+		if tt.before != nil {
+			tt.before(t)
+		}
+		r, err := f.apply(t, tt.manifest, func(a *plan.Apply) { a.ForceConflicts = true })
+		require.NoError(t, err, tt.name)
+		require.Equal(t, tt.want, r.result(t).Message, tt.name)
+		require.Len(t, w.take(), tt.writes, tt.name)
+	}
+	cm, err := maps.Get(t.Context(), "a", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"x": "one", "z": "three"}, cm.Data)
+}
