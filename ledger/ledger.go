@@ -9,23 +9,28 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"regexp"
 	"strings"
 	"time"
 )
 
 // NewRunID names a run: by its start in UTC, so that the names of runs sort by
-// time, and by chance, as in 20261122-161030-ab12cd.
+// time, and by chance, as in 20261122-161030-3a12cd, of which 3a1 is milliseconds.
 func NewRunID() string {
-	chance := make([]byte, 3)
+	chance := make([]byte, 2)
 	_, _ = rand.Read(chance) // it never fails
-	return time.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(chance)
+	now := time.Now().UTC()
+	return now.Format("20060102-150405-") + fmt.Sprintf("%03x", now.Nanosecond()/1e6) + hex.EncodeToString(chance)[1:]
 }
 
 // manager is the field manager of all that this package writes.
 const manager = "kplan"
 
 var notInName = regexp.MustCompile(`[^a-z0-9-]+`)
+
+// isRun is what NewRunID makes.
+var isRun = regexp.MustCompile(`^[0-9]{8}-[0-9]{6}-[0-9a-f]+$`)
 
 // objectName makes the name of a plan's object: a DNS label that people recognise,
 // and that no other plan's name makes.

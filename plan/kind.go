@@ -9,6 +9,7 @@ const (
 	KindApply   Kind = "apply"
 	KindWait    Kind = "wait"
 	KindWebhook Kind = "webhook"
+	KindDelete  Kind = "delete"
 	KindInclude Kind = "include"
 )
 
@@ -23,6 +24,8 @@ func (s Step) Kind() Kind {
 		return KindWait
 	case s.Webhook != nil:
 		return KindWebhook
+	case s.Delete != nil:
+		return KindDelete
 	case s.Include != nil:
 		return KindInclude
 	}
@@ -174,4 +177,40 @@ type Mutation struct {
 	// Expect is a CEL expression over object, as it was admitted, and original,
 	// as it is in the file. It must be true of the one and not of the other.
 	Expect string `json:"expect"`
+}
+
+// Delete removes objects, or a release, and waits until they are gone. What is not
+// there is gone already. Exactly one of Release, Resource, and Files or Objects says
+// what goes.
+type Delete struct {
+	// Files are paths or globs relative to the plan: the objects in them go.
+	Files []string `json:"files,omitempty"`
+	// Objects are given in the plan itself; apiVersion, kind and metadata are enough.
+	Objects []map[string]any `json:"objects,omitempty"`
+	// Resource is TYPE/NAME, or TYPE together with Selector, as for kubectl delete.
+	Resource string `json:"resource,omitempty"`
+	// Selector picks objects by label.
+	Selector string `json:"selector,omitempty"`
+	// Release is the name of a release of Helm, which is uninstalled.
+	Release string `json:"release,omitempty"`
+	// Namespace is that of the release, and of objects which name none (default: that
+	// of the kubeconfig context).
+	Namespace string `json:"namespace,omitempty"`
+	// DeleteCRDs lets the CustomResourceDefinitions of the release go too, and with
+	// them every custom resource of their kinds.
+	DeleteCRDs bool `json:"delete_crds,omitempty"`
+	// Wait waits until all is gone (default true).
+	Wait *bool `json:"wait,omitempty"`
+
+	// Leftovers are namespaces which go only if nothing is left in them
+	// that somebody else put there. No plan can say so: kplan down does.
+	Leftovers []Leftover `json:"-"`
+}
+
+// Leftover is a namespace that a run made.
+type Leftover struct {
+	Namespace string
+	// Programs are those that the run's releases ran: what they alone have put into
+	// the namespace goes with it.
+	Programs []string
 }

@@ -208,8 +208,8 @@ const (
 	RetryAny RetryOn = "any"
 )
 
-// Step is one node of the plan's graph. Exactly one of Helm, Apply, Wait, Webhook
-// and Include is set; Load puts the steps of the other plan in place of Include,
+// Step is one node of the plan's graph. Exactly one of Helm, Apply, Wait, Webhook,
+// Delete and Include is set; Load puts the steps of the other plan in place of Include,
 // and one step for each item in place of one with ForEach.
 type Step struct {
 	// Name identifies the step in the plan; a DNS label. That of a step for one
@@ -243,6 +243,7 @@ type Step struct {
 	Apply   *Apply   `json:"apply,omitempty"`
 	Wait    *Wait    `json:"wait,omitempty"`
 	Webhook *Webhook `json:"webhook,omitempty"`
+	Delete  *Delete  `json:"delete,omitempty"`
 	Include *Include `json:"include,omitempty"`
 
 	// Dir is the absolute folder that paths of the step are relative to.

@@ -67,6 +67,8 @@ func (r *reads) step(s Step) {
 		}
 	case s.Apply != nil:
 		r.globs(s.Dir, s.Apply.Files, of)
+	case s.Delete != nil:
+		r.globs(s.Dir, s.Delete.Files, of)
 	case s.Webhook != nil:
 		files := s.Webhook.Files
 		if c := s.Webhook.Canary; c != nil {

@@ -73,7 +73,7 @@ func newLocks(c Config) *locks {
 // writes reports whether a step changes its cluster: no lock is needed for others.
 func writes(s plan.Step) bool {
 	switch s.Kind() {
-	case plan.KindHelm, plan.KindApply:
+	case plan.KindHelm, plan.KindApply, plan.KindDelete:
 		return true
 	case plan.KindWait, plan.KindWebhook, plan.KindInclude:
 	}

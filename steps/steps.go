@@ -19,6 +19,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/apply"
+	"github.com/kplan-dev/kplan/steps/deletion"
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
@@ -41,6 +42,8 @@ type Config struct {
 	// ForceUpgrade has the names of helm steps that are upgraded also when nothing
 	// changed.
 	ForceUpgrade map[string]bool
+	// Deletion says how delete steps deal with what does not go by itself.
+	Deletion deletion.Options
 	// TakeOver has the names of helm steps that go on with a release which somebody
 	// without a lock left unfinished.
 	TakeOver map[string]bool
@@ -56,6 +59,8 @@ type Steps struct {
 	conns map[string]*cluster.Conn
 	run   string
 	force map[string]bool
+	// deletion is the configuration's.
+	deletion deletion.Options
 	// takeOver has the helm steps that go on with what others left unfinished.
 	takeOver map[string]bool
 	locks    *locks
@@ -95,7 +100,7 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 		}
 	}
 	s := &Steps{
-		plan: c.Plan, conns: all, run: c.Run, force: c.ForceUpgrade, takeOver: c.TakeOver, locks: newLocks(c),
+		plan: c.Plan, conns: all, run: c.Run, force: c.ForceUpgrade, deletion: c.Deletion, takeOver: c.TakeOver, locks: newLocks(c),
 		resolved: map[string]*resolved{}, sent: map[string]bool{},
 	}
 	if err := s.lockFirst(ctx); err != nil {
@@ -173,6 +178,8 @@ func (s *Steps) kind(step plan.Step, c *cluster.Cluster) (sessionAction, error) 
 		return wait.New(*step.Wait, c.Namespace())
 	case plan.KindWebhook:
 		return webhookgate.New(s.owners(step, c.Namespace()), step)
+	case plan.KindDelete:
+		return deletion.New(step, c.Namespace(), s.deletion)
 	case plan.KindInclude:
 	}
 	return nil, errors.New("the step has no kind")

@@ -89,7 +89,7 @@ func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kplan",
 		Short: "Run install plans that do not lose races with admission webhooks",
-		Long: `kplan runs an install plan: a file that lists steps (helm, apply, wait, webhook) and what each of them needs.
+		Long: `kplan runs an install plan: a file that lists steps (helm, apply, wait, webhook, delete) and what each of them needs.
 A request that an admission webhook cannot judge yet is held and sent again when it can, instead of failing the step.`,
 		Example: `  kplan validate plan.yaml
   kplan graph plan.yaml
@@ -113,8 +113,8 @@ A request that an admission webhook cannot judge yet is held and sent again when
 	_ = flags.MarkHidden("kube-context") // it exists: the line above made it
 	root.Version = readBuild().String()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newInit(a), newRun(a), newHold(a), newValidate(a), newWait(a), newWebhooks(a))
-	for _, offline := range []*cobra.Command{newReplay(a), newLint(a), newGraph(a), newSchema(a), newVars(a), newVersion(a)} {
+	root.AddCommand(newInit(a), newRun(a), newHold(a), newValidate(a), newWait(a), newWebhooks(a), newHistory(a), newReplay(a))
+	for _, offline := range []*cobra.Command{newLint(a), newGraph(a), newSchema(a), newVars(a), newVersion(a)} {
 		root.AddCommand(a.offline(offline))
 	}
 	return root

@@ -41,6 +41,8 @@ type runOptions struct {
 	takeOver map[string]bool // the steps that it means
 	reports  []report.File   // what they say
 	stay     bool
+	recordIn []string // values of --record-in; none for what is no plan's run
+	recorded bookkeeping
 
 	interrupt func() // does what ^C does
 }
@@ -83,7 +85,6 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --progress quiet -o json | jq .state`,
 		Args:              onePlanBeside("force-upgrade", "take-over"),
 		ValidArgsFunction: planFiles,
-		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.inputs = addInputs(cmd)
 	o.picked = addSelection(cmd, o.inputs)
@@ -96,6 +97,11 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	o.addLogs(cmd)
 	flags.BoolVar(&o.stay, "stay", false, "on a terminal, keep the display open after the end until q, and let a run whose steps failed wait for orders (r retries a step)")
 	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
+	recordIn := addRecordIn(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.recordIn = *recordIn
+		return o.run(cmd.Context(), args)
+	}
 	o.wanted = addReports(cmd)
 	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", data.JSON, data.YAML)
 	return cmd
@@ -110,6 +116,9 @@ func (o *runOptions) check() (ui.Mode, error) {
 		return "", usagef("--timeout must not be negative")
 	case o.lockWait < 0:
 		return "", usagef("--lock-wait must not be negative")
+	}
+	if err := checkRecordIn(o.recordIn); err != nil {
+		return "", err
 	}
 	mode, err := o.mode(o.progress)
 	if err == nil && o.stay && mode != ui.TTY {
@@ -196,9 +205,10 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		return err
 	}
 	r := runner.Runner{
-		ID: run, About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.ReadInputs, Guards: kinds.Guards,
+		ID: run, By: runBy(run), Program: readBuild().Version, About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.ReadInputs, Guards: kinds.Guards,
 		Parallel: o.parallel, Abort: signals.Abort, Redact: o.secrets().Text,
 	}
+	o.past(ctx, p, kinds)
 	x, err := o.observe(ctx, &r, p)
 	if !errors.Is(err, runner.ErrAborted) { // an action still uses what Close takes away
 		kinds.Close()
@@ -256,7 +266,9 @@ func (o *runOptions) watch(ctx context.Context, r *runner.Runner, p *plan.Plan, 
 	for _, renderer := range renderers {
 		r.Observers = append(r.Observers, renderer)
 	}
+	o.startRecording(ctx, r)
 	x, err := r.Run(ctx, p)
+	missing := o.recorded.running.Close()
 	late := reporter.Close()
 	if x != nil && err != nil && reports {
 		err = &shownError{err}
@@ -266,6 +278,7 @@ func (o *runOptions) watch(ctx context.Context, r *runner.Runner, p *plan.Plan, 
 			err = errors.Join(err, fmt.Errorf("writing progress: %w", e))
 		}
 	}
+	o.unrecorded(missing)
 	if late != nil {
 		err = errors.Join(err, late)
 	}

@@ -162,6 +162,11 @@ func dropDeferred(s *plan.Step) {
 		s.Apply.Files = known(s.Apply.Files)
 		s.Apply.Objects = slices.DeleteFunc(slices.Clone(s.Apply.Objects), func(o map[string]any) bool { return o == nil })
 	}
+	if s.Delete != nil {
+		s.Delete = new(*s.Delete)
+		s.Delete.Files = known(s.Delete.Files)
+		s.Delete.Objects = slices.DeleteFunc(slices.Clone(s.Delete.Objects), func(o map[string]any) bool { return o == nil })
+	}
 	if s.Webhook != nil {
 		s.Webhook = new(*s.Webhook)
 		s.Webhook.Files = known(s.Webhook.Files)

@@ -138,7 +138,7 @@ func labelKind(at path) string {
 }
 
 // kindNames are the fields of a step of which there is one.
-var kindNames = []string{string(plan.KindHelm), string(plan.KindApply), string(plan.KindWait), string(plan.KindWebhook), string(plan.KindInclude)}
+var kindNames = []string{string(plan.KindHelm), string(plan.KindApply), string(plan.KindWait), string(plan.KindWebhook), string(plan.KindDelete), string(plan.KindInclude)}
 
 func (v stepValidator) checkKinds(s plan.Step, at path) {
 	step, _ := v.fields.(map[string]any)

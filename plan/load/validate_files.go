@@ -43,6 +43,9 @@ func (f fileFinder) step(s plan.Step, at path) {
 	if s.Apply != nil {
 		f.globs(s.Apply.Files, at.Key("apply").Key("files"))
 	}
+	if s.Delete != nil {
+		f.globs(s.Delete.Files, at.Key("delete").Key("files"))
+	}
 	if s.Webhook != nil {
 		f.webhook(*s.Webhook, at.Key("webhook"))
 	}

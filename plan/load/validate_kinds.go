@@ -116,17 +116,7 @@ func (v stepValidator) checkObject(o map[string]any, at path) {
 
 func (v stepValidator) checkWait(w plan.Wait, at path) {
 	v.checkLabel(w.Namespace, at.Key("namespace"))
-	if w.Resource != "" {
-		kind, name, hasName := strings.Cut(w.Resource, "/")
-		switch {
-		case kind == "", hasName && name == "", strings.Contains(name, "/"), strings.ContainsAny(w.Resource, " ,"):
-			v.Report(fault{At: at.Key("resource"), Hint: "write TYPE/NAME, such as deployment/web or certificate.cert-manager.io/tls"}, "%q is not a resource", document.Cut(w.Resource, 80))
-		case hasName && w.Selector != "":
-			v.Report(fault{At: at.Key("selector"), Hint: "remove one of them"}, "a resource with a name, %q, takes no selector", document.Cut(w.Resource, 80))
-		case !hasName && w.Selector == "" && !v.has(at.Key("selector")):
-			v.Report(fault{At: at.Key("resource"), Hint: fmt.Sprintf("write %s/NAME, or add a selector", document.Cut(w.Resource, 60))}, "the resource %q has no name", document.Cut(w.Resource, 80))
-		}
-	}
+	v.checkResource(w.Resource, w.Selector, at)
 	if w.For == "" {
 		v.checkText(at.Key("for"), "for", conditionHint)
 		return
@@ -139,6 +129,22 @@ func (v stepValidator) checkWait(w plan.Wait, at path) {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
 		v.Report(fault{At: at.Key("for"), Hint: hint}, "for cannot be read: %v", err)
+	}
+}
+
+// checkResource wants TYPE/NAME, or TYPE and a selector.
+func (v stepValidator) checkResource(resource, selector string, at path) {
+	if resource == "" {
+		return
+	}
+	kind, name, hasName := strings.Cut(resource, "/")
+	switch {
+	case kind == "", hasName && name == "", strings.Contains(name, "/"), strings.ContainsAny(resource, " ,"):
+		v.Report(fault{At: at.Key("resource"), Hint: "write TYPE/NAME, such as deployment/web or certificate.cert-manager.io/tls"}, "%q is not a resource", document.Cut(resource, 80))
+	case hasName && selector != "":
+		v.Report(fault{At: at.Key("selector"), Hint: "remove one of them"}, "a resource with a name, %q, takes no selector", document.Cut(resource, 80))
+	case !hasName && selector == "" && !v.has(at.Key("selector")):
+		v.Report(fault{At: at.Key("resource"), Hint: fmt.Sprintf("write %s/NAME, or add a selector", document.Cut(resource, 60))}, "the resource %q has no name", document.Cut(resource, 80))
 	}
 }
 

@@ -41,6 +41,9 @@ func (v stepValidator) step(s plan.Step) {
 	if s.Webhook != nil {
 		v.checkWebhook(s, at.Key("webhook"))
 	}
+	if s.Delete != nil {
+		v.checkDelete(*s.Delete, at.Key("delete"))
+	}
 }
 
 func (v stepValidator) checkWhen(when any, at path) {

@@ -59,7 +59,7 @@ func TestASecondApplyOfAnyKindWritesNothing(t *testing.T) {
 func TestWhatIsNotAsAppliedIsSent(t *testing.T) {
 	w := &writes{}
 	f := onLab(t, w.wrap)
-	const manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: b}}, data: {x: one, y: two}}"
+	const manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: b}}, data: {x: one, v: two}}"
 	maps := f.lab.Clientset(t).CoreV1().ConfigMaps(f.namespace)
 	patch := func(t *testing.T, body string) {
 		t.Helper()
@@ -77,10 +77,10 @@ func TestWhatIsNotAsAppliedIsSent(t *testing.T) {
 		{"again", nil, manifest, "1 unchanged", 0},
 		{"somebody adds a field", func(t *testing.T) { patch(t, `{"data": {"z": "three"}}`) }, manifest, "1 unchanged", 0},
 		{"somebody changes a field", func(t *testing.T) { patch(t, `{"data": {"x": "other"}}`) }, manifest, "1 configured", 1},
-		{"somebody takes a field away", func(t *testing.T) { patch(t, `{"data": {"y": null}}`) }, manifest, "1 configured", 1},
+		{"somebody takes a field away", func(t *testing.T) { patch(t, `{"data": {"v": null}}`) }, manifest, "1 configured", 1},
 		{"somebody sets the same", func(t *testing.T) { patch(t, `{"data": {"x": "one"}}`) }, manifest, "1 unchanged", 0},
-		{"a field is left out", nil, strings.Replace(manifest, ", y: two", "", 1), "1 configured", 1},
-		{"and again", nil, strings.Replace(manifest, ", y: two", "", 1), "1 unchanged", 0},
+		{"a field is left out", nil, strings.Replace(manifest, ", v: two", "", 1), "1 configured", 1},
+		{"and again", nil, strings.Replace(manifest, ", v: two", "", 1), "1 unchanged", 0},
 	} {
 		if tt.before != nil {
 			tt.before(t)

@@ -36,12 +36,13 @@ var shortForms = map[reflect.Type]func(long *node) *node{
 
 // ofTypes say what holds for a mapping as a whole.
 var ofTypes = map[string]func(*node){
-	"Step":    exactlyOne("helm", "apply", "wait", "webhook", "include"),
+	"Step":    exactlyOne("helm", "apply", "wait", "webhook", "delete", "include"),
 	"Webhook": exactlyOne("release", "configuration", "service", "selector", "files"),
 	"Output":  exactlyOne("jsonpath", "cel"),
 	"Var":     notBoth("secret", "config_map"),
 	"Cluster": notBoth("kubeconfig", "kubeconfig_secret"),
 	"Apply":   func(n *node) { n.AnyOf = requiring("files", "objects") },
+	"Delete":  func(n *node) { n.AnyOf = requiring("files", "objects", "resource", "release") },
 	"Canary":  func(n *node) { n.MinProperties = 1 },
 }
 
@@ -90,6 +91,12 @@ var ofFields = map[string]func(*node){
 	"Wait.namespace": label,
 	"Wait.selector":  examples("app=web"),
 	"Wait.for":       both(nonEmpty, examples("condition=Ready", "condition=Available", "jsonpath={.status.phase}=Running", "create", "delete")),
+
+	"Delete.files":     examples([]string{"old/*.yaml"}),
+	"Delete.namespace": label,
+	"Delete.resource":  both(nonEmpty, examples("deployment/web", "vmagents.operator.victoriametrics.com")),
+	"Delete.selector":  examples("app=web"),
+	"Delete.release":   nonEmpty,
 
 	"Webhook.namespace":     label,
 	"Webhook.configuration": nonEmpty,

@@ -114,14 +114,22 @@ func Objects(step plan.Step) ([]Object, error) {
 	return objects, err
 }
 
-// Read reads the objects of an apply step as they are written.
+// Read reads the objects of an apply or delete step as they are written.
 func Read(step plan.Step) ([]Object, error) {
-	files, err := step.Files(step.Apply.Files)
+	var names []string
+	var objects []map[string]any
+	switch {
+	case step.Apply != nil:
+		names, objects = step.Apply.Files, step.Apply.Objects
+	case step.Delete != nil:
+		names, objects = step.Delete.Files, step.Delete.Objects
+	}
+	files, err := step.Files(names)
 	if err != nil {
 		return nil, err
 	}
 	manifests, err := readFiles(files, step.Dir)
-	own, inlineErr := inline(step.Apply.Objects)
+	own, inlineErr := inline(objects)
 	return append(manifests, own...), errors.Join(err, inlineErr)
 }
 

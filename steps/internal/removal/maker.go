@@ -1,0 +1,53 @@
+package removal
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// IsKept reports whether an object says that an uninstall leaves it.
+func IsKept(o Object) bool {
+	return strings.EqualFold(strings.TrimSpace(o.GetAnnotations()["helm.sh/resource-policy"]), "keep")
+}
+
+// Makers are the field managers that have written an object, but for those of its
+// status and of Kubernetes itself.
+func Makers(o Object) []string {
+	var all []string
+	for _, m := range o.GetManagedFields() {
+		if m.Subresource == "" && !slices.Contains(kubernetes, m.Manager) && m.Manager != "" {
+			all = append(all, m.Manager)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// kubernetes are the field managers of Kubernetes' own programs.
+var kubernetes = []string{"kube-controller-manager", "kube-scheduler", "kube-apiserver", "kubelet", "kube-proxy", "cloud-controller-manager", "kube"}
+
+// IsShared says whose else an object is that kplan applies: who applies it too, or
+// made it before. It is empty when nobody does.
+func IsShared(o Object) string {
+	made := o.GetCreationTimestamp()
+	for _, m := range o.GetManagedFields() {
+		first := m.Time != nil && !m.Time.After(made.Time)
+		switch {
+		case m.Subresource != "" || m.Manager == "kplan":
+		case m.Operation == metav1.ManagedFieldsOperationApply:
+			return m.Manager + " applies it too"
+		case first && IsTool(m.Manager):
+			return "it was made by " + m.Manager
+		}
+	}
+	return ""
+}
+
+// IsApplied reports whether kplan applies an object.
+func IsApplied(o Object) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+		return m.Manager == "kplan" && m.Operation == metav1.ManagedFieldsOperationApply
+	})
+}
