@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -30,7 +28,7 @@ type Lock struct {
 // none.
 type locks struct {
 	Lock
-	place  ledger.Place // without a client
+	plan   *plan.Plan
 	holder ledger.Holder
 
 	// turn has room for one: clusters are locked one after another, so that two
@@ -63,8 +61,7 @@ func newLocks(c Config) *locks {
 		return nil
 	}
 	k := &locks{
-		Lock: *c.Lock, place: ledger.Place{Namespace: c.Plan.StateNamespace(), Plan: c.Plan.Metadata.Name},
-		holder: ledger.Self(c.Run), turn: make(chan struct{}, 1), closed: make(chan struct{}), of: map[string]*heldLock{},
+		Lock: *c.Lock, plan: c.Plan, holder: ledger.Self(c.Run), turn: make(chan struct{}, 1), closed: make(chan struct{}), of: map[string]*heldLock{},
 	}
 	k.lost, k.lose = context.WithCancelCause(context.Background())
 	return k
@@ -147,12 +144,10 @@ func (k *locks) take(ctx context.Context, name string, c *cluster.Cluster, told 
 	if before != nil && before.lock != nil { // another cluster has this name now
 		_ = before.lock.Release(ctx)
 	}
-	client, err := kubernetes.NewForConfig(c.Config()) // nothing of it is held for webhooks
+	place, err := placeOn(c, k.plan) // nothing of it is held for webhooks
 	if err != nil {
 		return err
 	}
-	place := k.place
-	place.Client = client
 	h := &heldLock{cluster: c}
 	if !k.has(ctx, place) {
 		h.lock, err = ledger.Acquire(ctx, place, ledger.Request{Holder: k.holder, Wait: k.Wait, Told: told})

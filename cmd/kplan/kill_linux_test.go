@@ -142,8 +142,7 @@ func (k *killed) end(m moment) {
 		case !m.done:
 			end()
 			if m.by == syscall.SIGKILL {
-				<-r.Context().Done()
-				return
+				panic(http.ErrAbortHandler)
 			}
 		default:
 			w = &ending{w, end}
