@@ -121,6 +121,27 @@ func TestLockTakenAwayIsLost(t *testing.T) {
 	require.NoError(t, second.Release(t.Context()))
 }
 
+// TestLockIsGivenBack gives back a lock that its own heartbeat, or somebody else,
+// has written to since the run last heard of it.
+func TestLockIsGivenBack(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	place := Place{Client: lab.Clientset(t), Namespace: lab.Namespace(t), Plan: "race"}
+	l, err := Acquire(t.Context(), place, Request{Holder: Self("this")})
+	require.NoError(t, err)
+	lease, err := place.read(t.Context())
+	require.NoError(t, err)
+	lease.Labels = map[string]string{"touched": "yes"}
+	_, err = place.Client.CoordinationV1().Leases(place.Namespace).Update(t.Context(), lease, metav1.UpdateOptions{})
+	require.NoError(t, err)
+
+	require.NoError(t, l.Release(t.Context()))
+
+	holder, err := place.Locked(t.Context())
+	require.NoError(t, err)
+	assert.Nil(t, holder)
+}
+
 // TestLockOfASilentHolder has a holder on another machine that was not heard of.
 func TestLockOfASilentHolder(t *testing.T) {
 	for _, c := range []struct {
