@@ -177,8 +177,12 @@ func (l *Lock) Release(ctx context.Context) error {
 	lease := l.lease.DeepCopy()
 	lease.Spec.HolderIdentity = new(string)
 	_, err := l.place.Client.CoordinationV1().Leases(l.place.Namespace).Update(ctx, lease, metav1.UpdateOptions{FieldManager: manager})
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // it is another's already
+	if apierrors.IsConflict(err) {
+		// It is another's, or a heartbeat was done whose answer nobody waited for.
+		_, err = l.place.Unlock(ctx, l.holder)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
 	return err
 }
