@@ -12,14 +12,18 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+	helmtime "helm.sh/helm/v3/pkg/time"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps"
 )
 
 // faulty is the lab behind a proxy that answers for it where fault gives a
@@ -114,27 +118,41 @@ func TestHelmStepRefusesABusyRelease(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		statuses []release.Status
-		hint     string
 	}{
-		"a rollback that was killed":      {[]release.Status{release.StatusDeployed, release.StatusFailed, release.StatusPendingRollback}, "helm rollback NS 1 -n NS"},
-		"an upgrade that was killed":      {[]release.Status{release.StatusDeployed, release.StatusPendingUpgrade}, "helm rollback NS 1 -n NS"},
-		"an uninstall that was killed":    {[]release.Status{release.StatusFailed, release.StatusUninstalling}, "helm uninstall NS -n NS"},
-		"an install that is not over yet": {[]release.Status{release.StatusPendingInstall}, "helm uninstall NS -n NS"},
+		"a rollback that was killed":      {[]release.Status{release.StatusDeployed, release.StatusFailed, release.StatusPendingRollback}},
+		"an upgrade that was killed":      {[]release.Status{release.StatusDeployed, release.StatusPendingUpgrade}},
+		"an uninstall that was killed":    {[]release.Status{release.StatusFailed, release.StatusUninstalling}},
+		"an install that is not over yet": {[]release.Status{release.StatusPendingInstall}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			lab := labtest.ControlPlane(t)
 			ns := lab.Namespace(t)
 			config := helmOf(t, lab, ns)
+			now := helmtime.Now()
 			for i, s := range tc.statuses {
-				require.NoError(t, config.Releases.Create(&release.Release{Name: ns, Namespace: ns, Version: i + 1, Info: &release.Info{Status: s}}))
+				require.NoError(t, config.Releases.Create(&release.Release{
+					Name: ns, Namespace: ns, Version: i + 1, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "before", Version: "0.1.0"}},
+					Info: &release.Info{Status: s, FirstDeployed: now, LastDeployed: now.Add(time.Duration(i) * time.Second)},
+				}))
 			}
+			step := "\n- name: s\n  retry: {install_retries: 3}\n  helm: {chart: " + chartOf(t, nil) + ", release: NS, namespace: NS}\n"
 
-			out := runPlan(t, lab, ns, "\n- name: s\n  retry: {install_retries: 3}\n  helm: {chart: "+chartOf(t, nil)+", release: NS, namespace: NS}\n")
+			out := runPlan(t, lab, ns, step)
 
 			require.ErrorContains(t, out.err, "is "+string(tc.statuses[len(tc.statuses)-1])+" since")
-			require.Contains(t, runner.HintOf(out.err), strings.ReplaceAll(tc.hint, "NS", ns))
+			require.Contains(t, runner.HintOf(out.err), "--take-over")
 			require.Equal(t, 1, out.execution.Step("s").Attempt, "another attempt cannot mend it")
+
+			out = runSteps(t, lab, ns, step, steps.Config{TakeOver: map[string]bool{"s": true}})
+
+			require.NoError(t, out.err)
+			logs := out.of(runner.TypeLog)
+			require.NotEmpty(t, logs)
+			require.Contains(t, logs[0].Message, "was left "+string(tc.statuses[len(tc.statuses)-1])+", and is taken over")
+			history, err := config.Releases.History(ns)
+			require.NoError(t, err)
+			require.Equal(t, release.StatusDeployed, history[len(history)-1].Info.Status)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps"
 )
 
 // An umbrella chart that nobody changed is left alone, whatever the order in
@@ -69,7 +70,7 @@ func TestHelmStepIsForced(t *testing.T) {
 	dir := chartOf(t, parts)
 	step := func(values string, force bool, watch ...runner.Observer) *run {
 		return runSteps(t, lab, ns, "\n- name: s\n  retry: {install_retries: 2, retry_delay_seconds: 0.1}\n  helm: {chart: "+dir+
-			", release: NS, namespace: NS, values: "+values+"}\n", map[string]bool{"s": force}, watch...)
+			", release: NS, namespace: NS, values: "+values+"}\n", steps.Config{ForceUpgrade: map[string]bool{"s": force}}, watch...)
 	}
 	id := func() string { // of the hook, which is sent before anything fails
 		s, err := lab.Clientset(t).CoreV1().Secrets(ns).Get(t.Context(), "paired", metav1.GetOptions{})

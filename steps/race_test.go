@@ -156,11 +156,11 @@ func install(t *testing.T, lab *labtest.Lab, ns, values string, fields ...string
 // namespace and the folder of the lab's charts.
 func runPlan(t *testing.T, lab *labtest.Lab, ns, list string, watch ...runner.Observer) *run {
 	t.Helper()
-	return runSteps(t, lab, ns, list, nil, watch...)
+	return runSteps(t, lab, ns, list, steps.Config{}, watch...)
 }
 
-// runSteps is runPlan with helm steps that are forced.
-func runSteps(t *testing.T, lab *labtest.Lab, ns, list string, force map[string]bool, watch ...runner.Observer) *run {
+// runSteps is runPlan with what else a run can be told.
+func runSteps(t *testing.T, lab *labtest.Lab, ns, list string, c steps.Config, watch ...runner.Observer) *run {
 	t.Helper()
 	cleanUp(t, lab, ns)
 	text := "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\nsteps:" + list
@@ -170,7 +170,8 @@ func runSteps(t *testing.T, lab *labtest.Lab, ns, list string, force map[string]
 	p, err := load.File(file, load.Options{})
 	require.NoError(t, err)
 
-	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), ForceUpgrade: force, UserAgent: "kplan-test"})
+	c.Plan, c.Flags, c.UserAgent = p, lab.Flags(), "kplan-test"
+	s, err := steps.New(t.Context(), c)
 	require.NoError(t, err)
 	defer s.Close()
 	out := &run{}

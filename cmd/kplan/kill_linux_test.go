@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,8 +20,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
@@ -33,41 +39,73 @@ type killed struct {
 	lab    *labtest.Lab
 	ns     string
 	folder string
-	hooks  *hookJobs
+	args   []string
+	hooks  *hookObjects
 }
 
 // TestKilledAtAnyMoment kills runs of a plan at moments that a seed gives, and runs
 // the plan again: it ends deployed, and no hook ran twice. KPLAN_KILLS is how often,
 // and KPLAN_SEED the seed.
 func TestKilledAtAnyMoment(t *testing.T) {
-	kills := number(t, "KPLAN_KILLS", 5)
-	seed := number(t, "KPLAN_SEED", int(time.Now().UnixNano()%1_000_000))
-	t.Logf("KPLAN_SEED=%d", seed)
-	labtest.Node(t).Operator(t)
-	for i := range kills + (kills+4)/5 {
-		chance := rand.New(rand.NewPCG(uint64(seed), uint64(i)))
-		t.Run(strconv.Itoa(i), func(t *testing.T) {
-			t.Parallel()
-			m := moment{
-				write: 1 + chance.IntN(mostWrites), done: chance.IntN(2) == 0,
-				by: syscall.SIGKILL,
-			}
-			if chance.IntN(3) == 0 {
-				m.later = time.Duration(chance.Int64N(int64(3 * time.Second)))
-			}
-			if i >= kills { // these end a run well; the plan goes on all the same
-				m.by = []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}[chance.IntN(2)]
-			}
-			k := newKilled(t)
-			k.end(m)
-			k.succeeds()
-			k.check()
-		})
-	}
+	lab := labtest.Node(t)
+	lab.Operator(t)
+	kills := number(t, "KPLAN_KILLS", 2)
+	atMoments(t, kills, 62, 3*time.Second, func(t *testing.T, m moment) {
+		k := newKilled(t, lab, "kill")
+		charts := filepath.Join(k.folder, "chart", "charts")
+		require.NoError(t, os.Mkdir(charts, 0o755))
+		require.NoError(t, os.Symlink(filepath.Join(labtest.Charts(), "race"), filepath.Join(charts, "race")))
+		k.cleanRace()
+		if kills > 10 {
+			k.args = []string{"--set", "more=true"}
+		}
+		k.end(m)
+		k.succeeds()
+		k.check(1)
+		k.checkRace()
+	})
 }
 
-// mostWrites is how many writes a run sends: some end without being killed.
-const mostWrites = 45
+// TestUpgradeKilledAtAnyMoment does the same with upgrades, of a chart that takes no
+// pods and is different in each render.
+func TestUpgradeKilledAtAnyMoment(t *testing.T) {
+	lab := labtest.ControlPlane(t)
+	atMoments(t, number(t, "KPLAN_KILLS", 6), 32, time.Second, func(t *testing.T, m moment) {
+		k := newKilled(t, lab, "kill-upgrade")
+		k.succeeds()
+		k.check(1)
+		k.args = []string{"--set", "level=2"}
+		k.end(m)
+		k.succeeds()
+		k.check(2)
+		maps := k.lab.Clientset(t).CoreV1().ConfigMaps(k.ns)
+		for _, name := range []string{"changed", "more", "only-in-2", "hook-before", "hook-after"} {
+			found, err := maps.Get(t.Context(), name, metav1.GetOptions{})
+			require.NoError(t, err)
+			assert.Equal(t, "2", found.Data["level"], name)
+		}
+		_, err := maps.Get(t.Context(), "only-in-1", metav1.GetOptions{})
+		assert.True(t, apierrors.IsNotFound(err), "what the upgrade removes: %v", err)
+	})
+}
+
+// atMoments does f at moments that a seed gives: so many kills, and some signals.
+func atMoments(t *testing.T, kills, writes int, latest time.Duration, f func(*testing.T, moment)) {
+	t.Helper()
+	seed := number(t, "KPLAN_SEED", int(time.Now().UnixNano()%1_000_000))
+	t.Logf("KPLAN_SEED=%d", seed)
+	for i := range kills + (kills+4)/5 {
+		chance := rand.New(rand.NewPCG(uint64(seed), uint64(i)))
+		m := moment{write: 1 + chance.IntN(writes), done: chance.IntN(2) == 0, by: syscall.SIGKILL}
+		if chance.IntN(3) == 0 {
+			m.later = time.Duration(chance.Int64N(int64(latest)))
+		}
+		if i >= kills { // these end a run well; the plan goes on all the same
+			m.by = []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}[chance.IntN(2)]
+		}
+		t.Run(strconv.Itoa(i), func(t *testing.T) { t.Parallel(); f(t, m) })
+	}
+}
 
 // moment is when a run is ended, and how.
 type moment struct {
@@ -84,28 +122,29 @@ func number(t *testing.T, env string, otherwise int) int {
 	return n
 }
 
-func newKilled(t *testing.T) *killed {
+func newKilled(t *testing.T, lab *labtest.Lab, folder string) *killed {
 	t.Helper()
-	lab := labtest.Node(t)
 	k := &killed{t: t, lab: lab, ns: lab.Namespace(t), folder: t.TempDir()}
-	require.NoError(t, os.CopyFS(k.folder, os.DirFS(filepath.Join("testdata", "kill"))))
-	charts := filepath.Join(k.folder, "chart", "charts")
-	require.NoError(t, os.Mkdir(charts, 0o755))
-	require.NoError(t, os.Symlink(filepath.Join(labtest.Charts(), "race"), filepath.Join(charts, "race")))
+	require.NoError(t, os.CopyFS(k.folder, os.DirFS(filepath.Join("testdata", folder))))
 	k.hooks = watchHooks(t, lab, k.ns)
-	api, rbac := lab.Clientset(t).AdmissionregistrationV1(), lab.Clientset(t).RbacV1()
-	t.Cleanup(func() {
+	return k
+}
+
+// cleanRace removes at the end what chart race has outside of the namespace.
+func (k *killed) cleanRace() {
+	api, rbac := k.lab.Clientset(k.t).AdmissionregistrationV1(), k.lab.Clientset(k.t).RbacV1()
+	k.t.Cleanup(func() {
 		_ = api.ValidatingWebhookConfigurations().Delete(context.Background(), k.ns+"-validate", metav1.DeleteOptions{})
 		_ = api.MutatingWebhookConfigurations().Delete(context.Background(), k.ns+"-mutate", metav1.DeleteOptions{})
 		_ = rbac.ClusterRoles().Delete(context.Background(), k.ns+"-"+k.ns, metav1.DeleteOptions{})
 		_ = rbac.ClusterRoleBindings().Delete(context.Background(), k.ns+"-"+k.ns, metav1.DeleteOptions{})
 	})
-	return k
 }
 
 // command is a run of the plan on a lab.
 func (k *killed) command(lab *labtest.Lab) (*exec.Cmd, *bytes.Buffer) {
 	cmd := command(k.t, "run", filepath.Join(k.folder, "plan.yaml"), "--progress", "plain", "--set", "ns="+k.ns)
+	cmd.Args = append(cmd.Args, k.args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.Kubeconfig)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -170,22 +209,17 @@ func (e *ending) WriteHeader(code int) {
 	e.ResponseWriter.WriteHeader(code)
 }
 
-// check looks at what the runs made.
-func (k *killed) check() {
+// check looks at what the runs made that are over: each hook ran so often, one
+// revision is deployed, and the lock was given back.
+func (k *killed) check(times int) {
 	t := k.t
 	t.Helper()
-	for _, hook := range []string{"before", "before-gone", "after", "after-kept"} {
-		assert.Equal(t, 1, k.hooks.count(hook), "how often hook %s ran", hook)
+	hooks := k.hooks.counts()
+	assert.NotEmpty(t, hooks)
+	for hook, ran := range hooks {
+		assert.Equal(t, times, ran, "how often hook %s ran", hook)
 	}
 	client := k.lab.Clientset(t)
-	jobs, err := client.BatchV1().Jobs(k.ns).List(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	var names []string
-	for _, j := range jobs.Items {
-		names = append(names, j.Name)
-	}
-	assert.ElementsMatch(t, []string{"before", "after-kept"}, names, "Jobs that are there")
-
 	records, err := client.CoreV1().Secrets(k.ns).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm"})
 	require.NoError(t, err)
 	last, deployed := 0, 0
@@ -202,6 +236,15 @@ func (k *killed) check() {
 		}
 	}
 	assert.Equal(t, last, deployed, "the newest revision is deployed")
+	lease, err := client.CoordinationV1().Leases(k.ns).Get(t.Context(), "kplan-killed", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, *lease.Spec.HolderIdentity, "the lock is held by nobody")
+}
+
+// checkRace looks whether chart race and what is applied beside it is there, once.
+func (k *killed) checkRace() {
+	t := k.t
+	t.Helper()
 	dyn, err := dynamic.NewForConfig(k.lab.Config(t))
 	require.NoError(t, err)
 	for resource, want := range map[schema.GroupVersionResource]int{
@@ -215,44 +258,56 @@ func (k *killed) check() {
 		require.NoError(t, err)
 		assert.Len(t, all.Items, want, resource.Resource)
 	}
-	lease, err := client.CoordinationV1().Leases(k.ns).Get(t.Context(), "kplan-killed", metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.Empty(t, *lease.Spec.HolderIdentity, "the lock is held by nobody")
 }
 
-// hookJobs are the Jobs that were ever made in a namespace.
-type hookJobs struct {
+// hookObjects are the objects of hooks that were ever made in a namespace.
+type hookObjects struct {
 	mu   sync.Mutex
-	uids map[string]map[string]bool
+	uids map[string]map[types.UID]bool
 }
 
-// watchHooks counts the Jobs of a namespace from now on.
-func watchHooks(t *testing.T, lab *labtest.Lab, ns string) *hookJobs {
+// watchHooks counts the hooks in a namespace from now on: Jobs, and ConfigMaps whose
+// names say so.
+func watchHooks(t *testing.T, lab *labtest.Lab, ns string) *hookObjects {
 	t.Helper()
-	h := &hookJobs{uids: map[string]map[string]bool{}}
-	w, err := lab.Clientset(t).BatchV1().Jobs(ns).Watch(t.Context(), metav1.ListOptions{})
+	h := &hookObjects{uids: map[string]map[types.UID]bool{}}
+	client := lab.Clientset(t)
+	jobs, err := client.BatchV1().Jobs(ns).Watch(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
-	ended := make(chan struct{})
-	go func() { // ends with the watch
-		defer close(ended)
-		for event := range w.ResultChan() {
-			if job, ok := event.Object.(*batchv1.Job); ok {
-				h.mu.Lock()
-				if h.uids[job.Name] == nil {
-					h.uids[job.Name] = map[string]bool{}
-				}
-				h.uids[job.Name][string(job.UID)] = true
-				h.mu.Unlock()
+	configs, err := client.CoreV1().ConfigMaps(ns).Watch(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	var ended sync.WaitGroup
+	for _, w := range []apiwatch.Interface{jobs, configs} {
+		ended.Go(func() { // ends with the watch
+			for event := range w.ResultChan() {
+				h.saw(event.Object)
 			}
-		}
-	}()
-	t.Cleanup(func() { w.Stop(); <-ended })
+		})
+	}
+	t.Cleanup(func() { jobs.Stop(); configs.Stop(); ended.Wait() })
 	return h
 }
 
-// count is how many Jobs of a name there were.
-func (h *hookJobs) count(name string) int {
+func (h *hookObjects) saw(object runtime.Object) {
+	m, err := meta.Accessor(object)
+	if _, job := object.(*batchv1.Job); err != nil || !job && !strings.HasPrefix(m.GetName(), "hook-") {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.uids[name])
+	if h.uids[m.GetName()] == nil {
+		h.uids[m.GetName()] = map[types.UID]bool{}
+	}
+	h.uids[m.GetName()][m.GetUID()] = true
+}
+
+// counts are how many objects of each name there were.
+func (h *hookObjects) counts() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	counts := map[string]int{}
+	for name, uids := range h.uids {
+		counts[name] = len(uids)
+	}
+	return counts
 }

@@ -92,13 +92,14 @@ func (o *operation) resumes(r *release.Release) bool {
 // unfinished are the hooks of a revision that the one which was interrupted had not
 // brought to their end. Hooks are the same in both, in the same order.
 //
-// When all hooks had ended that go before the objects, none of these is run again:
-// what some of them made may be gone by design.
+// When all hooks had ended that go before the objects, or all that go after them,
+// none of these is run again: what some of them made may be gone by design.
 func (o *operation) unfinished(r *release.Release) (*todo, error) {
 	before, after := eventsOf(r.Info.Status)[0], eventsOf(r.Info.Status)[1]
 	ready := o.last.Labels[phaseLabel] != "" || slices.ContainsFunc(o.last.Hooks, func(h *release.Hook) bool {
 		return !slices.Contains(h.Events, before) && slices.Contains(h.Events, after) && !h.LastRun.StartedAt.IsZero()
 	})
+	over := map[bool]bool{true: ready || allSucceeded(o.last.Hooks, before, after), false: allSucceeded(o.last.Hooks, after, before)}
 	t := &todo{}
 	for i, h := range r.Hooks {
 		ran := o.last.Hooks[i]
@@ -106,7 +107,10 @@ func (o *operation) unfinished(r *release.Release) (*todo, error) {
 		done := goesBefore && ready
 		if (goesBefore || goesAfter) && !done && !(goesBefore && goesAfter) { // with both nobody knows for which it ran
 			var err error
-			if done, err = o.ranToItsEnd(ran); err != nil {
+			if done = over[goesBefore]; !done {
+				done, err = o.ranToItsEnd(ran)
+			}
+			if err != nil {
 				return nil, err
 			}
 			if done {
@@ -124,6 +128,17 @@ func (o *operation) unfinished(r *release.Release) (*todo, error) {
 		}
 	}
 	return t, nil
+}
+
+// allSucceeded reports whether all hooks of an event have ended well. It is not known
+// of those that are for another event too.
+func allSucceeded(hooks []*release.Hook, event, other release.HookEvent) bool {
+	for _, h := range hooks {
+		if slices.Contains(h.Events, event) && (h.LastRun.Phase != release.HookPhaseSucceeded || slices.Contains(h.Events, other)) {
+			return false
+		}
+	}
+	return true
 }
 
 func (o *operation) notAgain(h *release.Hook) {
