@@ -2,7 +2,9 @@ package steps
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -12,6 +14,7 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/podlog"
 	"github.com/kplan-dev/kplan/steps/internal/readiness"
 	"github.com/kplan-dev/kplan/steps/internal/transport"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
@@ -97,7 +100,7 @@ func (a *connected) use(c *cluster.Cluster) error {
 
 // Run connects to the cluster, or sees that it is there, and does the action.
 func (a *connected) Run(ctx context.Context, r runner.Reporter) error {
-	c, err := a.conn.Connect(ctx)
+	c, err := a.reach(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -107,6 +110,22 @@ func (a *connected) Run(ctx context.Context, r runner.Reporter) error {
 		}
 	}
 	return a.locks.while(ctx, a.name, c, r, func(ctx context.Context) error { return a.action.Run(ctx, r) })
+}
+
+// reach connects to the cluster. It waits for one that does not answer at all but
+// did earlier in the run.
+func (a *connected) reach(ctx context.Context, r runner.Reporter) (*cluster.Cluster, error) {
+	for began := time.Now(); ; {
+		c, err := a.conn.Connect(ctx)
+		away := (*cluster.UnreachableError)(nil)
+		if a.conn.Now() == nil || !errors.As(err, &away) || time.Since(began) > cluster.Outage {
+			return c, err
+		}
+		r.Report(runner.Report{Type: runner.TypeProgress, Message: "waiting for the cluster: " + away.Error()})
+		if err := watch.Pause(ctx, time.Second); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // overSession makes the clients of each attempt, whose requests are held and end with
@@ -120,6 +139,7 @@ func (s *Steps) overSession(step plan.Step, rules *readiness.Rules, c *cluster.C
 		if webhooks := s.plan.StepWebhooks(step); webhooks.Hold {
 			attempt.Hold = hold.Transport{
 				Gate: c.Gate, Kind: c.KindOf, Timeout: webhooks.HoldTimeout, Grace: webhooks.MisconfiguredTimeout,
+				Outage: cluster.Outage,
 			}
 		}
 		session, err := c.Session(cluster.Options{
