@@ -87,14 +87,14 @@ var faults = []fault{
 		f.next.ServeHTTP(w, r)
 	})},
 	{name: "watches closed", watches: true, strike: func(f *front, i int, w http.ResponseWriter, r *http.Request) bool {
-		if i > 20 || !watching(r) {
+		if i > 6 || !watching(r) {
 			return false
 		}
 		f.answer(r) // for a while
 		panic(http.ErrAbortHandler)
 	}},
 	{name: "watches expired (410)", watches: true, strike: func(_ *front, i int, w http.ResponseWriter, r *http.Request) bool {
-		if i > 20 || !watching(r) {
+		if i > 6 || !watching(r) {
 			return false
 		}
 		status(w, http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
