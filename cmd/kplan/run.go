@@ -20,6 +20,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/deletion"
 )
 
 // runOptions are the flags of run.
@@ -41,6 +42,7 @@ type runOptions struct {
 	takeOver map[string]bool // the steps that it means
 	reports  []report.File   // what they say
 	stay     bool
+	deletion deletion.Options // of delete steps
 
 	interrupt func() // does what ^C does
 }
@@ -88,6 +90,13 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	o.inputs = addInputs(cmd)
 	o.picked = addSelection(cmd, o.inputs)
 	o.force, o.taking = addForce(cmd, o.inputs), addTakeOver(cmd, o.inputs)
+	o.addRunning(cmd)
+	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", data.JSON, data.YAML)
+	return cmd
+}
+
+// addRunning registers the flags of all commands that run a plan.
+func (o *runOptions) addRunning(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&o.parallel, "parallel", runner.DefaultParallel, "how many steps run at once")
 	flags.DurationVar(&o.timeout, "timeout", 0, "stop the whole run after this time, as by SIGTERM (default: never)")
@@ -97,8 +106,6 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	flags.BoolVar(&o.stay, "stay", false, "on a terminal, keep the display open after the end until q, and let a run whose steps failed wait for orders (r retries a step)")
 	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
 	o.wanted = addReports(cmd)
-	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", data.JSON, data.YAML)
-	return cmd
 }
 
 // check looks at the flags, and returns how the run is shown.
@@ -144,20 +151,8 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// A reader of events wants nothing else, and one of quiet nothing at all.
-	path, err := o.choosePlan(args, mode == ui.JSON || mode == ui.Quiet)
+	p, err := o.open(args, mode)
 	if err != nil {
-		return err
-	}
-	o.planFile = path
-	if o.reports, err = parseReports(*o.wanted); err != nil {
-		return err
-	}
-	p, err := o.load(path, *o.inputs)
-	if err != nil {
-		return &usageError{err: err}
-	}
-	if err := o.refuseOverwriting(p); err != nil {
 		return err
 	}
 	if err := p.Select(*o.picked); err != nil {
@@ -170,6 +165,24 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 		return err
 	}
 	return o.runPlan(ctx, p)
+}
+
+// open reads the plan that is meant.
+func (o *runOptions) open(args []string, mode ui.Mode) (*plan.Plan, error) {
+	// A reader of events wants nothing else, and one of quiet nothing at all.
+	path, err := o.choosePlan(args, mode == ui.JSON || mode == ui.Quiet)
+	if err != nil {
+		return nil, err
+	}
+	o.planFile = path
+	if o.reports, err = parseReports(*o.wanted); err != nil {
+		return nil, err
+	}
+	p, err := o.load(path, *o.inputs)
+	if err != nil {
+		return nil, &usageError{err: err}
+	}
+	return p, o.refuseOverwriting(p)
 }
 
 // runPlan runs a plan that was read.
@@ -186,7 +199,7 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	defer stop(nil)
 	run := ledger.NewRunID()
 	kinds, err := steps.New(ctx, steps.Config{
-		Flags: o.flags, Plan: p, Run: run, ForceUpgrade: o.upgrade, TakeOver: o.takeOver, UserAgent: userAgent(),
+		Flags: o.flags, Plan: p, Run: run, ForceUpgrade: o.upgrade, TakeOver: o.takeOver, Deletion: o.deletion, UserAgent: userAgent(),
 		Lock: &steps.Lock{Wait: o.lockWait, Waiting: o.tell, Lost: stop},
 	})
 	if err != nil {
