@@ -27,6 +27,9 @@ const manager = "kplan"
 
 var notInName = regexp.MustCompile(`[^a-z0-9-]+`)
 
+// isRun is what NewRunID makes.
+var isRun = regexp.MustCompile(`^[0-9]{8}-[0-9]{6}-[0-9a-f]+$`)
+
 // objectName makes the name of a plan's object: a DNS label that people recognise,
 // and that no other plan's name makes.
 func objectName(plan string) string {

@@ -67,6 +67,9 @@ type Event struct {
 	Plan string `json:"plan,omitempty"`
 	// Run is the run's ID, in the first event; those of later runs sort after it.
 	Run string `json:"run,omitempty"`
+	// By is who runs it, as USER@HOST, and Program what, in the first event.
+	By      string `json:"by,omitempty"`
+	Program string `json:"program,omitempty"`
 	// Steps are all steps in plan order, in the first event.
 	Steps []StepInfo `json:"steps,omitempty"`
 	// Guards are the webhooks that the plan itself brings, in guards.

@@ -35,7 +35,7 @@ func (r *recorder) announce(p *plan.Plan, of *Runner, tasks []*task) {
 			infos[i].NeedsOn[n.Step] = n.On
 		}
 	}
-	r.emit(Event{Type: TypePlan, Version: EventVersion, Plan: p.Metadata.Name, Run: of.ID, Message: of.About, Steps: infos})
+	r.emit(Event{Type: TypePlan, Version: EventVersion, Plan: p.Metadata.Name, Run: of.ID, By: of.By, Program: of.Program, Message: of.About, Steps: infos})
 }
 
 // emit numbers e, folds it and shows it to the observers, without what must not

@@ -31,6 +31,8 @@ const (
 type Runner struct {
 	// ID names the run in the first event; it may be empty.
 	ID string
+	// By says who runs it, and Program what, both in the first event; they may be empty.
+	By, Program string
 	// About says for people what the plan is run on, e.g. which cluster. It is the
 	// message of the first event.
 	About string

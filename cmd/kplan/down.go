@@ -16,6 +16,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/steps"
 	"github.com/kplan-dev/kplan/steps/deletion"
 	"github.com/kplan-dev/kplan/steps/teardown"
 )
@@ -86,7 +87,15 @@ func (o *downOptions) down(ctx context.Context, args []string) error {
 	if err := o.pick(p); err != nil {
 		return err
 	}
-	t, err := teardown.Look(ctx, teardown.Config{Plan: p, Flags: o.flags, UserAgent: userAgent(), DeleteCRDs: o.crds})
+	kinds, err := steps.New(ctx, steps.Config{Plan: p, Flags: o.flags, UserAgent: userAgent()})
+	if err != nil {
+		return err
+	}
+	o.past(ctx, p, kinds)
+	kinds.Close()
+	t, err := teardown.Look(ctx, teardown.Config{
+		Plan: p, Flags: o.flags, UserAgent: userAgent(), DeleteCRDs: o.crds, Past: o.recorded.past.Record, All: o.all(),
+	})
 	if err != nil {
 		return err
 	}
@@ -128,6 +137,12 @@ func (o *downOptions) pick(p *plan.Plan) error {
 		return &usageError{err: err}
 	}
 	return nil
+}
+
+// all reports whether every step was picked.
+func (o *downOptions) all() bool {
+	s := o.picked
+	return len(s.Tags)+len(s.SkipTags)+len(s.Only)+len(s.From)+len(s.Until) == 0
 }
 
 // needed says which steps stay although one that they need goes.

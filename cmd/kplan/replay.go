@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
-	"github.com/kplan-dev/kplan/cmd/kplan/internal/record"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
+	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -79,7 +79,7 @@ func (o *replayOptions) replay(ctx context.Context, path string) error {
 	if err := refuseReportsOver(reports, []plan.Read{{Path: path, What: "the record"}}); err != nil {
 		return err
 	}
-	events, err := record.Read(path)
+	events, err := ledger.ReadEvents(path)
 	if err != nil {
 		return &usageError{err: err, hint: "kplan run --record FILE writes such a file"}
 	}

@@ -43,6 +43,9 @@ type runOptions struct {
 	reports  []report.File   // what they say
 	stay     bool
 	deletion deletion.Options // of delete steps
+	wantedIn *[]string        // values of --record-in; nil for what is no plan's run
+	recordIn []string         // what they say
+	recorded bookkeeping
 
 	interrupt func() // does what ^C does
 }
@@ -105,6 +108,7 @@ func (o *runOptions) addRunning(cmd *cobra.Command) {
 	o.addLogs(cmd)
 	flags.BoolVar(&o.stay, "stay", false, "on a terminal, keep the display open after the end until q, and let a run whose steps failed wait for orders (r retries a step)")
 	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
+	o.wantedIn = addRecordIn(cmd)
 	o.wanted = addReports(cmd)
 }
 
@@ -117,6 +121,12 @@ func (o *runOptions) check() (ui.Mode, error) {
 		return "", usagef("--timeout must not be negative")
 	case o.lockWait < 0:
 		return "", usagef("--lock-wait must not be negative")
+	}
+	if o.wantedIn != nil {
+		o.recordIn = *o.wantedIn
+	}
+	if err := checkRecordIn(o.recordIn); err != nil {
+		return "", err
 	}
 	mode, err := o.mode(o.progress)
 	if err == nil && o.stay && mode != ui.TTY {
@@ -209,9 +219,10 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		return err
 	}
 	r := runner.Runner{
-		ID: run, About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.ReadInputs, Guards: kinds.Guards,
+		ID: run, By: runBy(run), Program: readBuild().Version, About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.ReadInputs, Guards: kinds.Guards,
 		Parallel: o.parallel, Abort: signals.Abort, Redact: o.secrets().Text,
 	}
+	o.past(ctx, p, kinds)
 	x, err := o.observe(ctx, &r, p)
 	if !errors.Is(err, runner.ErrAborted) { // an action still uses what Close takes away
 		kinds.Close()
@@ -269,7 +280,9 @@ func (o *runOptions) watch(ctx context.Context, r *runner.Runner, p *plan.Plan, 
 	for _, renderer := range renderers {
 		r.Observers = append(r.Observers, renderer)
 	}
+	o.startRecording(ctx, r)
 	x, err := r.Run(ctx, p)
+	missing := o.recorded.running.Close()
 	late := reporter.Close()
 	if x != nil && err != nil && reports {
 		err = &shownError{err}
@@ -279,6 +292,7 @@ func (o *runOptions) watch(ctx context.Context, r *runner.Runner, p *plan.Plan, 
 			err = errors.Join(err, fmt.Errorf("writing progress: %w", e))
 		}
 	}
+	o.unrecorded(missing)
 	if late != nil {
 		err = errors.Join(err, late)
 	}

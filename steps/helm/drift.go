@@ -112,6 +112,9 @@ func (c *client) drift(ctx context.Context, r *release.Release, resources helmku
 	return d, nil
 }
 
+// target is the object as it is put right.
+func (c Changed) target() *unstructured.Unstructured { return drift.Right(c.Live, c.Fields) }
+
 // mark puts on a manifest by what Helm knows its objects.
 func mark(u *unstructured.Unstructured, r *release.Release) {
 	labels, annotations := u.GetLabels(), u.GetAnnotations()

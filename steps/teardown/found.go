@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/helm"
@@ -23,8 +24,13 @@ import (
 type found struct {
 	step    plan.Step
 	cluster string
+	// past is what earlier runs did of the step; nil when nobody knows. former says
+	// that the plan does not have the step any more.
+	past   *ledger.Step
+	former bool
 	// release and chart are those of a release that is there.
 	release, chart string
+	releaseName    runner.Release
 	goes           []removal.Object
 	kept           []Kept
 	// orphans are custom resources of somebody else whose definition goes.
@@ -41,12 +47,14 @@ func (f *found) there() bool { return f.release != "" || len(f.goes) > 0 }
 // with other values may have run it.
 func (f *found) whenFalse() bool { return f.step.When == false }
 
-func (f *found) keep(o removal.Object, reason string) { f.kept = append(f.kept, Kept{Object: o.ID(), Reason: reason}) }
+func (f *found) keep(o removal.Object, reason string) {
+	f.kept = append(f.kept, Kept{Object: o.ID(), Reason: reason})
+}
 
 // step looks what there is of one step.
 func (l *look) step(ctx context.Context, f *found) error {
 	kind := f.step.Kind()
-	if kind != plan.KindHelm && kind != plan.KindApply {
+	if kind != plan.KindHelm && kind != plan.KindApply && !f.former {
 		return nil
 	}
 	if err := l.absent[f.cluster]; err != nil {
@@ -57,33 +65,39 @@ func (l *look) step(ctx context.Context, f *found) error {
 	if session == nil { // no step that runs works on the cluster
 		return nil
 	}
-	known := true
-	if len(f.step.Deferred()) > 0 {
+	known := !f.former
+	if known && len(f.step.Deferred()) > 0 {
 		bound, err := l.bind(ctx, f.step)
 		if err == nil {
+			bound.Name, bound.Skip = f.step.Name, cmp.Or(f.step.Skip, bound.Skip)
 			f.step = bound
-		} else if known = false; len(l.Applied[f.step.Name]) == 0 {
+		} else if known = false; f.past == nil {
 			f.note = fmt.Sprintf("what it made is not known any more: %v", err)
 		}
 	}
-	if kind == plan.KindHelm && known {
-		return l.ofRelease(ctx, session, f)
+	switch past := f.past; {
+	case known && kind == plan.KindHelm:
+		namespace := cmp.Or(f.step.Helm.Namespace, session.Cluster.Namespace())
+		return l.ofRelease(ctx, session, f, runner.Release{Namespace: namespace, Name: f.step.ReleaseName()})
+	case known:
+		return l.applied(ctx, session, f, known)
+	case past != nil && past.Release != nil:
+		return l.ofRelease(ctx, session, f, *past.Release)
 	}
 	return l.applied(ctx, session, f, known)
 }
 
 // ofRelease looks at a helm step.
-func (l *look) ofRelease(ctx context.Context, s *cluster.Session, f *found) error {
-	namespace := cmp.Or(f.step.Helm.Namespace, s.Cluster.Namespace())
-	u := helm.Uninstall{Name: f.step.ReleaseName(), Namespace: namespace, CRDs: l.DeleteCRDs}
+func (l *look) ofRelease(ctx context.Context, s *cluster.Session, f *found, r runner.Release) error {
+	u := helm.Uninstall{Name: r.Name, Namespace: r.Namespace, CRDs: l.DeleteCRDs}
 	e, err := u.Extent(ctx, s)
 	if err != nil {
 		return err
 	}
-	if f.step.Helm.CreateNamespace {
-		f.namespaces = append(f.namespaces, namespace)
+	if f.step.Helm == nil || f.step.Helm.CreateNamespace {
+		f.namespaces = append(f.namespaces, r.Namespace)
 	}
-	name := namespace + "/" + f.step.ReleaseName()
+	name := r.Namespace + "/" + r.Name
 	switch {
 	case e == nil:
 		return nil
@@ -94,7 +108,7 @@ func (l *look) ofRelease(ctx context.Context, s *cluster.Session, f *found) erro
 		f.kept = []Kept{{Object: "release " + name, Reason: "it was there before the plan first worked on it; kplan's delete step, or helm uninstall, takes it away"}}
 		return nil
 	}
-	f.release, f.chart = name, strings.TrimSpace(e.Chart+" "+e.Version)
+	f.release, f.releaseName, f.chart = name, r, strings.TrimSpace(e.Chart+" "+e.Version)
 	f.goes, f.kept, f.orphans, f.programs = e.Goes(), e.Kept, e.Orphans, e.Programs
 	return nil
 }
@@ -112,7 +126,11 @@ func (l *look) applied(ctx context.Context, s *cluster.Session, f *found, known 
 		named, namespace = manifest.Bare(objects), cmp.Or(f.step.Apply.Namespace, namespace)
 	}
 	made := map[string]bool{}
-	for _, a := range l.Applied[f.step.Name] {
+	var before []runner.Applied
+	if f.past != nil {
+		before = slices.Concat(f.past.Objects, f.past.Left)
+	}
+	for _, a := range before {
 		u := &unstructured.Unstructured{Object: map[string]any{}}
 		u.SetGroupVersionKind(schema.GroupVersionKind{Group: a.Group, Version: a.Version, Kind: a.Kind})
 		u.SetNamespace(a.Namespace)
@@ -149,7 +167,7 @@ func (l *look) sort(ctx context.Context, s *cluster.Session, f *found, o removal
 	shared := removal.SharedWith(o)
 	switch {
 	case !removal.IsApplied(o):
-		f.keep(o, "kplan does not apply it; "+cmp.Or(shared, "its managers are "+list(removal.Makers(o))))
+		f.keep(o, "kplan does not apply it; "+cmp.Or(shared, "its fields are of "+cmp.Or(list(removal.Makers(o)), "Kubernetes itself")))
 	case removal.ReleaseOf(o) != "":
 		f.keep(o, "it belongs to release "+removal.ReleaseOf(o))
 	case recorded && !created:

@@ -1,6 +1,7 @@
 package teardown
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -30,7 +31,7 @@ func (l *look) deletions() *plan.Plan {
 		if !deletes[f.step.Name] {
 			continue
 		}
-		s := f.deletion(l.DeleteCRDs)
+		s := f.deletion(l.Plan.Dir, l.DeleteCRDs)
 		s.Needs = nil
 		for _, name := range l.after(f.step.Name, deletes) {
 			s.Needs = append(s.Needs, plan.Need{Step: name})
@@ -45,15 +46,16 @@ func (l *look) deletions() *plan.Plan {
 }
 
 // deletion is the step that takes away what the step made.
-func (f *found) deletion(crds bool) plan.Step {
+func (f *found) deletion(dir string, crds bool) plan.Step {
 	s := f.step
 	d := &plan.Delete{}
 	if f.release != "" {
-		d.Release, d.Namespace, d.DeleteCRDs = f.step.ReleaseName(), f.step.Helm.Namespace, crds
+		d.Release, d.Namespace, d.DeleteCRDs = f.releaseName.Name, f.releaseName.Namespace, crds
 	} else {
 		d.Objects = references(f.goes)
 	}
 	s.Helm, s.Apply, s.Delete = nil, nil, d
+	s.Dir = cmp.Or(s.Dir, dir)
 	s.When, s.Skip, s.Outputs, s.Pending, s.Last = nil, "", nil, nil, false
 	return s
 }

@@ -92,17 +92,25 @@ func (l *look) leftovers(ctx context.Context) error {
 			case !l.made(ns, f):
 				continue
 			}
-			p.foreign = foreign
+			p.foreign = slices.DeleteFunc(foreign, func(id string) bool { return l.isRecord(f.cluster, id) })
 			l.places = append(l.places, p)
 		}
 	}
 	return nil
 }
 
+// isRecord reports whether an object is the record of a release that goes.
+func (l *look) isRecord(cluster, id string) bool {
+	return slices.ContainsFunc(l.found, func(f *found) bool {
+		r := f.releaseName
+		return f.release != "" && f.goesAt() && f.cluster == cluster && strings.HasPrefix(id, "Secret/"+r.Namespace+"/sh.helm.release.v1."+r.Name+".v")
+	})
+}
+
 // made reports whether the plan made a namespace. One that an apply step has was
 // looked at already.
 func (l *look) made(ns *removal.Object, f *found) bool {
-	return f.step.Helm == nil || ns.GetLabels()[removal.PlanLabel] == l.Plan.Metadata.Name
+	return f.release == "" && f.step.Apply != nil || ns.GetLabels()[removal.PlanLabel] == l.Plan.Metadata.Name
 }
 
 // staysIn reports whether a step that stays made a namespace.

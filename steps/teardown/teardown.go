@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan"
-	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/removal"
 )
@@ -31,8 +31,11 @@ type Config struct {
 	// DeleteCRDs lets CustomResourceDefinitions go too, and with them every custom
 	// resource of their kinds.
 	DeleteCRDs bool
-	// Applied are the objects that earlier runs applied, by step, where that is known.
-	Applied map[string][]runner.Applied
+	// All says that all steps were picked: then those go too that earlier runs did
+	// and the plan does not have any more.
+	All bool
+	// Past is the record of the plan's last run; nil without one.
+	Past *ledger.Record
 }
 
 // Kept is an object that stays, and why.
@@ -132,14 +135,22 @@ func (l *look) connect(ctx context.Context) error {
 
 // steps looks what there is of each step.
 func (l *look) steps(ctx context.Context) error {
-	l.found = make([]*found, len(l.Plan.Steps))
+	for _, s := range l.Plan.Steps {
+		l.found = append(l.found, &found{step: s, cluster: l.Plan.StepCluster(s), past: l.Past.Known(s.Name)})
+	}
+	if l.Past != nil {
+		for _, s := range l.Past.Former {
+			if i := slices.IndexFunc(l.found, func(f *found) bool { return f.step.Name == s.Name }); i < 0 && l.All {
+				l.found = append(l.found, &found{step: plan.Step{Name: s.Name, Cluster: s.Cluster}, cluster: s.Cluster, past: &s, former: true})
+			}
+		}
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
-	for i, s := range l.Plan.Steps {
-		l.found[i] = &found{step: s, cluster: l.Plan.StepCluster(s)}
+	for _, f := range l.found {
 		group.Go(func() error {
-			if err := l.step(ctx, l.found[i]); err != nil {
-				return fmt.Errorf("step %q: %w", s.Name, err)
+			if err := l.step(ctx, f); err != nil {
+				return fmt.Errorf("step %q: %w", f.step.Name, err)
 			}
 			return nil
 		})
@@ -154,8 +165,15 @@ func (l *look) result() *Teardown {
 	for _, f := range l.found {
 		byName[f.step.Name] = f
 	}
-	order := l.graph.Order()
-	slices.Reverse(order)
+	var order []string
+	for _, f := range l.found {
+		if f.former {
+			order = append(order, f.step.Name)
+		}
+	}
+	for _, name := range slices.Backward(l.graph.Order()) {
+		order = append(order, name)
+	}
 	if crs := l.orphans(); len(crs) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(crs)) {
 			t.Steps = append(t.Steps, Step{Name: customResources, Cluster: name, Goes: going(crs[name])})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // Controllers know which field managers are programs that keep objects as they want
@@ -71,4 +72,46 @@ func injected(f Field) bool {
 // Left reports whether a field is left as it is.
 func (c *Controllers) Left(f Field) bool {
 	return injected(f) || slices.ContainsFunc(f.owners, c.Has)
+}
+
+// Without is an object without the fields that controllers own, and without lists
+// of which they own items; owned is the object with its managedFields.
+func (c *Controllers) Without(u, owned *unstructured.Unstructured) map[string]any {
+	known := ownersOf(owned)
+	out, _ := c.strip(known, nil, u.Object).(map[string]any)
+	return out
+}
+
+func (c *Controllers) strip(known owners, path fieldpath.Path, v any) any {
+	if len(path) > 0 && slices.ContainsFunc(known.of(path), c.Has) {
+		if _, inner := v.(map[string]any); !inner {
+			return nil
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for name, inner := range v {
+			if kept := c.strip(known, append(slices.Clone(path), fieldpath.FieldNameElement(name)), inner); kept != nil {
+				out[name] = kept
+			}
+		}
+		return out
+	case []any:
+		keys, set := known.keys(path)
+		if len(keys) == 0 && !set {
+			return v
+		}
+		var out []any
+		for _, item := range v {
+			m, ok := item.(map[string]any)
+			if !ok {
+				out = append(out, item)
+				continue
+			}
+			out = append(out, c.strip(known, append(slices.Clone(path), keyOf(m, keys)), m))
+		}
+		return out
+	}
+	return v
 }

@@ -36,10 +36,7 @@ func set(in any, at []any, v any) any {
 // Patch is the JSON merge patch that puts fields of a live object right. It holds for
 // the version of the object that was read only, since lists in it are whole.
 func Patch(live *unstructured.Unstructured, found []Field) ([]byte, error) {
-	target := live.DeepCopy()
-	for _, f := range found {
-		target.Object, _ = set(target.Object, f.at, f.Want).(map[string]any)
-	}
+	target := Right(live, found)
 	patch, _ := difference(live.Object, target.Object).(map[string]any)
 	metadata, ok := patch["metadata"].(map[string]any)
 	if !ok {
@@ -74,4 +71,18 @@ func difference(a, b any) any {
 		}
 	}
 	return out
+}
+
+// Right is a live object whose fields are as they are wanted.
+func Right(live *unstructured.Unstructured, found []Field) *unstructured.Unstructured {
+	u := live.DeepCopy()
+	for _, f := range found {
+		u.Object, _ = set(u.Object, f.at, f.Want).(map[string]any)
+	}
+	return u
+}
+
+// Merged is a live object with all that a manifest sets.
+func Merged(manifest, live *unstructured.Unstructured) *unstructured.Unstructured {
+	return Right(live, All(manifest, live))
 }

@@ -55,9 +55,11 @@ func SharedWith(o Object) string {
 	return ""
 }
 
-// IsApplied reports whether kplan applies an object.
+// IsApplied reports whether kplan applies an object. An apply that sets no field, such
+// as that of a bare namespace, leaves no trace: an object without any manager was
+// made by one.
 func IsApplied(o Object) bool {
-	return slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+	return len(o.GetManagedFields()) == 0 || slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
 		return m.Manager == "kplan" && m.Operation == metav1.ManagedFieldsOperationApply
 	})
 }

@@ -1,7 +1,4 @@
-// Package record reads runs that `kplan run --record` wrote: one event on a line.
-//
-// It shows nothing and does not fold the events: see packages runner and timeline.
-package record
+package ledger
 
 import (
 	"bufio"
@@ -16,9 +13,9 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// Read returns the events of a recorded run. A last line that was not written
+// ReadEvents returns the events of a recorded run, one of which is on each line. A last line that was not written
 // to its end is left out.
-func Read(path string) ([]runner.Event, error) {
+func ReadEvents(path string) ([]runner.Event, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

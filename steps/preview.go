@@ -1,0 +1,280 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/apply"
+	"github.com/kplan-dev/kplan/steps/diff"
+	"github.com/kplan-dev/kplan/steps/helm"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/dryrun"
+	"github.com/kplan-dev/kplan/steps/internal/manifest"
+	"github.com/kplan-dev/kplan/steps/internal/output"
+)
+
+// glance is how long a step that waits is looked at: what holds is seen at once.
+const glance = 3 * time.Second
+
+// Diff finds what the plan's steps would change, side by side; parallel is how many
+// steps at once. Nothing is written: all requests that could are dry runs, and none is
+// held. Each step is told when it is known. The error is that of the context; what
+// fails otherwise is said of its step.
+func (s *Steps) Diff(ctx context.Context, parallel int, done func(diff.Step)) (*diff.Diff, error) {
+	var (
+		all      = s.plan.Steps
+		found    = make([]*preview, len(all))
+		byName   = map[string]*preview{}
+		slots    = make(chan struct{}, parallel)
+		previews sync.WaitGroup
+		telling  sync.Mutex
+	)
+	for i, step := range all {
+		found[i] = &preview{step: step, known: make(chan struct{})}
+		byName[step.Name] = found[i]
+	}
+	for _, p := range found {
+		previews.Go(func() { // ends with its steps' previews or the context
+			defer close(p.known)
+			p.result = diff.Step{Name: p.step.Name, Kind: p.step.Kind(), Cluster: s.plan.StepCluster(p.step)}
+			if err := s.preview(ctx, p, byName, slots); err != nil {
+				p.result.State, p.result.Message = diff.Fails, err.Error()
+				if hint := runner.HintOf(err); hint != "" {
+					p.result.Message += "; " + hint
+				}
+			}
+			telling.Lock()
+			defer telling.Unlock()
+			done(p.result)
+		})
+	}
+	previews.Wait()
+	d := &diff.Diff{Plan: s.plan.Metadata.Name}
+	for _, p := range found {
+		d.Add(p.result)
+	}
+	return d, context.Cause(ctx)
+}
+
+// preview is what becomes known of one step. Its fields are written before known is
+// closed, and read after that.
+type preview struct {
+	step    plan.Step
+	result  diff.Step
+	outputs map[string]any
+	known   chan struct{}
+}
+
+// preview finds what one step would do.
+func (s *Steps) preview(ctx context.Context, p *preview, others map[string]*preview, slots chan struct{}) error {
+	if p.step.Skip != "" {
+		p.result.State, p.result.Message = diff.Skipped, p.step.Skip
+		return nil
+	}
+	step, unknown, err := s.bind(ctx, p.step, others)
+	switch {
+	case err != nil:
+		return err
+	case unknown != "":
+		p.result.State, p.result.Message = diff.Unknown, unknown
+		return nil
+	case step.Skip != "":
+		p.result.State, p.result.Message = diff.Skipped, step.Skip
+		return nil
+	}
+	p.step = step
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	conn := s.conns[s.plan.StepCluster(step)]
+	if conn == nil {
+		return fmt.Errorf("the plan has no cluster %q", s.plan.StepCluster(step))
+	}
+	s.mu.Lock()
+	s.resolved[step.Name] = &resolved{Step: step}
+	s.mu.Unlock()
+	c, err := conn.Connect(ctx)
+	if absent, is := errors.AsType[*cluster.AbsentError](err); is {
+		return s.offline(ctx, p, conn.Namespace(), "the cluster is not there yet: "+absent.Error())
+	}
+	if err != nil {
+		return err
+	}
+	return s.previewOn(ctx, p, c)
+}
+
+// previewOn finds what a step would do on a cluster that is there.
+func (s *Steps) previewOn(ctx context.Context, p *preview, c *cluster.Cluster) error {
+	session, err := c.Session(cluster.Options{
+		Expect: s.expect(p.step),
+		Wrap:   func(next http.RoundTripper) http.RoundTripper { return dryrun.Only{Next: next} },
+	})
+	if err != nil {
+		return err
+	}
+	kind, err := s.kind(p.step, c)
+	if err != nil {
+		return err
+	}
+	switch a := kind.(type) {
+	case *helm.Action:
+		release, err := a.Preview(ctx, session)
+		if err == nil {
+			err = p.result.Helm(release)
+		}
+		if err != nil {
+			return err
+		}
+	case *apply.Action:
+		objects, err := a.Preview(ctx, session)
+		if err == nil {
+			err = p.result.Apply(objects)
+		}
+		if err != nil {
+			return err
+		}
+	default:
+		p.look(ctx, a, session)
+	}
+	outputs, err := output.New(p.step.Outputs)
+	if err != nil || outputs.Empty() {
+		return err
+	}
+	values, sensitive, err := outputs.Read(ctx, session)
+	if err != nil {
+		return nil //nolint:nilerr // they come with the run: steps that ask for them say so
+	}
+	for _, name := range sensitive {
+		s.hide(values[name])
+	}
+	p.outputs = values
+	return nil
+}
+
+// look sees whether what a step waits for is so now.
+func (p *preview) look(ctx context.Context, a sessionAction, session *cluster.Session) {
+	ctx, cancel := context.WithTimeoutCause(ctx, glance, &runner.TimeoutError{After: glance})
+	defer cancel()
+	last := &lastReport{}
+	err := a.Run(ctx, session, last)
+	p.result.Message = last.message()
+	if err == nil {
+		p.result.State = diff.Unchanged
+		return
+	}
+	p.result.State = diff.Unknown
+	if timeout, is := errors.AsType[*runner.TimeoutError](err); is && timeout.Last != "" {
+		p.result.Message = timeout.Last
+	} else if !is {
+		p.result.Message = err.Error()
+	}
+	p.result.Message = "waits: " + p.result.Message
+}
+
+// lastReport keeps what an action said last.
+type lastReport struct {
+	mu   sync.Mutex
+	text string
+}
+
+// Report implements runner.Reporter.
+func (l *lastReport) Report(r runner.Report) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.Type != runner.TypeLog && r.Message != "" {
+		l.text = r.Message
+	}
+}
+
+func (l *lastReport) message() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text
+}
+
+// offline renders what a step would send to a cluster that is not there.
+func (s *Steps) offline(ctx context.Context, p *preview, namespace, why string) error {
+	var chart *charts.Chart
+	var err error
+	switch p.step.Kind() {
+	case plan.KindHelm:
+		if chart, err = s.chart(p.step, namespace); err != nil {
+			return err
+		}
+	case plan.KindApply:
+	default:
+		p.result.State, p.result.Message = diff.Unknown, why
+		return nil
+	}
+	objects, err := manifest.Of(ctx, p.step, chart, charts.Capabilities{})
+	if err != nil {
+		return err
+	}
+	return p.result.Offline(manifest.Bare(objects), why)
+}
+
+// bind gives a deferred step its values, as far as they are known before the run: the
+// states and outputs of other steps as they would be, and what clusters have. unknown
+// says which are not.
+func (s *Steps) bind(ctx context.Context, step plan.Step, others map[string]*preview) (_ plan.Step, unknown string, err error) {
+	inputs := plan.Inputs{}
+	for _, ask := range step.Deferred() {
+		switch other := others[ask.Step]; {
+		case ask.Step == "":
+			text, err := s.input(ctx, ask)
+			if _, absent := errors.AsType[*cluster.AbsentError](err); absent {
+				if !ask.Optional {
+					return step, "it asks for " + ask.String() + ", which is not there yet", nil
+				}
+				continue
+			}
+			if err != nil {
+				return step, "", err
+			}
+			inputs[ask] = text
+		case other == nil:
+			return step, "it asks for " + ask.String(), nil
+		default:
+			select {
+			case <-other.known:
+			case <-ctx.Done():
+				return step, "", context.Cause(ctx)
+			}
+			v, known := other.answer(ask)
+			if !known {
+				return step, "it asks for " + ask.String() + ", which is known only in the run", nil
+			}
+			inputs[ask] = v
+		}
+	}
+	step, err = step.Bind(inputs)
+	return step, "", err
+}
+
+// answer is what a step will have answered, as far as that is known.
+func (p *preview) answer(ask plan.Input) (any, bool) {
+	if ask.Output != "" {
+		v, has := p.outputs[ask.Output]
+		return v, has && p.result.State == diff.Unchanged
+	}
+	switch p.result.State {
+	case diff.Unchanged:
+		return string(runner.StateUnchanged), p.step.Kind() == plan.KindHelm || p.step.Kind() == plan.KindApply
+	case diff.Changes:
+		return string(runner.StateSucceeded), true
+	case diff.Skipped:
+		return string(runner.StateSkipped), true
+	case diff.Fails, diff.Unknown:
+	}
+	return nil, false
+}
