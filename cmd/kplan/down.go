@@ -80,7 +80,11 @@ func (o *downOptions) down(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	p, err := o.open(args, mode)
+	path, err := o.choosePlan(args, mode == ui.JSON || mode == ui.Quiet)
+	if err != nil {
+		return err
+	}
+	p, err := o.open(path)
 	if err != nil {
 		return err
 	}

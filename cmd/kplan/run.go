@@ -43,8 +43,11 @@ type runOptions struct {
 	reports  []report.File   // what they say
 	stay     bool
 	deletion deletion.Options // of delete steps
-	wantedIn *[]string        // values of --record-in; nil for what is no plan's run
-	recordIn []string         // what they say
+	review   bool
+	planOut  string
+	reviewed *reviewed // what FILE of --plan-out says; nil for a plan
+	wantedIn *[]string // values of --record-in; nil for what is no plan's run
+	recordIn []string  // what they say
 	recorded bookkeeping
 
 	interrupt func() // does what ^C does
@@ -69,6 +72,9 @@ them out, or --only does not name them.
 A helm step leaves a release alone whose chart and values did not change. --force-upgrade renders and sends the charts of all helm steps anew,
 --force-upgrade=STEP that of one: for charts that look at the cluster when they are rendered.
 
+--review shows first what the run would change (see 'kplan diff') and asks whether it may begin. --plan-out FILE keeps that, and 'kplan run FILE'
+does exactly what was reviewed: it refuses when the plan, its files, variables or the clusters have moved since.
+
 While a plan runs it has a lock in each cluster that it writes to (a Lease in kplan-system, or in state.namespace). Another run of the plan fails
 at once, or waits with --lock-wait. The lock of a run that died is taken over, and so are the releases that it left pending. Those that somebody
 without a lock left so, such as helm, are taken over with --take-over, or --take-over=STEP that of one.
@@ -81,6 +87,8 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --from eso-webhook
   kplan run plan.yaml --force-upgrade=eso
   kplan run plan.yaml --lock-wait 5m
+  kplan run plan.yaml --review
+  kplan run plan.yaml --plan-out reviewed.json && kplan run reviewed.json
   kplan run plan.yaml --stay
   kplan run plan.yaml --progress plain
   kplan run plan.yaml --progress json --record events.jsonl
@@ -94,6 +102,8 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	o.picked = addSelection(cmd, o.inputs)
 	o.force, o.taking = addForce(cmd, o.inputs), addTakeOver(cmd, o.inputs)
 	o.addRunning(cmd)
+	cmd.Flags().BoolVar(&o.review, "review", false, "on a terminal, show what would change, and ask before the run begins")
+	cmd.Flags().StringVar(&o.planOut, "plan-out", "", "run nothing, but show what would change and write it to this file, for 'kplan run FILE'")
 	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", data.JSON, data.YAML)
 	return cmd
 }
@@ -126,6 +136,9 @@ func (o *runOptions) check() (ui.Mode, error) {
 		o.recordIn = *o.wantedIn
 	}
 	if err := checkRecordIn(o.recordIn); err != nil {
+		return "", err
+	}
+	if err := o.checkReview(); err != nil {
 		return "", err
 	}
 	mode, err := o.mode(o.progress)
@@ -161,7 +174,15 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	p, err := o.open(args, mode)
+	// A reader of events wants nothing else, and one of quiet nothing at all.
+	path, err := o.choosePlan(args, mode == ui.JSON || mode == ui.Quiet)
+	if err != nil {
+		return err
+	}
+	if path, err = o.reload(path); err != nil {
+		return err
+	}
+	p, err := o.open(path)
 	if err != nil {
 		return err
 	}
@@ -177,13 +198,8 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 	return o.runPlan(ctx, p)
 }
 
-// open reads the plan that is meant.
-func (o *runOptions) open(args []string, mode ui.Mode) (*plan.Plan, error) {
-	// A reader of events wants nothing else, and one of quiet nothing at all.
-	path, err := o.choosePlan(args, mode == ui.JSON || mode == ui.Quiet)
-	if err != nil {
-		return nil, err
-	}
+// open reads the plan that is to be run, and refuses to write over what it reads.
+func (o *runOptions) open(path string) (_ *plan.Plan, err error) {
 	o.planFile = path
 	if o.reports, err = parseReports(*o.wanted); err != nil {
 		return nil, err
@@ -207,6 +223,11 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	defer signals.Release()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	if o.review || o.planOut != "" {
+		if err := o.look(ctx, p); err != nil || o.planOut != "" {
+			return err
+		}
+	}
 	run := ledger.NewRunID()
 	kinds, err := steps.New(ctx, steps.Config{
 		Flags: o.flags, Plan: p, Run: run, ForceUpgrade: o.upgrade, TakeOver: o.takeOver, Deletion: o.deletion, UserAgent: userAgent(),
@@ -216,6 +237,10 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
+		return err
+	}
+	if err := o.unmoved(ctx, p); err != nil {
+		kinds.Close()
 		return err
 	}
 	r := runner.Runner{
