@@ -9,17 +9,19 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"regexp"
 	"strings"
 	"time"
 )
 
 // NewRunID names a run: by its start in UTC, so that the names of runs sort by
-// time, and by chance, as in 20261122-161030-ab12cd.
+// time, and by chance, as in 20261122-161030-3a12cd, of which 3a1 is milliseconds.
 func NewRunID() string {
-	chance := make([]byte, 3)
+	chance := make([]byte, 2)
 	_, _ = rand.Read(chance) // it never fails
-	return time.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(chance)
+	now := time.Now().UTC()
+	return now.Format("20060102-150405-") + fmt.Sprintf("%03x", now.Nanosecond()/1e6) + hex.EncodeToString(chance)[1:]
 }
 
 // manager is the field manager of all that this package writes.

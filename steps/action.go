@@ -2,7 +2,9 @@ package steps
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -10,7 +12,9 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/steps/internal/output"
 	"github.com/kplan-dev/kplan/steps/internal/podlog"
+	"github.com/kplan-dev/kplan/steps/internal/readiness"
 	"github.com/kplan-dev/kplan/steps/internal/transport"
+	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
@@ -21,6 +25,10 @@ func (s *Steps) action(step plan.Step, conn *cluster.Conn) (runner.Action, error
 	if err != nil {
 		return nil, err
 	}
+	rules, err := readiness.New(step.Ready)
+	if err != nil {
+		return nil, runner.Permanent(err)
+	}
 	over := func(c *cluster.Cluster) (runner.Action, error) {
 		kind, err := s.kind(step, c)
 		if err != nil {
@@ -28,7 +36,7 @@ func (s *Steps) action(step plan.Step, conn *cluster.Conn) (runner.Action, error
 		}
 		return withPods(c.Pods,
 			withoutRepeats(
-				s.overSession(step, c,
+				s.overSession(step, rules, c,
 					withOutputs(outputs, s.hide,
 						kind)),
 			)), nil
@@ -92,7 +100,7 @@ func (a *connected) use(c *cluster.Cluster) error {
 
 // Run connects to the cluster, or sees that it is there, and does the action.
 func (a *connected) Run(ctx context.Context, r runner.Reporter) error {
-	c, err := a.conn.Connect(ctx)
+	c, err := a.reach(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -104,9 +112,25 @@ func (a *connected) Run(ctx context.Context, r runner.Reporter) error {
 	return a.locks.while(ctx, a.name, c, r, func(ctx context.Context) error { return a.action.Run(ctx, r) })
 }
 
+// reach connects to the cluster. It waits for one that does not answer at all but
+// did earlier in the run.
+func (a *connected) reach(ctx context.Context, r runner.Reporter) (*cluster.Cluster, error) {
+	for began := time.Now(); ; {
+		c, err := a.conn.Connect(ctx)
+		away := (*cluster.UnreachableError)(nil)
+		if a.conn.Now() == nil || !errors.As(err, &away) || time.Since(began) > cluster.Outage {
+			return c, err
+		}
+		r.Report(runner.Report{Type: runner.TypeProgress, Message: "waiting for the cluster: " + away.Error()})
+		if err := watch.Pause(ctx, time.Second); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // overSession makes the clients of each attempt, whose requests are held and end with
 // it, and makes the action's error say what was held or denied.
-func (s *Steps) overSession(step plan.Step, c *cluster.Cluster, inner sessionAction) runner.Action {
+func (s *Steps) overSession(step plan.Step, rules *readiness.Rules, c *cluster.Cluster, inner sessionAction) runner.Action {
 	sends := sync.OnceFunc(func() { s.sends(step.Name) })
 	explainer := &transport.Explainer{Owners: s.owners(step, c.Namespace()), Gate: c.Gate}
 	return do(func(ctx context.Context, r runner.Reporter) error {
@@ -115,10 +139,11 @@ func (s *Steps) overSession(step plan.Step, c *cluster.Cluster, inner sessionAct
 		if webhooks := s.plan.StepWebhooks(step); webhooks.Hold {
 			attempt.Hold = hold.Transport{
 				Gate: c.Gate, Kind: c.KindOf, Timeout: webhooks.HoldTimeout, Grace: webhooks.MisconfiguredTimeout,
+				Outage: cluster.Outage,
 			}
 		}
 		session, err := c.Session(cluster.Options{
-			Wrap: attempt.Wrap, Expect: s.expect(step), FailFast: s.plan.StepFailFast(step),
+			Wrap: attempt.Wrap, Expect: s.expect(step), FailFast: s.plan.StepFailFast(step), Ready: rules,
 			Warn: func(message string) { attempt.Log("warning: " + message) },
 		})
 		if err != nil {

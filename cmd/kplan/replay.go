@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -21,6 +23,8 @@ type replayOptions struct {
 	*app
 	progress string
 	speed    float64
+	inputs   *load.Options
+	from     *[]string
 	wanted   *[]string // values of --report
 	shows    bool      // whether it was asked how to show it
 }
@@ -28,9 +32,10 @@ type replayOptions struct {
 func newReplay(a *app) *cobra.Command {
 	o := &replayOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "replay RUN.jsonl",
+		Use:   "replay RUN.jsonl | PLAN [RUN]",
 		Short: "Show a recorded run again",
-		Long: `Show a run that kplan run --record wrote, without a cluster.
+		Long: `Show a run that kplan run --record wrote, without a cluster; or the run of a plan that kplan history lists: RUN is the beginning of its ID,
+without it the newest is meant. Records of a cluster have no logs of pods.
 
 On a terminal the display plays it as its time passed: p pauses, + and - change the speed, q leaves. Elsewhere it is written at once, as
 --progress says. A record that ends early, because kplan was killed, is shown as far as it goes.
@@ -39,10 +44,12 @@ With --report it writes reports, and shows the run only if --progress, --logs or
   kplan replay run.jsonl --speed 8
   kplan replay run.jsonl --speed 0
   kplan replay run.jsonl --progress plain | less
-  kplan replay run.jsonl --report html=run.html`,
+  kplan replay run.jsonl --report html=run.html
+  kplan replay plan.yaml
+  kplan replay plan.yaml 20261122-161030 --report html=run.html`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("name one record: kplan replay RUN.jsonl")
+			if len(args) < 1 || len(args) > 2 {
+				return fmt.Errorf("name one record: kplan replay RUN.jsonl, or kplan replay PLAN RUN")
 			}
 			return nil
 		},
@@ -50,21 +57,23 @@ With --report it writes reports, and shows the run only if --progress, --logs or
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
+			return []string{"jsonl", "yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.shows = cmd.Flags().Changed("progress") || cmd.Flags().Changed("speed") || cmd.Flags().Changed("logs")
-			return o.replay(cmd.Context(), args[0])
+			return o.replay(cmd.Context(), args)
 		},
 	}
 	addProgress(cmd, &o.progress)
 	o.addLogs(cmd)
+	o.inputs, o.from = addInputs(cmd), addRecordedIn(cmd)
 	o.wanted = addReports(cmd)
 	cmd.Flags().Float64Var(&o.speed, "speed", 1, "on a terminal, play it so many times as fast as it was; 0 shows its end at once")
 	return cmd
 }
 
-func (o *replayOptions) replay(ctx context.Context, path string) error {
+func (o *replayOptions) replay(ctx context.Context, args []string) error {
+	path := args[0]
 	if o.speed < 0 {
 		return usagef("--speed must not be negative")
 	}
@@ -79,9 +88,9 @@ func (o *replayOptions) replay(ctx context.Context, path string) error {
 	if err := refuseReportsOver(reports, []plan.Read{{Path: path, What: "the record"}}); err != nil {
 		return err
 	}
-	events, err := ledger.ReadEvents(path)
+	events, err := o.events(ctx, args)
 	if err != nil {
-		return &usageError{err: err, hint: "kplan run --record FILE writes such a file"}
+		return err
 	}
 	if events[len(events)-1].Type != runner.TypeDone && mode != ui.JSON { // whose readers miss that event
 		defer fmt.Fprintf(o.stderr, "warning: %s ends before its run did: kplan was killed, or is still at work\n", words.Clean(path))
@@ -104,4 +113,31 @@ func (o *replayOptions) replay(ctx context.Context, path string) error {
 	defer signals.Release()
 	c.Stopped = ctx.Done()
 	return tui.Play(c, events)
+}
+
+// events reads those of the run that the arguments name: a file of them, or a plan.
+func (o *replayOptions) events(ctx context.Context, args []string) ([]runner.Event, error) {
+	if ext := filepath.Ext(args[0]); len(args) == 1 && ext != ".yaml" && ext != ".yml" {
+		events, err := ledger.ReadEvents(args[0])
+		if err != nil {
+			return nil, &usageError{err: err, hint: "kplan run --record FILE writes such a file"}
+		}
+		return events, nil
+	}
+	p, store, err := o.recorded(ctx, args[0], *o.inputs, *o.from)
+	if err != nil {
+		return nil, err
+	}
+	id := ""
+	if len(args) == 2 {
+		id = args[1]
+	}
+	_, r, err := store.Find(ctx, p.Metadata.Name, id)
+	if err != nil {
+		return nil, noRun(err)
+	}
+	if len(r.Events) == 0 {
+		return nil, fmt.Errorf("the record of run %s has no events: there were too many for the cluster", r.Run)
+	}
+	return r.Events, nil
 }

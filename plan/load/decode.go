@@ -40,6 +40,7 @@ var (
 	durationType = reflect.TypeFor[plan.Duration]()
 	needType     = reflect.TypeFor[plan.Need]()
 	forEachType  = reflect.TypeFor[plan.ForEach]()
+	readyType    = reflect.TypeFor[plan.Readiness]()
 )
 
 // isMapping reports whether a value is the long form of one that can be a text.
@@ -111,6 +112,8 @@ func (d decoder) set(dst reflect.Value, v any, at path) {
 		d.setDuration(dst, v, at)
 	case t == needType && !isMapping(v):
 		d.set(dst.FieldByName("Step"), v, at)
+	case t == readyType && !isMapping(v):
+		d.set(dst.FieldByName("Ready"), v, at)
 	case t == forEachType && !isLongForEach(v):
 		d.set(dst.FieldByName("In"), v, at)
 	case t.Kind() == reflect.Pointer:

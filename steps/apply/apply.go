@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -158,11 +157,12 @@ func (r *run) do(ctx context.Context) error {
 
 // ready waits until every object is.
 func (r *run) ready(ctx context.Context) error {
+	judge := watch.Judge(ctx, r.session)
 	var targets []watch.Target
 	done := 0
 	for _, it := range r.items {
 		settled := it.outcome == unchanged || it.phase <= ground && it.phase != first
-		if settled && watch.Ready(it.answer).State == watch.Reached {
+		if settled && judge(watch.TargetOf(it.answer), it.answer).State == watch.Reached {
 			done++
 			continue
 		}
@@ -170,7 +170,7 @@ func (r *run) ready(ctx context.Context) error {
 	}
 	return watch.Until(ctx, r.session, watch.Wait{
 		Targets: targets,
-		Judge:   func(_ watch.Target, u *unstructured.Unstructured) watch.Reading { return watch.Ready(u) },
+		Judge:   judge,
 		Changed: func(c watch.Change) {
 			r.reporter.Report(runner.Report{
 				Type: runner.TypeProgress, Object: c.Target.Object(), Done: done + c.Ready, Total: done + c.Total,

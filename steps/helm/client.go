@@ -107,7 +107,7 @@ func (c *client) WaitWithJobs(resources helmkube.ResourceList, _ time.Duration) 
 // settled waits for the custom resources among the objects that Helm waited for.
 // Helm is done by then, and so are its hooks, which may be what makes them ready.
 func (c *client) settled() error {
-	return c.until(targets(c.waited, isCustom), watch.Wait{Judge: isReady})
+	return c.until(targets(c.waited, isCustom), watch.Wait{Judge: c.isReady})
 }
 
 // ready waits for objects, and for the API server to serve the kinds among
@@ -124,7 +124,7 @@ func (c *client) ready(resources helmkube.ResourceList, ts []watch.Target) error
 		}
 		return held
 	})
-	if err := c.until(ts, watch.Wait{Judge: isReady}); err != nil {
+	if err := c.until(ts, watch.Wait{Judge: c.isReady}); err != nil {
 		return err
 	}
 	var served []schema.GroupVersionKind

@@ -159,5 +159,5 @@ func (c *client) gathered() error {
 	if err := c.note(c.order.Gather(nil)); err != nil {
 		return err
 	}
-	return c.until(c.missed, watch.Wait{Judge: isReady})
+	return c.until(c.missed, watch.Wait{Judge: c.isReady})
 }

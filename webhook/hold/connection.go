@@ -1,9 +1,12 @@
 package hold
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -11,8 +14,8 @@ import (
 )
 
 // A held request whose connection breaks after it left may have been done. What
-// may be done twice is sent again. A create is not: whether its object exists
-// decides, and until somebody has read that the request is in doubt.
+// may be done twice is sent again. A create is not: whether its object exists, and
+// who made it, decides, and until somebody has read that the request is in doubt.
 
 // survives reports whether a request goes on whose connection broke with err.
 func (h *heldRequest) survives(err error) bool {
@@ -29,11 +32,10 @@ func (h *heldRequest) survives(err error) bool {
 	return true
 }
 
-// serverAway returns the fault of a write whose first try met no API server, or lost its
-// connection, while other requests are held: it would have been with them a moment
-// before.
+// serverAway returns the fault of a request whose first try met no API server that
+// judges requests, or lost its connection, if it waits for that.
 func (h *heldRequest) serverAway(err error) (webhook.Fault, bool) {
-	if h.req.Context().Err() != nil || limiterKey(h.req) == "" || unauthorized(err) || !h.transport.Gate.holding() {
+	if h.req.Context().Err() != nil || unauthorized(err) || !h.waitsForServer() {
 		return webhook.Fault{}, false
 	}
 	if h.left && !h.survives(err) {
@@ -46,9 +48,10 @@ func (h *heldRequest) serverAway(err error) (webhook.Fault, bool) {
 // API server makes it up, or the body does not tell.
 func (h *heldRequest) objectName() string { return h.object().Name }
 
-// exists reads whether the object of a create is there. An error says that
-// nobody can tell yet.
-func (h *heldRequest) exists() (bool, error) {
+// made looks for the object of a create that may have been done. It returns the
+// answer that the create would have got if that made the object, and an error if
+// somebody else may have made it, or nobody can tell yet. With neither it is not there.
+func (h *heldRequest) made() (*http.Response, error) {
 	url := h.req.URL.JoinPath(h.objectName())
 	url.RawQuery = ""
 	req := h.req.Clone(h.req.Context())
@@ -56,21 +59,32 @@ func (h *heldRequest) exists() (bool, error) {
 	req.Header.Del("Content-Type")
 	resp, err := h.base().RoundTrip(req)
 	if unauthorized(err) {
-		return false, h.outcomeUnknown(err)
+		return nil, h.outcomeUnknown(err)
 	}
 	if err != nil {
-		return false, err
+		h.left = false // nothing was written
+		return nil, err
 	}
-	defer resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusOK, http.StatusForbidden: // who may not read must take the worst for granted
-		return true, nil
-	case http.StatusNotFound:
-		return false, nil
-	case http.StatusUnauthorized:
-		return false, h.outcomeUnknown(apierrors.NewUnauthorized("the API server refuses the credentials"))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxWhole))
+	if cerr := resp.Body.Close(); err == nil {
+		err = cerr
 	}
-	return false, fmt.Errorf("reading %s: %s", h.request, resp.Status)
+	switch {
+	case resp.StatusCode == http.StatusNotFound:
+		return nil, nil
+	case resp.StatusCode == http.StatusForbidden: // who may not read must take the worst for granted
+		return nil, h.broken
+	case resp.StatusCode == http.StatusUnauthorized:
+		return nil, h.outcomeUnknown(apierrors.NewUnauthorized("the API server refuses the credentials"))
+	case resp.StatusCode != http.StatusOK || err != nil:
+		h.left = false
+		return nil, fmt.Errorf("reading %s: %s", h.request, resp.Status)
+	case !madeSince(resp, metadataOf(uncompressed(resp.Header.Get("Content-Encoding"), b)), time.Since(h.sent), fieldManager(h.req)):
+		return nil, h.broken
+	}
+	resp.Status, resp.StatusCode = "201 Created", http.StatusCreated
+	resp.Body = io.NopCloser(bytes.NewReader(b))
+	return resp, nil
 }
 
 // unauthorized reports whether an error says that the credentials were refused.

@@ -41,10 +41,11 @@ const (
 //     [webhook.Fault.ForRequest]); other writes may be done twice;
 //   - "not yet ready to handle request": the API server's admission has not
 //     synchronised and refuses before storage;
-//   - while a request is held, no connection to the API server, which includes
-//     the TLS handshake: nothing was sent. When a connection breaks after that,
-//     what may be done twice is sent again, and a create if its object does not
-//     exist. The same holds for a write that is sent for the first time meanwhile.
+//   - while a request is held, or with Outage, no connection to the API server, which
+//     includes the TLS handshake: nothing was sent. When a connection breaks after
+//     that, what may be done twice is sent again, and a create if its object does not
+//     exist. One that exists is the answer if the create made it (see madeSince).
+//     The same holds for a write that is sent for the first time meanwhile.
 //
 // Everything else, a denial above all, goes back to the client untouched.
 type Transport struct {
@@ -60,6 +61,11 @@ type Transport struct {
 	// Grace bounds how long a request is held for a webhook that is
 	// misconfigured; DefaultGrace when 0.
 	Grace time.Duration
+	// Outage bounds how long a request waits for an API server that is away, or
+	// takes no requests: one that restarts, is overloaded, or whose etcd has no leader.
+	// With 0 only writes wait for it, and only while other requests are held. Watches
+	// and logs never do.
+	Outage time.Duration
 	// Kind names the kind of a resource, "" for one that it does not know; it may be
 	// nil. The bodies of merge patches and deletions do not tell. It may ask the API
 	// server, past this transport, until the context ends.
@@ -67,88 +73,6 @@ type Transport struct {
 	// Notify is told when a request becomes held, is released, or is refused. It
 	// is called from the request's goroutine and must not block. It may be nil.
 	Notify func(Notice)
-}
-
-// Event says what a Notice tells.
-type Event string
-
-// What a Transport tells of a request.
-const (
-	// Held: it waits for a webhook, or for another reason than before.
-	Held Event = "held"
-	// Released: it was answered, by the webhook that it was held for or by somebody
-	// before that, or it was given up.
-	Released Event = "released"
-	// Denied: a webhook denied it.
-	Denied Event = "refused"
-	// StatusChanged: the webhook that it is held for stands otherwise than before. Each
-	// transport tells it once of each webhook, however many requests wait for that.
-	StatusChanged Event = "stands"
-)
-
-// Notice is what a Transport tells about one request.
-type Notice struct {
-	Event   Event
-	Request Request
-	// Fault is why the request is, or was last, held; or the denial.
-	Fault webhook.Fault
-	// Held is how long the request has been held for this webhook, and Sends
-	// how often it was sent for it.
-	Held  time.Duration
-	Sends int
-	// Status is how the webhook stands, in StatusChanged; it was read from the cluster.
-	Status survey.Status
-	// Err is set when the request was given up.
-	Err error
-}
-
-// Error says that a held request was given up.
-type Error struct {
-	Request Request
-	// Fault is the last answer.
-	Fault webhook.Fault
-	// Held is how long the request was held, and Sends how often it was sent.
-	Held  time.Duration
-	Sends int
-	// Limit is the bound that was reached; 0 when the hold ended for another reason.
-	Limit time.Duration
-	// Cause is what ended the hold when no bound did: a cancelled context.
-	Cause error
-	// Status is how the webhook stood at the end, with its owner; its ladder
-	// is empty when nothing could be read.
-	Status survey.Status
-}
-
-func (e *Error) Error() string {
-	what := "webhook"
-	if e.Fault.Kind == webhook.Conversion {
-		what = "conversion webhook"
-	}
-	if e.Fault.Kind == webhook.Server {
-		return fmt.Sprintf("%s was held %s for the API server: %s", e.Request, round(e.Held), e.Fault.Message)
-	}
-	s := fmt.Sprintf("%s was held %s for %s %q", e.Request, round(e.Held), what, e.Fault.Webhook)
-	if key := e.Fault.ServiceKey(); key != "" {
-		s += " (Service " + key + ")"
-	}
-	s += ", which never answered: " + e.Fault.Cause
-	if e.Cause != nil {
-		s += ": " + e.Cause.Error()
-	}
-	return s
-}
-
-// WebhookFault is the last answer, for webhook.ClassifyError.
-func (e *Error) WebhookFault() webhook.Fault { return e.Fault }
-
-// Unwrap returns the cause that ended the hold, if it was not a bound.
-func (e *Error) Unwrap() error { return e.Cause }
-
-func round(d time.Duration) time.Duration {
-	if d < 10*time.Second {
-		return d.Round(100 * time.Millisecond)
-	}
-	return d.Round(time.Second)
 }
 
 // RoundTrip sends req, and holds it as long as a webhook cannot judge it.
@@ -163,6 +87,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, fault, err := h.send()
+	if err == nil && resp != nil && resp.StatusCode == http.StatusUnauthorized && t.Outage > 0 {
+		// Only a refusal makes client-go run a credential plugin again, or read a
+		// token's file; it hands the refusal on nevertheless.
+		resp.Body.Close()
+		resp, fault, err = h.send()
+	}
 	release(err == nil && !fault.Retryable())
 	if err != nil {
 		var away bool
@@ -213,8 +143,10 @@ type heldRequest struct {
 	before int
 	// left says that the last send had a connection: bytes may have left.
 	left bool
-	// broken is why the connection of a create broke that may have been done.
+	// broken is why the connection of a create broke that may have been done, and sent
+	// when the last try was sent.
 	broken error
+	sent   time.Time
 	// refusals counts how often the credentials were refused in a row.
 	refusals int
 }
@@ -234,12 +166,34 @@ func (h *heldRequest) send() (*http.Response, webhook.Fault, error) {
 		out.Body = b
 	}
 	h.sends++
+	h.sent = time.Now()
 	resp, err := h.base().RoundTrip(out)
 	h.left = left.Load()
 	if err != nil {
 		return nil, webhook.Fault{}, err
 	}
-	return readFault(resp, h.req)
+	return h.read(resp)
+}
+
+// read looks what an answer says about a webhook, and where the request waits for the
+// API server whether that judged it.
+func (h *heldRequest) read(resp *http.Response) (*http.Response, webhook.Fault, error) {
+	waits := h.transport.Outage > 0 && !streams(h.req)
+	if waits {
+		var err error
+		if resp, err = h.whole(resp); err != nil {
+			return nil, webhook.Fault{}, err
+		}
+	}
+	resp, fault, err := readFault(resp, h.req)
+	if err != nil || !waits || fault.Class != webhook.None {
+		return resp, fault, err
+	}
+	if resp, err = h.unavailable(resp); err != nil {
+		e := (*unavailableError)(nil)
+		h.left = !errors.As(err, &e) || e.maybe
+	}
+	return resp, fault, err
 }
 
 func (h *heldRequest) base() http.RoundTripper {
@@ -249,12 +203,9 @@ func (h *heldRequest) base() http.RoundTripper {
 // again sends the request once more, unless it may have been done already.
 func (h *heldRequest) again() (*http.Response, webhook.Fault, error) {
 	if h.broken != nil {
-		there, err := h.exists()
-		if h.left = err == nil; err != nil {
-			return nil, webhook.Fault{}, err
-		}
-		if there {
-			return nil, webhook.Fault{}, h.broken
+		h.left = true
+		if resp, err := h.made(); resp != nil || err != nil {
+			return resp, webhook.Fault{Class: webhook.None}, err
 		}
 		h.broken = nil
 	}
@@ -289,6 +240,9 @@ func (h *heldRequest) run(f webhook.Fault) (*http.Response, error) {
 			// The API server is away; the next try may find it.
 			if !queued.failed(cost) {
 				queued = h.transport.Gate.join(h.transport, h.fault)
+			}
+			if e := (*unavailableError)(nil); errors.As(err, &e) {
+				queued.postpone(e.after)
 			}
 		case f.Retryable():
 			f = h.transport.Gate.locate(f)
@@ -329,6 +283,9 @@ func (h *heldRequest) record(f webhook.Fault) {
 // wait blocks until the request should be sent again.
 func (h *heldRequest) wait(w *waiter) error {
 	limit := cmp.Or(max(h.transport.Timeout, 0), DefaultTimeout)
+	if h.fault.Kind == webhook.Server {
+		limit = cmp.Or(max(h.transport.Outage, 0), limit)
+	}
 	grace := cmp.Or(max(h.transport.Grace, 0), DefaultGrace)
 	return w.wait(h.req.Context(), bound{limit, h.since.Add(limit)}, grace, h.fault, func(st survey.Status) {
 		h.notify(Notice{Event: StatusChanged, Status: st})

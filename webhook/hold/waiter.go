@@ -187,6 +187,15 @@ func (w *waiter) failed(cost time.Duration) bool {
 	return true
 }
 
+// postpone lets no waiter be sent for a while: the API server asked for that.
+func (w *waiter) postpone(after time.Duration) {
+	w.queue.gate.mu.Lock()
+	defer w.queue.gate.mu.Unlock()
+	if next := time.Now().Add(after); next.After(w.queue.pace.next) {
+		w.queue.pace.next = next
+	}
+}
+
 // releaseBatch is how many requests are released for each one that was answered: a
 // webhook that has just begun to answer is not met by all of them at once.
 const releaseBatch = 8

@@ -30,6 +30,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
 // How long the first request may take. A credential plugin may ask a person
@@ -41,6 +42,10 @@ const (
 	throttledBurst      = 300
 	maxVersionBodyBytes = 64 << 10
 )
+
+// Outage is how long a step waits for an API server that the run has reached before:
+// one that restarts, or whose network does.
+const Outage = 2 * time.Minute
 
 // recently is how long a cluster that answered is taken to be reachable.
 const recently = 5 * time.Second
@@ -56,6 +61,8 @@ type Cluster struct {
 
 	// heard is when the API server last answered, in nanoseconds of Unix time.
 	heard atomic.Int64
+	// observed has for kinds whether their status has observedGeneration.
+	observed sync.Map
 
 	mu        sync.Mutex
 	refreshed time.Time // when the discovery cache was last dropped
@@ -114,7 +121,13 @@ func Unconnected(namespace string) *Cluster {
 
 // discover makes what the steps ask for kinds.
 func (c *Cluster) discover() error {
-	client, err := discovery.NewDiscoveryClientForConfig(c.Config())
+	config := c.Config()
+	if c.Gate != nil {
+		config.Wrap(func(base http.RoundTripper) http.RoundTripper {
+			return &hold.Transport{Base: base, Gate: c.Gate, Outage: Outage}
+		})
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making the discovery client: %w", err)
 	}
