@@ -41,6 +41,7 @@ type runOptions struct {
 	takeOver map[string]bool // the steps that it means
 	reports  []report.File   // what they say
 	stay     bool
+	resume   bool
 	recordIn []string // values of --record-in; none for what is no plan's run
 	recorded bookkeeping
 
@@ -78,6 +79,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --from eso-webhook
   kplan run plan.yaml --force-upgrade=eso
   kplan run plan.yaml --lock-wait 5m
+  kplan run plan.yaml --resume
   kplan run plan.yaml --stay
   kplan run plan.yaml --progress plain
   kplan run plan.yaml --progress json --record events.jsonl
@@ -98,6 +100,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	flags.BoolVar(&o.stay, "stay", false, "on a terminal, keep the display open after the end until q, and let a run whose steps failed wait for orders (r retries a step)")
 	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
 	recordIn := addRecordIn(cmd)
+	flags.BoolVar(&o.resume, "resume", false, "go on after the newest recorded run: skip what it did, if the step is the same and what it made is still there")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.recordIn = *recordIn
 		return o.run(cmd.Context(), args)
