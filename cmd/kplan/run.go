@@ -42,7 +42,10 @@ type runOptions struct {
 	reports  []report.File   // what they say
 	stay     bool
 	resume   bool
-	recordIn []string // values of --record-in; none for what is no plan's run
+	review   bool
+	planOut  string
+	reviewed *reviewed // what FILE of --plan-out says; nil for a plan
+	recordIn []string  // values of --record-in; none for what is no plan's run
 	recorded bookkeeping
 
 	interrupt func() // does what ^C does
@@ -67,6 +70,9 @@ them out, or --only does not name them.
 A helm step leaves a release alone whose chart and values did not change. --force-upgrade renders and sends the charts of all helm steps anew,
 --force-upgrade=STEP that of one: for charts that look at the cluster when they are rendered.
 
+--review shows first what the run would change (see 'kplan diff') and asks whether it may begin. --plan-out FILE keeps that, and 'kplan run FILE'
+does exactly what was reviewed: it refuses when the plan, its files, variables or the clusters have moved since.
+
 While a plan runs it has a lock in each cluster that it writes to (a Lease in kplan-system, or in state.namespace). Another run of the plan fails
 at once, or waits with --lock-wait. The lock of a run that died is taken over, and so are the releases that it left pending. Those that somebody
 without a lock left so, such as helm, are taken over with --take-over, or --take-over=STEP that of one.
@@ -80,6 +86,8 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --force-upgrade=eso
   kplan run plan.yaml --lock-wait 5m
   kplan run plan.yaml --resume
+  kplan run plan.yaml --review
+  kplan run plan.yaml --plan-out reviewed.json && kplan run reviewed.json
   kplan run plan.yaml --stay
   kplan run plan.yaml --progress plain
   kplan run plan.yaml --progress json --record events.jsonl
@@ -95,6 +103,8 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	flags.IntVar(&o.parallel, "parallel", runner.DefaultParallel, "how many steps run at once")
 	flags.DurationVar(&o.timeout, "timeout", 0, "stop the whole run after this time, as by SIGTERM (default: never)")
 	flags.DurationVar(&o.lockWait, "lock-wait", 0, "wait this long for another run of the plan to end (default: fail at once)")
+	flags.BoolVar(&o.review, "review", false, "on a terminal, show what would change, and ask before the run begins")
+	flags.StringVar(&o.planOut, "plan-out", "", "run nothing, but show what would change and write it to this file, for 'kplan run FILE'")
 	addProgress(cmd, &o.progress)
 	o.addLogs(cmd)
 	flags.BoolVar(&o.stay, "stay", false, "on a terminal, keep the display open after the end until q, and let a run whose steps failed wait for orders (r retries a step)")
@@ -121,6 +131,9 @@ func (o *runOptions) check() (ui.Mode, error) {
 		return "", usagef("--lock-wait must not be negative")
 	}
 	if err := checkRecordIn(o.recordIn); err != nil {
+		return "", err
+	}
+	if err := o.checkReview(); err != nil {
 		return "", err
 	}
 	mode, err := o.mode(o.progress)
@@ -161,6 +174,9 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if path, err = o.reload(path); err != nil {
+		return err
+	}
 	o.planFile = path
 	if o.reports, err = parseReports(*o.wanted); err != nil {
 		return err
@@ -196,6 +212,11 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	defer signals.Release()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	if o.review || o.planOut != "" {
+		if err := o.look(ctx, p); err != nil || o.planOut != "" {
+			return err
+		}
+	}
 	run := ledger.NewRunID()
 	kinds, err := steps.New(ctx, steps.Config{
 		Flags: o.flags, Plan: p, Run: run, ForceUpgrade: o.upgrade, TakeOver: o.takeOver, UserAgent: userAgent(),
@@ -205,6 +226,10 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
+		return err
+	}
+	if err := o.unmoved(ctx, p); err != nil {
+		kinds.Close()
 		return err
 	}
 	r := runner.Runner{
