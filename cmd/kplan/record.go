@@ -56,7 +56,7 @@ type bookkeeping struct {
 // past reads what earlier runs of the plan did. What cannot be read or recorded is
 // told, and stops nothing.
 func (o *runOptions) past(ctx context.Context, p *plan.Plan, kinds *steps.Steps) {
-	if slices.Contains(o.recordIn, inCluster) {
+	if slices.Contains(o.recordIn, inCluster) && o.recorded.store.Place == nil {
 		place, err := kinds.Home(ctx)
 		if err == nil {
 			o.recorded.store.Place = &place
