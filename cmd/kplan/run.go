@@ -20,6 +20,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/deletion"
 )
 
 // runOptions are the flags of run.
@@ -41,10 +42,13 @@ type runOptions struct {
 	takeOver map[string]bool // the steps that it means
 	reports  []report.File   // what they say
 	stay     bool
+	resume   bool
+	deletion deletion.Options // of delete steps
 	review   bool
 	planOut  string
 	reviewed *reviewed // what FILE of --plan-out says; nil for a plan
-	recordIn []string  // values of --record-in; none for what is no plan's run
+	wantedIn *[]string // values of --record-in; nil for what is no plan's run
+	recordIn []string  // what they say
 	recorded bookkeeping
 
 	interrupt func() // does what ^C does
@@ -84,6 +88,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --from eso-webhook
   kplan run plan.yaml --force-upgrade=eso
   kplan run plan.yaml --lock-wait 5m
+  kplan run plan.yaml --resume
   kplan run plan.yaml --review
   kplan run plan.yaml --plan-out reviewed.json && kplan run reviewed.json
   kplan run plan.yaml --stay
@@ -93,28 +98,31 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --progress quiet -o json | jq .state`,
 		Args:              onePlanBeside("force-upgrade", "take-over"),
 		ValidArgsFunction: planFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.inputs = addInputs(cmd)
 	o.picked = addSelection(cmd, o.inputs)
 	o.force, o.taking = addForce(cmd, o.inputs), addTakeOver(cmd, o.inputs)
+	o.addRunning(cmd)
+	cmd.Flags().BoolVar(&o.resume, "resume", false, "go on after the newest recorded run: skip what it did, if the step is the same and what it made is still there")
+	cmd.Flags().BoolVar(&o.review, "review", false, "on a terminal, show what would change, and ask before the run begins")
+	cmd.Flags().StringVar(&o.planOut, "plan-out", "", "run nothing, but show what would change and write it to this file, for 'kplan run FILE'")
+	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", data.JSON, data.YAML)
+	return cmd
+}
+
+// addRunning registers the flags of all commands that run a plan.
+func (o *runOptions) addRunning(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&o.parallel, "parallel", runner.DefaultParallel, "how many steps run at once")
 	flags.DurationVar(&o.timeout, "timeout", 0, "stop the whole run after this time, as by SIGTERM (default: never)")
 	flags.DurationVar(&o.lockWait, "lock-wait", 0, "wait this long for another run of the plan to end (default: fail at once)")
-	flags.BoolVar(&o.review, "review", false, "on a terminal, show what would change, and ask before the run begins")
-	flags.StringVar(&o.planOut, "plan-out", "", "run nothing, but show what would change and write it to this file, for 'kplan run FILE'")
 	addProgress(cmd, &o.progress)
 	o.addLogs(cmd)
 	flags.BoolVar(&o.stay, "stay", false, "on a terminal, keep the display open after the end until q, and let a run whose steps failed wait for orders (r retries a step)")
 	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
-	recordIn := addRecordIn(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o.recordIn = *recordIn
-		return o.run(cmd.Context(), args)
-	}
+	o.wantedIn = addRecordIn(cmd)
 	o.wanted = addReports(cmd)
-	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", data.JSON, data.YAML)
-	return cmd
 }
 
 // check looks at the flags, and returns how the run is shown.
@@ -126,6 +134,9 @@ func (o *runOptions) check() (ui.Mode, error) {
 		return "", usagef("--timeout must not be negative")
 	case o.lockWait < 0:
 		return "", usagef("--lock-wait must not be negative")
+	}
+	if o.wantedIn != nil {
+		o.recordIn = *o.wantedIn
 	}
 	if err := checkRecordIn(o.recordIn); err != nil {
 		return "", err
@@ -174,15 +185,8 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 	if path, err = o.reload(path); err != nil {
 		return err
 	}
-	o.planFile = path
-	if o.reports, err = parseReports(*o.wanted); err != nil {
-		return err
-	}
-	p, err := o.load(path, *o.inputs)
+	p, err := o.open(path)
 	if err != nil {
-		return &usageError{err: err}
-	}
-	if err := o.refuseOverwriting(p); err != nil {
 		return err
 	}
 	if err := p.Select(*o.picked); err != nil {
@@ -195,6 +199,19 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 		return err
 	}
 	return o.runPlan(ctx, p)
+}
+
+// open reads the plan that is to be run, and refuses to write over what it reads.
+func (o *runOptions) open(path string) (_ *plan.Plan, err error) {
+	o.planFile = path
+	if o.reports, err = parseReports(*o.wanted); err != nil {
+		return nil, err
+	}
+	p, err := o.load(path, *o.inputs)
+	if err != nil {
+		return nil, &usageError{err: err}
+	}
+	return p, o.refuseOverwriting(p)
 }
 
 // runPlan runs a plan that was read.
@@ -216,7 +233,7 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	}
 	run := ledger.NewRunID()
 	kinds, err := steps.New(ctx, steps.Config{
-		Flags: o.flags, Plan: p, Run: run, ForceUpgrade: o.upgrade, TakeOver: o.takeOver, UserAgent: userAgent(),
+		Flags: o.flags, Plan: p, Run: run, ForceUpgrade: o.upgrade, TakeOver: o.takeOver, Deletion: o.deletion, UserAgent: userAgent(),
 		Lock: &steps.Lock{Wait: o.lockWait, Waiting: o.tell, Lost: stop},
 	})
 	if err != nil {
