@@ -31,6 +31,9 @@ type Plan struct {
 	// on the cluster of defaults.cluster, else on that of the command line.
 	Clusters map[string]Cluster `json:"clusters,omitempty"`
 	Defaults Defaults           `json:"defaults,omitzero"`
+	// Ready says when objects are ready, by KIND.GROUP, such as Certificate.cert-manager.io;
+	// kplan knows it of the usual kinds. It holds for included plans too.
+	Ready map[string]Readiness `json:"ready,omitempty"`
 	// State says where the clusters keep what is known of the plan's runs. That of an
 	// included plan is not looked at.
 	State State `json:"state,omitzero"`
@@ -52,6 +55,21 @@ type Plan struct {
 	// Sensitive is what must not be shown of a plan that was read: whoever learns the
 	// value of a sensitive variable or output later adds it.
 	Sensitive *redact.Set `json:"-"`
+}
+
+// Readiness says when the objects of a kind are ready. In a plan it is the expression
+// itself, or a mapping of ready, failed and message. All are CEL over object, as the
+// cluster has it.
+type Readiness struct {
+	// Ready is true of an object that is ready. One whose status is of an older
+	// generation is not asked about.
+	Ready string `json:"ready"`
+	// Failed is true of an object that will not become ready unless somebody changes
+	// something. It has to stay so for half a minute.
+	Failed string `json:"failed,omitempty"`
+	// Message is the text that says why an object is not ready, or has failed (default:
+	// what its conditions say).
+	Message string `json:"message,omitempty"`
 }
 
 // Metadata names the plan.
@@ -252,6 +270,8 @@ type Step struct {
 	// otherwise; Parallel is how many of the group run at once, 0 for all.
 	Group    string `json:"-"`
 	Parallel int    `json:"-"`
+	// Ready says when objects are ready, see Plan.Ready.
+	Ready map[string]Readiness `json:"-"`
 	// Last says that the step is one of the plan's finally.
 	Last bool `json:"-"`
 	// Skip says why the step is not run, such as that it was not picked or that its

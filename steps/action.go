@@ -12,6 +12,7 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/steps/internal/output"
 	"github.com/kplan-dev/kplan/steps/internal/podlog"
+	"github.com/kplan-dev/kplan/steps/internal/readiness"
 	"github.com/kplan-dev/kplan/steps/internal/transport"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook/hold"
@@ -24,6 +25,10 @@ func (s *Steps) action(step plan.Step, conn *cluster.Conn) (runner.Action, error
 	if err != nil {
 		return nil, err
 	}
+	rules, err := readiness.New(step.Ready)
+	if err != nil {
+		return nil, runner.Permanent(err)
+	}
 	over := func(c *cluster.Cluster) (runner.Action, error) {
 		kind, err := s.kind(step, c)
 		if err != nil {
@@ -31,9 +36,10 @@ func (s *Steps) action(step plan.Step, conn *cluster.Conn) (runner.Action, error
 		}
 		return withPods(c.Pods,
 			withoutRepeats(
-				s.overSession(step, c,
+				s.overSession(step, rules, c,
 					withOutputs(outputs, s.hide,
-						kind)),
+						s.remembered(step, c,
+							kind))),
 			)), nil
 	}
 	connected, err := connect(conn, over)
@@ -125,7 +131,7 @@ func (a *connected) reach(ctx context.Context, r runner.Reporter) (*cluster.Clus
 
 // overSession makes the clients of each attempt, whose requests are held and end with
 // it, and makes the action's error say what was held or denied.
-func (s *Steps) overSession(step plan.Step, c *cluster.Cluster, inner sessionAction) runner.Action {
+func (s *Steps) overSession(step plan.Step, rules *readiness.Rules, c *cluster.Cluster, inner sessionAction) runner.Action {
 	sends := sync.OnceFunc(func() { s.sends(step.Name) })
 	explainer := &transport.Explainer{Owners: s.owners(step, c.Namespace()), Gate: c.Gate}
 	return do(func(ctx context.Context, r runner.Reporter) error {
@@ -138,7 +144,7 @@ func (s *Steps) overSession(step plan.Step, c *cluster.Cluster, inner sessionAct
 			}
 		}
 		session, err := c.Session(cluster.Options{
-			Wrap: attempt.Wrap, Expect: s.expect(step), FailFast: s.plan.StepFailFast(step),
+			Wrap: attempt.Wrap, Expect: s.expect(step), FailFast: s.plan.StepFailFast(step), Ready: rules,
 			Warn: func(message string) { attempt.Log("warning: " + message) },
 		})
 		if err != nil {

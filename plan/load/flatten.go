@@ -2,6 +2,7 @@ package load
 
 import (
 	"cmp"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -31,6 +32,7 @@ type inherited struct {
 	retry    *plan.Retry
 	webhooks *plan.Webhooks
 	failFast *bool
+	ready    map[string]plan.Readiness
 }
 
 // maxNeeds bounds the needs of all steps once those of groups and includes are put
@@ -77,11 +79,12 @@ func (f *flattener) add(c *file, o inherited) {
 func (it *instance) inherit(o inherited, needs []plan.Need) inherited {
 	c, s := it.decl.file, it.step
 	d := c.plan.Defaults
+	ready := inner(o.ready, c.plan.Ready)
 	in := inherited{
 		needs: needs, last: o.last || it.decl.last, tags: union(o.tags, s.Tags), whens: o.whens, refs: o.refs,
 		skip: o.skip || it.skip, timeout: cmp.Or(s.Timeout, d.Timeout, o.timeout),
 		retry: s.Retry.Or(d.Retry).Or(o.retry), webhooks: s.Webhooks.Or(d.Webhooks).Or(o.webhooks),
-		failFast: cmp.Or(s.FailFast, d.FailFast, o.failFast),
+		failFast: cmp.Or(s.FailFast, d.FailFast, o.failFast), ready: ready,
 	}
 	if c.parent == nil {
 		// The defaults of the plan itself hold for all steps already.
@@ -92,6 +95,19 @@ func (it *instance) inherit(o inherited, needs []plan.Need) inherited {
 		in.refs = append(slices.Clip(o.refs), it.refs...)
 	}
 	return in
+}
+
+// inner are the rules of an included plan, and those around it for other kinds.
+func inner(outer, own map[string]plan.Readiness) map[string]plan.Readiness {
+	switch {
+	case len(own) == 0:
+		return outer
+	case len(outer) == 0:
+		return own
+	}
+	all := maps.Clone(outer)
+	maps.Copy(all, own)
+	return all
 }
 
 func union(a, b []string) []string {
@@ -134,6 +150,7 @@ func (it *instance) finish(s *plan.Step, o inherited) {
 	}
 	s.ForEach = nil
 	s.Dir = c.plan.Dir
+	s.Ready = inner(o.ready, c.plan.Ready)
 	s.Cluster = c.clusterName(s.Cluster)
 	s.Tags = union(o.tags, s.Tags)
 	s.Origin = document.Origin{Text: c.source, At: e.at}

@@ -33,6 +33,8 @@ type client struct {
 	ctx      context.Context
 	reporter runner.Reporter
 	records  *recorder
+	// plan is the name of the plan that is run; it may be empty.
+	plan string
 	// before gives the objects of failed installs that this one goes on with; it
 	// is nil for all else.
 	before func() (helmkube.ResourceList, error)
@@ -108,7 +110,7 @@ func (c *client) WaitWithJobs(resources helmkube.ResourceList, _ time.Duration) 
 // settled waits for the custom resources among the objects that Helm waited for.
 // Helm is done by then, and so are its hooks, which may be what makes them ready.
 func (c *client) settled() error {
-	return c.until(targets(c.waited, isCustom), watch.Wait{Judge: isReady})
+	return c.until(targets(c.waited, isCustom), watch.Wait{Judge: c.isReady})
 }
 
 // ready waits for objects, and for the API server to serve the kinds among
@@ -125,7 +127,7 @@ func (c *client) ready(resources helmkube.ResourceList, ts []watch.Target) error
 		}
 		return held
 	})
-	if err := c.until(ts, watch.Wait{Judge: isReady}); err != nil {
+	if err := c.until(ts, watch.Wait{Judge: c.isReady}); err != nil {
 		return err
 	}
 	var served []schema.GroupVersionKind

@@ -49,11 +49,11 @@ func isCustom(kind schema.GroupVersionKind) bool {
 // therefore: what comes and goes with a container that crashes Helm does not see.
 const glance = 2 * time.Second
 
-// isReady judges an object by its status. What Helm would not wait for any more is
-// ready.
-func isReady(_ watch.Target, u *unstructured.Unstructured) watch.Reading {
-	r := watch.Ready(u)
-	if r.State == watch.Reached || u == nil || u.GetDeletionTimestamp() != nil || !isEnough(u) {
+// isReady judges an object as all steps do. What Helm would not wait for any more is
+// ready too, unless the plan has a rule for it.
+func (c *client) isReady(t watch.Target, u *unstructured.Unstructured) watch.Reading {
+	r := watch.Judge(c.ctx, c.session)(t, u)
+	if r.State == watch.Reached || u == nil || u.GetDeletionTimestamp() != nil || !isEnough(u) || c.session.Ready.Own(u.GroupVersionKind().GroupKind()) {
 		return r
 	}
 	return watch.Reading{State: watch.Reached, Reason: r.Reason + ", which Helm does not wait for", Lasting: glance}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
 
@@ -45,7 +46,7 @@ func weSay(t *testing.T, o object) watch.Reading {
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(kinds[0])
 	before := u.DeepCopy()
-	reading := isReady(watch.Target{}, u)
+	reading := (&client{ctx: t.Context(), sender: sender{session: &cluster.Session{}}}).isReady(watch.Target{}, u)
 	require.Equal(t, before, u, "judging changes nothing")
 	return reading
 }

@@ -8,12 +8,11 @@ import (
 	"sync/atomic"
 
 	helmkube "helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
@@ -26,6 +25,7 @@ import (
 func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, error) {
 	c.progress("creating %s", count(len(resources)))
 	c.begin(resources)
+	c.sign(resources)
 	secrets := secretsOf(resources)
 	var (
 		mu    sync.Mutex
@@ -57,40 +57,23 @@ func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, erro
 	return &helmkube.Result{Created: resources}, nil
 }
 
-// begin takes note of what Helm is about to send. Hooks say which revision made them,
-// so that a later run knows them again.
-func (c *client) begin(resources helmkube.ResourceList) {
-	for _, info := range resources {
-		m, err := meta.Accessor(info.Object)
-		if err != nil || m.GetAnnotations()[release.HookAnnotation] == "" {
-			continue
-		}
-		if made := c.records.made; made != nil && markOf(made) != "" {
-			annotations := maps.Clone(m.GetAnnotations())
-			annotations[revisionAnnotation] = markOf(made)
-			m.SetAnnotations(annotations)
-		}
+// sign labels the release's namespace with the plan when Helm makes it, so that it can
+// be taken away again. Helm makes it before anything of the release.
+func (c *client) sign(resources helmkube.ResourceList) {
+	if c.plan == "" || len(resources) != 1 || c.revision.later != nil || resources[0].Mapping.GroupVersionKind.GroupKind() != namespaceKind {
 		return
 	}
-	c.records.sends()
-}
-
-// clear removes hooks that ended well, as far as their policy says so.
-func (c *client) clear(hooks []*release.Hook) {
-	for _, h := range hooks {
-		if !slices.Contains(h.DeletePolicies, release.HookSucceeded) || h.Kind == "CustomResourceDefinition" {
-			continue
+	if o, err := meta.Accessor(resources[0].Object); err == nil {
+		labels := maps.Clone(o.GetLabels())
+		if labels == nil {
+			labels = map[string]string{}
 		}
-		made, err := c.Build(hookManifest(h), false)
-		if err == nil {
-			_, errs := c.Delete(made)
-			err = errors.Join(errs...)
-		}
-		if err != nil {
-			c.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "hook " + h.Kind + "/" + h.Name + " could not be removed: " + err.Error()})
-		}
+		labels[planLabel] = c.plan
+		o.SetLabels(labels)
 	}
 }
+
+var namespaceKind = schema.GroupKind{Kind: "Namespace"}
 
 // Update brings objects from one revision to another, one after the other as
 // Helm does (helm.sh/helm/v3 pkg/kube/client.go, update), but for those that are
@@ -200,5 +183,5 @@ func (c *client) gathered() error {
 	if err := c.note(c.order.Gather(nil)); err != nil {
 		return err
 	}
-	return c.until(c.missed, watch.Wait{Judge: isReady})
+	return c.until(c.missed, watch.Wait{Judge: c.isReady})
 }

@@ -2,12 +2,14 @@ package helm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 
 	"helm.sh/helm/v3/pkg/action"
+	helmkube "helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -215,4 +217,39 @@ func markOf(r *release.Release) string {
 		return ""
 	}
 	return r.Labels[runLabel] + ".v" + strconv.Itoa(r.Version)
+}
+
+// begin takes note of what Helm is about to send. Hooks say which revision made them,
+// so that a later run knows them again.
+func (c *client) begin(resources helmkube.ResourceList) {
+	for _, info := range resources {
+		m, err := meta.Accessor(info.Object)
+		if err != nil || m.GetAnnotations()[release.HookAnnotation] == "" {
+			continue
+		}
+		if made := c.records.made; made != nil && markOf(made) != "" {
+			annotations := maps.Clone(m.GetAnnotations())
+			annotations[revisionAnnotation] = markOf(made)
+			m.SetAnnotations(annotations)
+		}
+		return
+	}
+	c.records.sends()
+}
+
+// clear removes hooks that ended well, as far as their policy says so.
+func (c *client) clear(hooks []*release.Hook) {
+	for _, h := range hooks {
+		if !slices.Contains(h.DeletePolicies, release.HookSucceeded) || h.Kind == "CustomResourceDefinition" {
+			continue
+		}
+		made, err := c.Build(hookManifest(h), false)
+		if err == nil {
+			_, errs := c.Delete(made)
+			err = errors.Join(errs...)
+		}
+		if err != nil {
+			c.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "hook " + h.Kind + "/" + h.Name + " could not be removed: " + err.Error()})
+		}
+	}
 }

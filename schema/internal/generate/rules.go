@@ -25,6 +25,9 @@ var shortForms = map[reflect.Type]func(long *node) *node{
 	reflect.TypeFor[plan.Need](): func(long *node) *node {
 		return &node{AnyOf: []*node{{Type: "string", Description: "The name of a step that must have succeeded.", MinLength: 1}, long}}
 	},
+	reflect.TypeFor[plan.Readiness](): func(long *node) *node {
+		return &node{AnyOf: []*node{{Type: "string", Description: "CEL over object that is true of one that is ready.", MinLength: 1, Examples: []any{`object.status.phase == "Running"`}}, long}}
+	},
 	// The items themselves, or a mapping of in and parallel.
 	reflect.TypeFor[plan.ForEach](): func(long *node) *node {
 		items := &node{Type: "object", Not: &node{Required: []string{"in"}, AnyOf: []*node{
@@ -67,6 +70,7 @@ var ofFields = map[string]func(*node){
 	"Plan.apiVersion": constant(plan.APIVersion),
 	"Plan.kind":       constant(plan.PlanKind),
 	"Plan.vars":       names(`^[A-Za-z_][A-Za-z0-9_]*$`, "use letters, digits and _ only, and no digit first"),
+	"Plan.ready":      names(`^[A-Z][A-Za-z0-9]*(\.[a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`, "write KIND.GROUP, such as Certificate.cert-manager.io"),
 	"Plan.steps":      func(n *node) { n.MinItems = 1 },
 	"Var.secret":      withKey,
 	"Var.config_map":  withKey,

@@ -61,6 +61,8 @@ type Cluster struct {
 
 	// heard is when the API server last answered, in nanoseconds of Unix time.
 	heard atomic.Int64
+	// observed has for kinds whether their status has observedGeneration.
+	observed sync.Map
 
 	mu        sync.Mutex
 	refreshed time.Time // when the discovery cache was last dropped

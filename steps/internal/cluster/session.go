@@ -17,6 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
+	"github.com/kplan-dev/kplan/steps/internal/readiness"
 )
 
 // Session is the clients of one step. All its requests but those of discovery
@@ -33,6 +34,8 @@ type Session struct {
 	Expect func(context.Context, schema.GroupVersionKind) kinds.Prospect
 	// FailFast says that what stalls is not waited for to the end.
 	FailFast bool
+	// Ready are the rules by which objects are ready.
+	Ready *readiness.Rules
 }
 
 // Options say how a session differs from its cluster.
@@ -46,8 +49,9 @@ type Options struct {
 	Warn func(message string)
 	// Expect is the session's.
 	Expect func(context.Context, schema.GroupVersionKind) kinds.Prospect
-	// FailFast is the session's.
+	// FailFast and Ready are the session's.
 	FailFast bool
+	Ready    *readiness.Rules
 	// Fresh makes a connection for every request. A kept one leads to the same
 	// API server of several for ever.
 	Fresh bool
@@ -79,7 +83,7 @@ func (c *Cluster) Session(o Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the step's clientset: %w", err)
 	}
-	return &Session{Cluster: c, Config: config, Dynamic: dyn, Clientset: set, Expect: o.Expect, FailFast: o.FailFast}, nil
+	return &Session{Cluster: c, Config: config, Dynamic: dyn, Clientset: set, Expect: o.Expect, FailFast: o.FailFast, Ready: o.Ready}, nil
 }
 
 // closing sends every request over a connection that is closed afterwards, so

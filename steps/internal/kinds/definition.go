@@ -19,6 +19,8 @@ type Definition struct {
 	// Versions are those that are served, and Storage the one that is stored.
 	Versions []string
 	Storage  string
+	// Observed are the versions whose status has observedGeneration.
+	Observed []string
 }
 
 // IsDefinition reports whether an object is a CustomResourceDefinition.
@@ -44,6 +46,9 @@ func DefinitionOf(crd *unstructured.Unstructured) Definition {
 		name, _ := m["name"].(string)
 		if served, _ := m["served"].(bool); served && name != "" {
 			d.Versions = append(d.Versions, name)
+		}
+		if _, has, _ := unstructured.NestedMap(m, "schema", "openAPIV3Schema", "properties", "status", "properties", "observedGeneration"); has {
+			d.Observed = append(d.Observed, name)
 		}
 		if stored, _ := m["storage"].(bool); stored {
 			d.Storage = name

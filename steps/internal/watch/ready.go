@@ -39,7 +39,9 @@ type Reading struct {
 	// comes and goes with a pod that crashes.
 	Lasting time.Duration
 
-	stalled bool // it failed by a stall
+	// unsettled marks a recoverable failure that is always given some time, and stalled
+	// one by a stall.
+	unsettled, stalled bool
 }
 
 func waiting(reason string) Reading { return Reading{State: Waiting, Reason: reason} }

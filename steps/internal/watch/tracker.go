@@ -205,7 +205,7 @@ func (b *tracker) judge(e *entry) {
 	switch {
 	case r.State != Failed || !r.Recoverable:
 		e.recovered = time.Time{}
-	case !e.judged:
+	case !e.judged, r.unsettled && e.recovered.IsZero():
 		e.recovered = now.Add(recovery)
 	}
 	if r.State == Failed && now.Before(e.recovered) {
