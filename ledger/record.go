@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -109,7 +110,7 @@ func foldOf(x *runner.Execution, events []runner.Event, before *Record) *Record 
 		Started: first.Time, Ended: last.Time, State: x.State(), Error: x.Err(), Counts: x.Counts(), Seq: last.Seq,
 	}}
 	for _, s := range x.Steps() {
-		r.Steps = append(r.Steps, stepOf(s, first.Run, last.Time, before.Step(s.Name)))
+		r.Steps = append(r.Steps, stepOf(s, first.Run, last.Time, before.Known(s.Name)))
 	}
 	if before == nil {
 		return r
@@ -134,7 +135,7 @@ func stepOf(s *runner.Step, run string, now time.Time, before *Step) Step {
 	if done {
 		out.Done = &Done{Run: run, At: s.Ended, Digest: s.Digest}
 	}
-	if before == nil || before.Cluster != s.Cluster {
+	if before == nil || before.Cluster != s.Cluster || done && s.Kind == string(plan.KindDelete) { // what was deleted is nobody's
 		return out
 	}
 	if s.Started.IsZero() && !done {
@@ -204,6 +205,17 @@ func (r *Record) Step(name string) *Step {
 		return nil
 	}
 	return &r.Steps[i]
+}
+
+// Known is the step of that name, also one that the run did not have.
+func (r *Record) Known(name string) *Step {
+	if s := r.Step(name); s != nil || r == nil {
+		return s
+	}
+	if i := slices.IndexFunc(r.Former, func(s Step) bool { return s.Name == name }); i >= 0 {
+		return &r.Former[i]
+	}
+	return nil
 }
 
 // Total is how many steps there are.

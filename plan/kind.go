@@ -114,9 +114,26 @@ type Apply struct {
 	Namespace string `json:"namespace,omitempty"`
 	// ForceConflicts takes over fields that another field manager owns.
 	ForceConflicts bool `json:"force_conflicts,omitempty"`
+	// OnImmutable says what happens when a change is to a field that cannot be changed
+	// (default fail).
+	OnImmutable OnImmutable `json:"on_immutable,omitempty"`
+	// Prune deletes what the step applied before and its manifests no longer have, in
+	// the way of kubectl's apply sets.
+	Prune bool `json:"prune,omitempty"`
 	// Wait is none or ready (default none).
 	Wait WaitFor `json:"wait,omitempty"`
 }
+
+// OnImmutable says what happens to an object with a change that it cannot take.
+type OnImmutable string
+
+// What can happen to such an object.
+const (
+	// FailImmutable fails the step.
+	FailImmutable OnImmutable = "fail"
+	// RecreateImmutable deletes the object and makes it anew.
+	RecreateImmutable OnImmutable = "recreate"
+)
 
 // Wait waits until objects are as described, in the syntax of kubectl wait.
 type Wait struct {

@@ -69,6 +69,8 @@ type Steps struct {
 	inputs  sync.Map
 	reading flight.Group[string]
 
+	memory memory
+
 	mu sync.Mutex
 	// resolved are the steps that were, by name.
 	resolved map[string]*resolved
@@ -173,7 +175,7 @@ func (s *Steps) kind(step plan.Step, c *cluster.Cluster) (sessionAction, error) 
 			Plan: s.plan.Metadata.Name, Run: s.run, Locked: func() bool { return s.locks.holds(name) },
 		}), nil
 	case plan.KindApply:
-		return apply.New(step, c.Namespace())
+		return apply.New(step, c.Namespace(), s.neighbours(step, c))
 	case plan.KindWait:
 		return wait.New(*step.Wait, c.Namespace())
 	case plan.KindWebhook:

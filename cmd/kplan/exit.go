@@ -19,6 +19,7 @@ const (
 	exitDone    = 0 // all done
 	exitFailed  = 1 // a step failed
 	exitUsage   = 2 // a bad plan or a bad command line
+	exitChanges = 3 // kplan diff found changes
 	exitTimeout = 4 // timed out waiting for a webhook or a condition
 	exitLocked  = 5 // another run has the plan's lock
 )
@@ -122,6 +123,8 @@ func exitCode(err error) int {
 	case errors.As(err, &faults) && !errors.As(err, &failed), // a late step may turn out to be faulty
 		errors.As(err, &usage) && usage.Usage():
 		return exitUsage
+	case errors.Is(err, errChanges):
+		return exitChanges
 	case onlyTimeouts(err):
 		return exitTimeout
 	}

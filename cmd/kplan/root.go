@@ -93,6 +93,7 @@ func newRoot(a *app) *cobra.Command {
 A request that an admission webhook cannot judge yet is held and sent again when it can, instead of failing the step.`,
 		Example: `  kplan validate plan.yaml
   kplan graph plan.yaml
+  kplan diff plan.yaml --var-file production.yaml
   kplan run plan.yaml --var-file production.yaml`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: a.name},
 		SilenceErrors: true,
@@ -113,7 +114,7 @@ A request that an admission webhook cannot judge yet is held and sent again when
 	_ = flags.MarkHidden("kube-context") // it exists: the line above made it
 	root.Version = readBuild().String()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newInit(a), newRun(a), newHold(a), newValidate(a), newWait(a), newWebhooks(a), newStatus(a), newHistory(a), newReplay(a))
+	root.AddCommand(newInit(a), newRun(a), newDiff(a), newDown(a), newHold(a), newValidate(a), newWait(a), newWebhooks(a), newStatus(a), newHistory(a), newReplay(a))
 	for _, offline := range []*cobra.Command{newLint(a), newGraph(a), newSchema(a), newVars(a), newVersion(a)} {
 		root.AddCommand(a.offline(offline))
 	}

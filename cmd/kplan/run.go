@@ -20,6 +20,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
+	"github.com/kplan-dev/kplan/steps/deletion"
 )
 
 // runOptions are the flags of run.
@@ -41,7 +42,13 @@ type runOptions struct {
 	takeOver map[string]bool // the steps that it means
 	reports  []report.File   // what they say
 	stay     bool
-	recordIn []string // values of --record-in; none for what is no plan's run
+	resume   bool
+	deletion deletion.Options // of delete steps
+	review   bool
+	planOut  string
+	reviewed *reviewed // what FILE of --plan-out says; nil for a plan
+	wantedIn *[]string // values of --record-in; nil for what is no plan's run
+	recordIn []string  // what they say
 	recorded bookkeeping
 
 	interrupt func() // does what ^C does
@@ -66,6 +73,9 @@ them out, or --only does not name them.
 A helm step leaves a release alone whose chart and values did not change. --force-upgrade renders and sends the charts of all helm steps anew,
 --force-upgrade=STEP that of one: for charts that look at the cluster when they are rendered.
 
+--review shows first what the run would change (see 'kplan diff') and asks whether it may begin. --plan-out FILE keeps that, and 'kplan run FILE'
+does exactly what was reviewed: it refuses when the plan, its files, variables or the clusters have moved since.
+
 While a plan runs it has a lock in each cluster that it writes to (a Lease in kplan-system, or in state.namespace). Another run of the plan fails
 at once, or waits with --lock-wait. The lock of a run that died is taken over, and so are the releases that it left pending. Those that somebody
 without a lock left so, such as helm, are taken over with --take-over, or --take-over=STEP that of one.
@@ -78,6 +88,9 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --from eso-webhook
   kplan run plan.yaml --force-upgrade=eso
   kplan run plan.yaml --lock-wait 5m
+  kplan run plan.yaml --resume
+  kplan run plan.yaml --review
+  kplan run plan.yaml --plan-out reviewed.json && kplan run reviewed.json
   kplan run plan.yaml --stay
   kplan run plan.yaml --progress plain
   kplan run plan.yaml --progress json --record events.jsonl
@@ -85,10 +98,21 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --progress quiet -o json | jq .state`,
 		Args:              onePlanBeside("force-upgrade", "take-over"),
 		ValidArgsFunction: planFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.inputs = addInputs(cmd)
 	o.picked = addSelection(cmd, o.inputs)
 	o.force, o.taking = addForce(cmd, o.inputs), addTakeOver(cmd, o.inputs)
+	o.addRunning(cmd)
+	cmd.Flags().BoolVar(&o.resume, "resume", false, "go on after the newest recorded run: skip what it did, if the step is the same and what it made is still there")
+	cmd.Flags().BoolVar(&o.review, "review", false, "on a terminal, show what would change, and ask before the run begins")
+	cmd.Flags().StringVar(&o.planOut, "plan-out", "", "run nothing, but show what would change and write it to this file, for 'kplan run FILE'")
+	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", data.JSON, data.YAML)
+	return cmd
+}
+
+// addRunning registers the flags of all commands that run a plan.
+func (o *runOptions) addRunning(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&o.parallel, "parallel", runner.DefaultParallel, "how many steps run at once")
 	flags.DurationVar(&o.timeout, "timeout", 0, "stop the whole run after this time, as by SIGTERM (default: never)")
@@ -97,14 +121,8 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	o.addLogs(cmd)
 	flags.BoolVar(&o.stay, "stay", false, "on a terminal, keep the display open after the end until q, and let a run whose steps failed wait for orders (r retries a step)")
 	flags.StringVar(&o.record, "record", "", "write the run's events to this file, one line of JSON each")
-	recordIn := addRecordIn(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o.recordIn = *recordIn
-		return o.run(cmd.Context(), args)
-	}
+	o.wantedIn = addRecordIn(cmd)
 	o.wanted = addReports(cmd)
-	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", data.JSON, data.YAML)
-	return cmd
 }
 
 // check looks at the flags, and returns how the run is shown.
@@ -117,7 +135,13 @@ func (o *runOptions) check() (ui.Mode, error) {
 	case o.lockWait < 0:
 		return "", usagef("--lock-wait must not be negative")
 	}
+	if o.wantedIn != nil {
+		o.recordIn = *o.wantedIn
+	}
 	if err := checkRecordIn(o.recordIn); err != nil {
+		return "", err
+	}
+	if err := o.checkReview(); err != nil {
 		return "", err
 	}
 	mode, err := o.mode(o.progress)
@@ -158,15 +182,11 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	o.planFile = path
-	if o.reports, err = parseReports(*o.wanted); err != nil {
+	if path, err = o.reload(path); err != nil {
 		return err
 	}
-	p, err := o.load(path, *o.inputs)
+	p, err := o.open(path)
 	if err != nil {
-		return &usageError{err: err}
-	}
-	if err := o.refuseOverwriting(p); err != nil {
 		return err
 	}
 	if err := p.Select(*o.picked); err != nil {
@@ -181,6 +201,19 @@ func (o *runOptions) run(ctx context.Context, args []string) error {
 	return o.runPlan(ctx, p)
 }
 
+// open reads the plan that is to be run, and refuses to write over what it reads.
+func (o *runOptions) open(path string) (_ *plan.Plan, err error) {
+	o.planFile = path
+	if o.reports, err = parseReports(*o.wanted); err != nil {
+		return nil, err
+	}
+	p, err := o.load(path, *o.inputs)
+	if err != nil {
+		return nil, &usageError{err: err}
+	}
+	return p, o.refuseOverwriting(p)
+}
+
 // runPlan runs a plan that was read.
 func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	if o.timeout > 0 {
@@ -193,15 +226,24 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 	defer signals.Release()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	if o.review || o.planOut != "" {
+		if err := o.look(ctx, p); err != nil || o.planOut != "" {
+			return err
+		}
+	}
 	run := ledger.NewRunID()
 	kinds, err := steps.New(ctx, steps.Config{
-		Flags: o.flags, Plan: p, Run: run, ForceUpgrade: o.upgrade, TakeOver: o.takeOver, UserAgent: userAgent(),
+		Flags: o.flags, Plan: p, Run: run, ForceUpgrade: o.upgrade, TakeOver: o.takeOver, Deletion: o.deletion, UserAgent: userAgent(),
 		Lock: &steps.Lock{Wait: o.lockWait, Waiting: o.tell, Lost: stop},
 	})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
+		return err
+	}
+	if err := o.unmoved(ctx, p); err != nil {
+		kinds.Close()
 		return err
 	}
 	r := runner.Runner{

@@ -11,10 +11,11 @@ import (
 	"sync"
 	"time"
 
+	yamlv3 "go.yaml.in/yaml/v3"
+
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/load/internal/value"
-	yamlv3 "go.yaml.in/yaml/v3"
 )
 
 // decoder fills a plan, or a part of one, from the values of a file.
@@ -22,10 +23,11 @@ type decoder struct{ *pass }
 
 // enums are the values that fields of these types take.
 var enums = map[reflect.Type][]string{
-	reflect.TypeFor[plan.WaitFor]():   {string(plan.WaitNone), string(plan.WaitHooks), string(plan.WaitReady)},
-	reflect.TypeFor[plan.OnFailure](): {string(plan.KeepRelease), string(plan.RollbackRelease), string(plan.UninstallRelease)},
-	reflect.TypeFor[plan.Drift]():     {string(plan.CorrectDrift), string(plan.ReportDrift), string(plan.IgnoreDrift)},
-	reflect.TypeFor[plan.NeedOn]():    {string(plan.NeedSuccess), string(plan.NeedFailure), string(plan.NeedAlways)},
+	reflect.TypeFor[plan.WaitFor]():     {string(plan.WaitNone), string(plan.WaitHooks), string(plan.WaitReady)},
+	reflect.TypeFor[plan.OnImmutable](): {string(plan.FailImmutable), string(plan.RecreateImmutable)},
+	reflect.TypeFor[plan.OnFailure]():   {string(plan.KeepRelease), string(plan.RollbackRelease), string(plan.UninstallRelease)},
+	reflect.TypeFor[plan.Drift]():       {string(plan.CorrectDrift), string(plan.ReportDrift), string(plan.IgnoreDrift)},
+	reflect.TypeFor[plan.NeedOn]():      {string(plan.NeedSuccess), string(plan.NeedFailure), string(plan.NeedAlways)},
 	reflect.TypeFor[plan.VarType](): {
 		string(plan.VarString), string(plan.VarNumber), string(plan.VarInteger), string(plan.VarBoolean), string(plan.VarList), string(plan.VarMap), string(plan.VarAny),
 	},

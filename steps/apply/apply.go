@@ -18,6 +18,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/applyset"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
@@ -45,12 +46,18 @@ type Action struct {
 	manifests []manifest.Object
 	brought   map[schema.GroupKind]bool // the kinds that the step itself defines
 	namespace string
+
+	set        applyset.Set // of a step that prunes
+	neighbours Neighbours
+	// created are the objects that an attempt made. Attempts come one at a time, and
+	// run.mu guards it in one.
+	created map[string]bool
 }
 
 // New reads the files of an apply step; namespace is that of objects for which neither
 // they nor the step name one. What is wrong in the files is told here, before the plan
 // starts; the cluster is asked in Run only.
-func New(step plan.Step, namespace string) (*Action, error) {
+func New(step plan.Step, namespace string, n Neighbours) (*Action, error) {
 	spec := *step.Apply
 	manifests, err := manifest.Read(step)
 	namespace = cmp.Or(spec.Namespace, namespace)
@@ -60,7 +67,10 @@ func New(step plan.Step, namespace string) (*Action, error) {
 	if len(manifests) == 0 {
 		return nil, runner.Permanent(errors.New("there is no object to apply"))
 	}
-	return &Action{spec: spec, manifests: manifests, brought: broughtBy(manifests), namespace: namespace}, nil
+	return &Action{
+		spec: spec, manifests: manifests, brought: broughtBy(manifests), namespace: namespace,
+		set: applyset.Of(n.Plan, step, namespace), neighbours: n, created: map[string]bool{},
+	}, nil
 }
 
 // Run applies the objects, and waits as the step says.
@@ -81,6 +91,7 @@ type run struct {
 	reporter runner.Reporter
 	slots    chan struct{} // one entry for each request in flight
 	schemas  schemas
+	prunes   prunes
 
 	mu     sync.Mutex
 	counts [3]int // by outcome
@@ -92,6 +103,11 @@ type run struct {
 func (r *run) do(ctx context.Context) error {
 	if err := r.prepare(ctx, func(m manifest.Object) bool { return !r.brought[m.Kind()] }); err != nil {
 		return err
+	}
+	if r.spec.Prune {
+		if err := r.openSet(ctx); err != nil {
+			return err
+		}
 	}
 	sending, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -108,7 +124,7 @@ func (r *run) do(ctx context.Context) error {
 			}
 		}
 		if p == first && !r.failed() {
-			if err := r.established(ctx, items); err != nil {
+			if err := errors.Join(r.namespaceMade(ctx), r.established(ctx, items)); err != nil {
 				r.fail(err)
 			} else if err := r.prepare(ctx, func(m manifest.Object) bool { return r.brought[m.Kind()] }); err != nil {
 				r.fail(err)
@@ -127,9 +143,14 @@ func (r *run) do(ctx context.Context) error {
 			return err
 		}
 	}
+	if r.spec.Prune {
+		if err := r.prune(ctx); err != nil {
+			return err
+		}
+	}
 	r.reporter.Report(runner.Report{
 		Type: runner.TypeResult, Message: r.summary(), Done: len(r.items), Total: len(r.items),
-		Unchanged: r.counts[unchanged] == len(r.items),
+		Unchanged: r.counts[unchanged] == len(r.items) && r.prunes.pruned == 0, Objects: r.applied(),
 	})
 	return nil
 }
@@ -183,7 +204,19 @@ func (r *run) summary() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, outcome(what)))
 		}
 	}
+	if r.prunes.pruned > 0 {
+		parts = append(parts, fmt.Sprintf("%d pruned", r.prunes.pruned))
+	}
 	return strings.Join(parts, ", ")
+}
+
+// applied are the step's objects for the record of the run.
+func (r *run) applied() []runner.Applied {
+	all := make([]runner.Applied, len(r.items))
+	for i, it := range r.items {
+		all[i] = it.record(r.created[it.ID()])
+	}
+	return all
 }
 
 // broughtBy are the kinds whose CustomResourceDefinition is among objects.

@@ -62,6 +62,8 @@ type fixture struct {
 	lab       *labtest.Lab
 	session   *cluster.Session
 	namespace string
+	// neighbours is what the plan's other steps have.
+	neighbours Neighbours
 }
 
 func onLab(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) fixture {
@@ -71,7 +73,8 @@ func onLab(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) fixture
 	require.NoError(t, err)
 	session, err := api.Session(cluster.Options{Wrap: wrap})
 	require.NoError(t, err)
-	return fixture{lab, session, lab.Namespace(t)}
+	alone := func(context.Context) (map[Place]string, error) { return nil, nil }
+	return fixture{lab, session, lab.Namespace(t), Neighbours{Plan: "plan", Places: alone}}
 }
 
 // apply runs a step with the text as its only file. NS in it is the test's namespace.
@@ -82,15 +85,22 @@ func (f fixture) apply(t *testing.T, text string, change ...func(*plan.Apply)) (
 	return f.applyIn(ctx, t, text, change...)
 }
 
+// write writes f.yaml into a folder of its own.
+func (f fixture) write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "f.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, "NS", f.namespace)), 0o600))
+	return file
+}
+
 func (f fixture) applyIn(ctx context.Context, t *testing.T, text string, change ...func(*plan.Apply)) (*recorder, error) {
 	t.Helper()
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "f.yaml"), []byte(strings.ReplaceAll(text, "NS", f.namespace)), 0o600))
+	dir := filepath.Dir(f.write(t, text))
 	spec := plan.Apply{Files: []string{"*.yaml"}, Namespace: f.namespace}
 	for _, c := range change {
 		c(&spec)
 	}
-	action, err := New(plan.Step{Dir: dir, Apply: &spec}, f.session.Cluster.Namespace())
+	action, err := New(plan.Step{Name: "step", Dir: dir, Apply: &spec}, f.session.Cluster.Namespace(), f.neighbours)
 	require.NoError(t, err)
 	r := &recorder{}
 	return r, action.Run(ctx, f.session, r)
@@ -105,11 +115,16 @@ func TestApplyTellsWhatChanged(t *testing.T) {
 `
 	r, err := f.apply(t, two)
 	require.NoError(t, err)
-	require.Equal(t, runner.Report{Type: runner.TypeResult, Message: "2 created", Done: 2, Total: 2}, r.result(t))
+	require.Equal(t, runner.Report{Type: runner.TypeResult, Message: "2 created", Done: 2, Total: 2, Objects: []runner.Applied{
+		{Version: "v1", Kind: "ConfigMap", Namespace: f.namespace, Name: "a", Created: true},
+		{Version: "v1", Kind: "Secret", Namespace: f.namespace, Name: "b", Created: true},
+	}}, r.result(t))
 
 	r, err = f.apply(t, two)
 	require.NoError(t, err)
-	require.Equal(t, runner.Report{Type: runner.TypeResult, Message: "2 unchanged", Done: 2, Total: 2, Unchanged: true}, r.result(t))
+	require.Equal(t, "2 unchanged", r.result(t).Message)
+	require.True(t, r.result(t).Unchanged)
+	require.Len(t, r.result(t).Objects, 2)
 
 	r, err = f.apply(t, strings.Replace(two, "VALUE", "other", 1))
 	require.NoError(t, err)
@@ -339,7 +354,7 @@ func TestNewTellsFaultsInFiles(t *testing.T) {
 		"nothing": {plan.Apply{}, "there is no object to apply"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(plan.Step{Dir: dir, Apply: &tt.spec}, f.session.Cluster.Namespace())
+			_, err := New(plan.Step{Dir: dir, Apply: &tt.spec}, f.session.Cluster.Namespace(), f.neighbours)
 			require.ErrorContains(t, err, tt.err)
 			require.True(t, runner.IsPermanent(err))
 		})

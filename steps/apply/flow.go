@@ -117,10 +117,15 @@ func (r *run) sent(it *item, what outcome, err error) {
 	it.outcome, it.done = what, true
 	r.counts[what]++
 	done := r.counts[created] + r.counts[configured] + r.counts[unchanged]
-	r.mu.Unlock()
-	r.reporter.Report(runner.Report{
+	report := runner.Report{
 		Type: runner.TypeProgress, Object: it.ID(), Message: it.ID() + " " + what.String(), Done: done, Total: len(r.manifests),
-	})
+	}
+	if what == created { // told at once: another attempt, or run, would find it there
+		r.created[it.ID()] = true
+		report.Objects = []runner.Applied{it.record(true)}
+	}
+	r.mu.Unlock()
+	r.reporter.Report(report)
 }
 
 func (r *run) fail(err error) {

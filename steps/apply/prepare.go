@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
@@ -33,6 +34,14 @@ type item struct {
 	outcome outcome
 	done    bool
 	answer  *unstructured.Unstructured // without its managed fields
+}
+
+// record is the object as the run's record has it.
+func (it *item) record(created bool) runner.Applied {
+	gvk := it.mapping.GroupVersionKind
+	return runner.Applied{
+		Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: it.GetNamespace(), Name: it.GetName(), Created: created,
+	}
 }
 
 // prepare maps the manifests that pick says, and gives each its namespace. It
@@ -90,6 +99,9 @@ func (r *run) add(m manifest.Object, mapping *meta.RESTMapping, fresh bool) {
 		object.SetNamespace("")
 	case object.GetNamespace() == "":
 		object.SetNamespace(r.namespace)
+	}
+	if r.spec.Prune {
+		r.set.Label(object)
 	}
 	it := &item{Object: manifest.Object{Unstructured: object, Source: m.Source}, phase: phaseOf(m.Kind()), mapping: mapping, fresh: fresh}
 	it.client = r.session.Resource(mapping, object.GetNamespace())

@@ -17,6 +17,7 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/dryrun"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
+	"github.com/kplan-dev/kplan/steps/internal/removal"
 )
 
 // Preview finds what would become of the step's objects, by dry runs.
@@ -26,13 +27,42 @@ func (a *Action) Preview(ctx context.Context, s *cluster.Session) ([]*dryrun.Obj
 	dryrun.Each(len(objects), func(i int) {
 		objects[i], errs[i] = a.preview(ctx, s, &sender, a.manifests[i])
 	})
-	return objects, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || !a.spec.Prune {
+		return objects, err
+	}
+	gone, err := a.previewPrune(ctx, s, objects)
+	return append(objects, gone...), err
+}
+
+// previewPrune finds what the step would delete.
+func (a *Action) previewPrune(ctx context.Context, s *cluster.Session, objects []*dryrun.Object) ([]*dryrun.Object, error) {
+	r := &run{Action: a, session: s}
+	if there, err := r.readSet(ctx); err != nil || !there {
+		return nil, err
+	}
+	sent := map[Place]bool{}
+	for _, o := range objects {
+		sent[Place{o.Kind.GroupKind(), o.Namespace, o.Name}] = true
+	}
+	going, _, err := r.toPrune(ctx, func(o removal.Object) bool {
+		return sent[Place{o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName()}]
+	})
+	var gone []*dryrun.Object
+	for _, o := range going {
+		d := dryrun.Of(o.Unstructured)
+		d.Before = o.Unstructured
+		gone = append(gone, d)
+	}
+	return gone, err
 }
 
 func (a *Action) preview(ctx context.Context, s *cluster.Session, sender *dryrun.Sender, m manifest.Object) (*dryrun.Object, error) {
 	u := m.DeepCopy()
 	if u.GetNamespace() == "" {
 		u.SetNamespace(a.namespace)
+	}
+	if a.spec.Prune {
+		a.set.Label(u)
 	}
 	mapping, err := s.Cluster.Mapping(ctx, u.GroupVersionKind())
 	switch {

@@ -45,6 +45,9 @@ func (r *run) send(ctx context.Context, it *item) (outcome, error) {
 			return unchanged, nil
 		}
 	}
+	if err := r.stranger(it); err != nil {
+		return 0, err
+	}
 	body, err := json.Marshal(it.Unstructured)
 	if err != nil {
 		return 0, err
@@ -66,7 +69,11 @@ func (r *run) send(ctx context.Context, it *item) (outcome, error) {
 			it.take(answer)
 			return what, nil
 		case ctx.Err() != nil || time.Since(began) > patience || !transient(err, it):
-			return 0, r.explain(ctx, it, "patch", err)
+			if anew, failure := r.recreate(ctx, it, err); failure != nil {
+				return 0, failure
+			} else if !anew {
+				return 0, r.explain(ctx, it, "patch", err)
+			}
 		default:
 			if err := watch.Pause(ctx, wait.NextBackOff()); err != nil {
 				return 0, err

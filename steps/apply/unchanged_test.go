@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"context"
 	"net/http"
 	"os"
 	"strings"
@@ -8,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/steps/internal/manifest"
 )
 
 // writes notes the requests that change something.
@@ -44,6 +47,7 @@ func TestASecondApplyOfAnyKindWritesNothing(t *testing.T) {
 	f := onLab(t, w.wrap)
 	text, err := os.ReadFile("testdata/kinds.yaml")
 	require.NoError(t, err)
+	t.Cleanup(func() { f.removeOutside(t, string(text)) })
 	r, err := f.apply(t, string(text))
 	require.NoError(t, err)
 	total := strings.Count(string(text), "\n---\n") + 1
@@ -54,6 +58,23 @@ func TestASecondApplyOfAnyKindWritesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, w.take())
 	require.True(t, r.result(t).Unchanged)
+}
+
+// removeOutside deletes what of the objects is in no namespace of the test's.
+func (f fixture) removeOutside(t *testing.T, text string) {
+	t.Helper()
+	objects, err := manifest.Read(plan.Step{Dir: t.TempDir(), Apply: &plan.Apply{Files: []string{f.write(t, text)}}})
+	require.NoError(t, err)
+	ctx := context.WithoutCancel(t.Context())
+	for _, o := range objects {
+		m, err := f.session.Cluster.Mapping(ctx, o.GroupVersionKind())
+		if err != nil {
+			continue // of a definition that is gone
+		}
+		if m.Scope.Name() == meta.RESTScopeNameRoot {
+			_ = f.session.Resource(m, "").Delete(ctx, o.GetName(), metav1.DeleteOptions{})
+		}
+	}
 }
 
 func TestWhatIsNotAsAppliedIsSent(t *testing.T) {

@@ -82,7 +82,7 @@ func (r Review) Moved(now *Diff) []string {
 		}
 		before := len(moved)
 		moved = append(moved, compareDigests(s.Name, was.Sent, is.Steps[s.Name].Sent, "would be sent otherwise", "would be sent too", "would not be sent any more")...)
-		moved = append(moved, compareDigests(s.Name, was.Live, is.Steps[s.Name].Live, "has changed in the cluster", "is compared too", "is not compared any more")...)
+		moved = append(moved, compareDigests(s.Name, was.Live, is.Steps[s.Name].Live, "has changed in the cluster", "has changed in the cluster", "has changed in the cluster")...)
 		if len(moved) == before && was.State != s.State {
 			moved = append(moved, "step "+s.Name+": "+string(was.State)+" when it was reviewed, "+string(s.State)+" now")
 		}

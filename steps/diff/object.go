@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	yamlv3 "go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kplan-dev/kplan/runner"
@@ -69,8 +70,16 @@ func show(o *dryrun.Object, own string) (*Object, error) {
 		if len(shown.Fields) == 0 && o.Err == nil {
 			return nil, nil
 		}
+		shown.Drift = drifted(o.Before, shown.Fields, own)
 	}
 	return shown, shown.texts(before, after)
+}
+
+// drifted reports whether all that would change was set by others since the step sent
+// the object.
+func drifted(before *unstructured.Unstructured, changed []Field, own string) bool {
+	sent := slices.ContainsFunc(before.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == own })
+	return sent && len(changed) > 0 && !slices.ContainsFunc(changed, func(f Field) bool { return f.Manager == "" })
 }
 
 // ignored reports whether a field is the API server's own: it changes with each write.

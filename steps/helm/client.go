@@ -32,6 +32,8 @@ type client struct {
 	sender
 	ctx      context.Context
 	reporter runner.Reporter
+	// plan is the name of the plan that is run; it may be empty.
+	plan string
 	// before gives the objects of failed installs that this one goes on with; it
 	// is nil for all else.
 	before func() (helmkube.ResourceList, error)

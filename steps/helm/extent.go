@@ -26,6 +26,10 @@ type Extent struct {
 	Status string
 	// Adopted says that kplan did not make the release, but came to it later.
 	Adopted bool
+	// Plan is the name of the plan that made the newest revision; "" for none.
+	Plan string
+	// Orphans are custom resources that somebody else made and whose definitions go.
+	Orphans []removal.Object
 	// Kept are the objects that stay.
 	Kept []removal.Kept
 	// Programs are those that the release runs, as field managers name them.
@@ -52,7 +56,7 @@ func (u Uninstall) Extent(ctx context.Context, s *cluster.Session) (*Extent, err
 
 func (u Uninstall) extent(ctx context.Context, s *cluster.Session, all history) (*Extent, error) {
 	last := all.last()
-	e := &Extent{Status: last.Info.Status.String(), Adopted: adopted(all)}
+	e := &Extent{Status: last.Info.Status.String(), Adopted: adopted(all), Plan: last.Labels[planLabel]}
 	if last.Chart != nil && last.Chart.Metadata != nil {
 		e.Chart, e.Version = last.Chart.Metadata.Name, last.Chart.Metadata.Version
 	}
@@ -82,7 +86,7 @@ func (u Uninstall) extent(ctx context.Context, s *cluster.Session, all history) 
 		return e, nil
 	}
 	for _, o := range defined {
-		e.keep(o, "CustomResourceDefinitions stay, with all objects of their kinds, unless they are to go too")
+		e.keep(o, removal.DefinitionsStay)
 	}
 	return e, nil
 }
@@ -157,8 +161,8 @@ func (u Uninstall) instances(ctx context.Context, s *cluster.Session, e *Extent,
 			o.Why = "made by " + strings.Join(by, " and ")
 			e.objects = append(e.objects, o)
 		case u.CRDs:
-			o.Why = "its definition goes"
-			e.objects = append(e.objects, o)
+			o.Why = removal.DefinitionGoes
+			e.Orphans = append(e.Orphans, o)
 		default:
 			e.keep(o, fmt.Sprintf("made by %s, not by the release; nobody will serve it any more", strings.Join(by, " and ")))
 		}

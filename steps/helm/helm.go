@@ -33,6 +33,7 @@ import (
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/removal"
 )
 
 const (
@@ -47,7 +48,7 @@ const (
 	// inputsLabel holds a digest of what a revision was made from.
 	inputsLabel = "kplan.dev/inputs"
 	// planLabel and runLabel say which run of which plan made it.
-	planLabel = "kplan.dev/plan"
+	planLabel = removal.PlanLabel
 	runLabel  = "kplan.dev/run"
 	// unlockedLabel says that the run kept no lock while it did.
 	unlockedLabel = "kplan.dev/unlocked"
@@ -202,7 +203,7 @@ func (a *Action) connect(ctx context.Context, s *cluster.Session, r runner.Repor
 	if err != nil {
 		return nil, fmt.Errorf("setting Helm up: %w", err)
 	}
-	c := &client{Client: base, ctx: ctx, reporter: r, sender: sender{
+	c := &client{Client: base, ctx: ctx, reporter: r, plan: a.options.Plan, sender: sender{
 		session: s, rest: rest, order: sequence.New(ctx), ignoreHooks: a.Spec.Wait == plan.WaitNone,
 	}}
 	c.matcher.Cluster.Labels = s.Cluster.Labels(ctx)

@@ -2,12 +2,15 @@ package helm
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	helmkube "helm.sh/helm/v3/pkg/kube"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
@@ -21,6 +24,7 @@ import (
 // left behind.
 func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, error) {
 	c.progress("creating %s", count(len(resources)))
+	c.sign(resources)
 	secrets := secretsOf(resources)
 	var (
 		mu    sync.Mutex
@@ -51,6 +55,24 @@ func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, erro
 	}
 	return &helmkube.Result{Created: resources}, nil
 }
+
+// sign labels the release's namespace with the plan when Helm makes it, so that it can
+// be taken away again. Helm makes it before anything of the release.
+func (c *client) sign(resources helmkube.ResourceList) {
+	if c.plan == "" || len(resources) != 1 || c.revision.later != nil || resources[0].Mapping.GroupVersionKind.GroupKind() != namespaceKind {
+		return
+	}
+	if o, err := meta.Accessor(resources[0].Object); err == nil {
+		labels := maps.Clone(o.GetLabels())
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[planLabel] = c.plan
+		o.SetLabels(labels)
+	}
+}
+
+var namespaceKind = schema.GroupKind{Kind: "Namespace"}
 
 // Update brings objects from one revision to another, one after the other as
 // Helm does (helm.sh/helm/v3 pkg/kube/client.go, update), but for those that are

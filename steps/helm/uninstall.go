@@ -50,10 +50,13 @@ func (u Uninstall) Run(ctx context.Context, s *cluster.Session, r runner.Reporte
 	if err != nil {
 		return err
 	}
-	remover := &removal.Remover{Options: u.Options, Session: s, Reporter: r, Total: len(e.Goes())}
+	remover := &removal.Remover{Options: u.Options, Session: s, Reporter: r, Total: len(e.Orphans) + len(e.Goes())}
 	remover.Mend(ctx)
 	for _, k := range e.Kept {
 		r.Report(runner.Report{Type: runner.TypeLog, Message: k.Object + " stays: " + k.Reason})
+	}
+	if err := remover.Remove(ctx, e.Orphans); err != nil {
+		return err
 	}
 	if all.last().Info.Status != release.StatusUninstalled {
 		if err := u.uninstall(ctx, conn, remover, e); err != nil {

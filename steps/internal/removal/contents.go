@@ -76,13 +76,16 @@ func bare(p *metav1.PartialObjectMetadata, m *meta.RESTMapping) (Object, bool) {
 	return Object{Unstructured: u, Mapping: m}, true
 }
 
-// madeByKubernetes reports whether an object is there because its namespace is, or
-// because of another one.
+// incidental are the kinds whose objects are there because of others.
+var incidental = map[schema.GroupKind]bool{
+	{Kind: "Event"}: true, {Group: "events.k8s.io", Kind: "Event"}: true, {Group: "coordination.k8s.io", Kind: "Lease"}: true,
+	{Kind: "Endpoints"}: true, {Group: "discovery.k8s.io", Kind: "EndpointSlice"}: true, {Group: "metrics.k8s.io", Kind: "PodMetrics"}: true,
+	{Group: "apps", Kind: "ControllerRevision"}: true,
+}
+
+// madeByKubernetes reports whether an object is there because its namespace is.
 func madeByKubernetes(o Object) bool {
 	switch o.GroupVersionKind().GroupKind().String() {
-	case "Event", "Event.events.k8s.io", "Lease.coordination.k8s.io", "Endpoints", "EndpointSlice.discovery.k8s.io",
-		"PodMetrics.metrics.k8s.io", "ControllerRevision.apps":
-		return true
 	case "ServiceAccount":
 		return o.GetName() == "default"
 	case "ConfigMap":
@@ -109,7 +112,7 @@ func namespaced(ctx context.Context, s *cluster.Session) ([]*meta.RESTMapping, e
 		}
 		for _, r := range list.APIResources {
 			resource := gv.WithResource(r.Name)
-			if !r.Namespaced || strings.Contains(r.Name, "/") || seen[resource.GroupResource()] ||
+			if !r.Namespaced || strings.Contains(r.Name, "/") || incidental[gv.WithKind(r.Kind).GroupKind()] || seen[resource.GroupResource()] ||
 				!slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") {
 				continue
 			}

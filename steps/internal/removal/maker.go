@@ -28,9 +28,19 @@ func Makers(o Object) []string {
 // kubernetes are the field managers of Kubernetes' own programs.
 var kubernetes = []string{"kube-controller-manager", "kube-scheduler", "kube-apiserver", "kubelet", "kube-proxy", "cloud-controller-manager", "kube"}
 
-// IsShared says whose else an object is that kplan applies: who applies it too, or
+// Why objects stay or go that nobody named.
+const (
+	DefinitionsStay = "definitions stay, with all objects of their kinds, unless they are to go too"
+	DefinitionGoes  = "its definition goes"
+)
+
+// PlanLabel has the name of the plan that made an object: a revision of a release, or
+// a namespace.
+const PlanLabel = "kplan.dev/plan"
+
+// SharedWith says whose else an object is that kplan applies: who applies it too, or
 // made it before. It is empty when nobody does.
-func IsShared(o Object) string {
+func SharedWith(o Object) string {
 	made := o.GetCreationTimestamp()
 	for _, m := range o.GetManagedFields() {
 		first := m.Time != nil && !m.Time.After(made.Time)
@@ -45,9 +55,11 @@ func IsShared(o Object) string {
 	return ""
 }
 
-// IsApplied reports whether kplan applies an object.
+// IsApplied reports whether kplan applies an object. An apply that sets no field, such
+// as that of a bare namespace, leaves no trace: an object without any manager was
+// made by one.
 func IsApplied(o Object) bool {
-	return slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+	return len(o.GetManagedFields()) == 0 || slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
 		return m.Manager == "kplan" && m.Operation == metav1.ManagedFieldsOperationApply
 	})
 }

@@ -1,0 +1,81 @@
+package steps
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/steps/apply"
+	"github.com/kplan-dev/kplan/steps/internal/applyset"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/manifest"
+)
+
+// neighbours says of the plan's other steps on the same cluster what a step that prunes
+// has to know.
+func (s *Steps) neighbours(step plan.Step, c *cluster.Cluster) apply.Neighbours {
+	n := apply.Neighbours{Plan: s.plan.Metadata.Name, Sets: map[string]bool{}}
+	others := s.others(step)
+	for _, o := range others {
+		if o.Apply != nil {
+			n.Sets[applyset.Of(n.Plan, o, cmp.Or(o.Apply.Namespace, c.Namespace())).ID()] = true
+		}
+	}
+	n.Places = func(ctx context.Context) (map[apply.Place]string, error) {
+		places := map[apply.Place]string{}
+		for _, o := range others {
+			if err := s.place(ctx, o, c, places); err != nil {
+				return nil, err
+			}
+		}
+		return places, nil
+	}
+	return n
+}
+
+// others are the plan's other steps on a step's cluster, finally steps included, and
+// those that are not picked.
+func (s *Steps) others(step plan.Step) []plan.Step {
+	var all []plan.Step
+	for _, o := range s.plan.Steps {
+		if o.Name != step.Name && s.plan.StepCluster(o) == s.plan.StepCluster(step) {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// place notes what one step sends. Of a deferred step that is not bound yet this is what
+// the plan says without the values that come later.
+func (s *Steps) place(ctx context.Context, step plan.Step, c *cluster.Cluster, places map[apply.Place]string) error {
+	s.mu.Lock()
+	var chart *charts.Chart
+	if r := s.resolved[step.Name]; r != nil {
+		step, chart = r.Step, r.chart
+	}
+	s.mu.Unlock()
+	namespace := ""
+	var has charts.Capabilities
+	switch {
+	case step.Apply != nil:
+		namespace = step.Apply.Namespace
+	case step.Helm != nil && chart != nil:
+		namespace = step.Helm.Namespace
+		if served, version, err := c.Serves(ctx); err == nil {
+			has = charts.CapabilitiesOf(version, served)
+		}
+	default:
+		return nil
+	}
+	objects, err := manifest.Of(ctx, step, chart, has)
+	if err != nil && len(step.Deferred()) == 0 {
+		return err
+	}
+	for _, o := range objects {
+		// Whether its kind has namespaces is not looked up: the other place is nobody's.
+		places[apply.Place{GroupKind: o.Kind(), Namespace: cmp.Or(o.GetNamespace(), namespace, c.Namespace()), Name: o.GetName()}] = step.Name
+		places[apply.Place{GroupKind: o.Kind(), Name: o.GetName()}] = step.Name
+	}
+	return nil
+}
