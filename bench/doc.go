@@ -14,6 +14,9 @@
 //
 // BenchmarkHold says what it costs clients to reach the API server by kplan hold.
 //
+// BenchmarkUnchanged says how long it takes to find that nothing has changed, beside
+// kapp and kubectl.
+//
 // The package does not measure how fast a cluster starts pods, and tunes nothing
 // of the cluster: the readiness tick and kube-proxy's sync stay as they are.
 package bench

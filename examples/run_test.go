@@ -96,6 +96,8 @@ func runPlan(t *testing.T, lab *labtest.Lab, file string, in load.Options, names
 			require.Equal(t, 1, step.Revision, step.Name)
 		}
 	}
+	requireNothingToDo(t, s)
+	requireNothingToDo(t, s, changeByHand(t, lab, p)...)
 	return events
 }
 

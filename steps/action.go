@@ -38,7 +38,8 @@ func (s *Steps) action(step plan.Step, conn *cluster.Conn) (runner.Action, error
 			withoutRepeats(
 				s.overSession(step, rules, c,
 					withOutputs(outputs, s.hide,
-						kind)),
+						s.remembered(step, c,
+							kind))),
 			)), nil
 	}
 	connected, err := connect(conn, over)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/apply"
 	"github.com/kplan-dev/kplan/steps/diff"
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
@@ -20,8 +19,12 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/output"
 )
 
-// glance is how long a step that waits is looked at: what holds is seen at once.
-const glance = 3 * time.Second
+// How long a step that waits is looked at. What holds is seen at once, but for webhooks
+// that are to answer several times.
+const (
+	glance        = time.Second
+	webhookGlance = 10 * time.Second
+)
 
 // Diff finds what the plan's steps would change, side by side; parallel is how many
 // steps at once. Nothing is written: all requests that could are dry runs, and none is
@@ -113,6 +116,11 @@ func (s *Steps) preview(ctx context.Context, p *preview, others map[string]*prev
 	return s.previewOn(ctx, p, c)
 }
 
+// objectPreviewer is an action that can tell what would become of objects.
+type objectPreviewer interface {
+	Preview(context.Context, *cluster.Session) ([]*dryrun.Object, error)
+}
+
 // previewOn finds what a step would do on a cluster that is there.
 func (s *Steps) previewOn(ctx context.Context, p *preview, c *cluster.Cluster) error {
 	session, err := c.Session(cluster.Options{
@@ -129,18 +137,18 @@ func (s *Steps) previewOn(ctx context.Context, p *preview, c *cluster.Cluster) e
 	switch a := kind.(type) {
 	case *helm.Action:
 		release, err := a.Preview(ctx, session)
-		if err == nil {
-			err = p.result.Helm(release)
-		}
 		if err != nil {
 			return err
 		}
-	case *apply.Action:
-		objects, err := a.Preview(ctx, session)
-		if err == nil {
-			err = p.result.Apply(objects)
+		if err := p.result.Helm(release); err != nil {
+			return err
 		}
+	case objectPreviewer: // apply and delete
+		objects, err := a.Preview(ctx, session)
 		if err != nil {
+			return err
+		}
+		if err := p.result.Apply(objects); err != nil {
 			return err
 		}
 	default:
@@ -163,7 +171,11 @@ func (s *Steps) previewOn(ctx context.Context, p *preview, c *cluster.Cluster) e
 
 // look sees whether what a step waits for is so now.
 func (p *preview) look(ctx context.Context, a sessionAction, session *cluster.Session) {
-	ctx, cancel := context.WithTimeoutCause(ctx, glance, &runner.TimeoutError{After: glance})
+	patience := glance
+	if p.step.Kind() == plan.KindWebhook {
+		patience = webhookGlance
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, &runner.TimeoutError{After: patience})
 	defer cancel()
 	last := &lastReport{}
 	err := a.Run(ctx, session, last)
@@ -212,6 +224,9 @@ func (s *Steps) offline(ctx context.Context, p *preview, namespace, why string) 
 			return err
 		}
 	case plan.KindApply:
+	case plan.KindDelete:
+		p.result.State, p.result.Message = diff.Unchanged, "nothing is there"
+		return nil
 	default:
 		p.result.State, p.result.Message = diff.Unknown, why
 		return nil

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
+	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps"
@@ -162,14 +163,7 @@ func runPlan(t *testing.T, lab *labtest.Lab, ns, list string, watch ...runner.Ob
 // runSteps is runPlan with helm steps that are forced.
 func runSteps(t *testing.T, lab *labtest.Lab, ns, list string, force map[string]bool, watch ...runner.Observer) *run {
 	t.Helper()
-	cleanUp(t, lab, ns)
-	text := "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\nsteps:" + list
-	text = strings.NewReplacer("CHARTS", labtest.Charts(), "NS", ns).Replace(text)
-	file := filepath.Join(t.TempDir(), "plan.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	p, err := load.File(file, load.Options{})
-	require.NoError(t, err)
-
+	p := planOf(t, lab, ns, list)
 	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), ForceUpgrade: force, UserAgent: "kplan-test"})
 	require.NoError(t, err)
 	defer s.Close()
@@ -177,6 +171,19 @@ func runSteps(t *testing.T, lab *labtest.Lab, ns, list string, force map[string]
 	r := &runner.Runner{Resolve: s.Resolve, ReadInputs: s.ReadInputs, Redact: p.Sensitive.Text, Observers: append(watch, out)}
 	out.execution, out.err = r.Run(t.Context(), p)
 	return out
+}
+
+// planOf is a plan with a list of steps in which NS and CHARTS are replaced.
+func planOf(t *testing.T, lab *labtest.Lab, ns, list string) *plan.Plan {
+	t.Helper()
+	cleanUp(t, lab, ns)
+	text := "apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\nsteps:" + list
+	text = strings.NewReplacer("CHARTS", labtest.Charts(), "NS", ns).Replace(text)
+	file := filepath.Join(t.TempDir(), "plan.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	p, err := load.File(file, load.Options{})
+	require.NoError(t, err)
+	return p
 }
 
 // helmConfig is Helm as its own command sets it up: no hold, no kplan.

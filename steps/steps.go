@@ -69,6 +69,8 @@ type Steps struct {
 	inputs  sync.Map
 	reading flight.Group[string]
 
+	memory memory
+
 	mu sync.Mutex
 	// resolved are the steps that were, by name.
 	resolved map[string]*resolved

@@ -70,6 +70,28 @@ func (o *runOptions) past(ctx context.Context, p *plan.Plan, kinds *steps.Steps)
 	var err error
 	o.recorded.past, err = o.recorded.store.Past(ctx, p.Metadata.Name, kinds.Cluster())
 	o.unrecorded(err)
+	kinds.Remember(o.recorded.past, o.resume)
+	if o.resume {
+		o.tell(resumption(o.recorded.past.Record, p))
+	}
+}
+
+// resumption says for people what a resumed run goes on with.
+func resumption(r *ledger.Record, p *plan.Plan) string {
+	if r == nil {
+		return "no run is recorded that could be resumed: all steps run"
+	}
+	done := 0
+	for _, s := range p.Steps {
+		if then := r.Step(s.Name); then != nil && then.Done != nil {
+			done++
+		}
+	}
+	state := string(r.State)
+	if !r.Over() {
+		state = "did not come to its end"
+	}
+	return fmt.Sprintf("resuming after run %s, which %s: %d of %s were done", r.Run, state, done, words.Count(len(p.Steps), "step"))
 }
 
 // startRecording records a run from its first event on.

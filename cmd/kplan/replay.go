@@ -48,8 +48,11 @@ With --report it writes reports, and shows the run only if --progress, --logs or
   kplan replay plan.yaml
   kplan replay plan.yaml 20261122-161030 --report html=run.html`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return fmt.Errorf("name one record: kplan replay RUN.jsonl, or kplan replay PLAN RUN")
+			switch {
+			case len(args) < 1:
+				return fmt.Errorf("name one record: kplan replay RUN.jsonl")
+			case len(args) > 2:
+				return fmt.Errorf("one run only: kplan replay PLAN RUN")
 			}
 			return nil
 		},

@@ -237,7 +237,7 @@ func (o *runOptions) unmoved(ctx context.Context, p *plan.Plan) error {
 	if moved = append(moved, r.Review.Moved(c.diff)...); len(moved) > 0 {
 		return &errMoved{moved}
 	}
-	fmt.Fprintf(o.stderr, "note: it is what was reviewed at %s\n", r.Time.Format("2006-01-02 15:04:05 MST"))
+	o.tell("note: it is what was reviewed at " + r.Time.Format("2006-01-02 15:04:05 MST"))
 	return nil
 }
 

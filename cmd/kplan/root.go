@@ -114,7 +114,7 @@ A request that an admission webhook cannot judge yet is held and sent again when
 	_ = flags.MarkHidden("kube-context") // it exists: the line above made it
 	root.Version = readBuild().String()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newInit(a), newRun(a), newDiff(a), newDown(a), newHold(a), newValidate(a), newWait(a), newWebhooks(a), newHistory(a), newReplay(a))
+	root.AddCommand(newInit(a), newRun(a), newDiff(a), newDown(a), newHold(a), newValidate(a), newWait(a), newWebhooks(a), newStatus(a), newHistory(a), newReplay(a))
 	for _, offline := range []*cobra.Command{newLint(a), newGraph(a), newSchema(a), newVars(a), newVersion(a)} {
 		root.AddCommand(a.offline(offline))
 	}

@@ -42,6 +42,7 @@ type runOptions struct {
 	takeOver map[string]bool // the steps that it means
 	reports  []report.File   // what they say
 	stay     bool
+	resume   bool
 	deletion deletion.Options // of delete steps
 	review   bool
 	planOut  string
@@ -87,6 +88,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --from eso-webhook
   kplan run plan.yaml --force-upgrade=eso
   kplan run plan.yaml --lock-wait 5m
+  kplan run plan.yaml --resume
   kplan run plan.yaml --review
   kplan run plan.yaml --plan-out reviewed.json && kplan run reviewed.json
   kplan run plan.yaml --stay
@@ -102,6 +104,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	o.picked = addSelection(cmd, o.inputs)
 	o.force, o.taking = addForce(cmd, o.inputs), addTakeOver(cmd, o.inputs)
 	o.addRunning(cmd)
+	cmd.Flags().BoolVar(&o.resume, "resume", false, "go on after the newest recorded run: skip what it did, if the step is the same and what it made is still there")
 	cmd.Flags().BoolVar(&o.review, "review", false, "on a terminal, show what would change, and ask before the run begins")
 	cmd.Flags().StringVar(&o.planOut, "plan-out", "", "run nothing, but show what would change and write it to this file, for 'kplan run FILE'")
 	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", data.JSON, data.YAML)

@@ -67,7 +67,12 @@ func (l *listing) draw(out io.Writer) error {
 	for _, text := range slices.Concat(l.view.Unreadable(), l.view.Polled()) {
 		fmt.Fprintf(&table, "note: %s\n", words.Clean(text))
 	}
-	lines := strings.Split(strings.TrimRight(table.String(), "\n"), "\n")
+	return overdraw(out, table.String())
+}
+
+// overdraw writes a text over the one before, as much of it as the terminal holds.
+func overdraw(out io.Writer, text string) error {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if _, height, ok := tty.Size(out); ok && len(lines) > height-1 {
 		lines = append(lines[:max(height-2, 1)], fmt.Sprintf("and %d more lines", len(lines)-height+2))
 	}

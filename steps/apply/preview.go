@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/dryrun"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
@@ -90,6 +91,10 @@ func (a *Action) preview(ctx context.Context, s *cluster.Session, sender *dryrun
 		if forced, err := dryApply(ctx, client, u, true); err == nil {
 			o.After = forced
 		}
+	}
+	if apierrors.IsInvalid(o.Err) && o.Before != nil && a.spec.OnImmutable == plan.RecreateImmutable {
+		o.Err = nil
+		o.Guess(u, "it would be deleted and made anew: a field of it cannot be changed")
 	}
 	if o.Err != nil {
 		o.Err = kubeerr.Explain(o.Err, kubeerr.Op{Verb: "patch", Resource: mapping.Resource.GroupResource(), Namespace: o.Namespace})

@@ -101,7 +101,10 @@ func (a *run) do(ctx context.Context) error {
 	if err := a.checkCanaries(gates); err != nil {
 		return err
 	}
-	a.reporter.Report(runner.Report{Type: runner.TypeResult, Message: summary(gates, a.unread(definitions))})
+	a.reporter.Report(runner.Report{
+		Type: runner.TypeResult, Message: summary(gates, a.unread(definitions)),
+		Unchanged: !slices.ContainsFunc(gates, func(g *gate) bool { return g.waited.Load() }),
+	})
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -49,6 +50,8 @@ type gate struct {
 	// unproven says why it could not be shown that the webhook answers, though
 	// everything that can be read is in order.
 	unproven string
+	// waited says that the webhook did not answer at once.
+	waited atomic.Bool
 }
 
 // wait returns when the webhook answers, or when nothing can show whether it does.
@@ -59,6 +62,7 @@ func (g *gate) wait(ctx context.Context) error {
 			return err
 		}
 		if age := time.Since(g.entry.Created); age < settled {
+			g.waited.Store(true)
 			if err := watch.Pause(ctx, time.Until(g.began.Add(settle))); err != nil {
 				return err
 			}
@@ -73,6 +77,7 @@ func (g *gate) wait(ctx context.Context) error {
 		}
 		switch o.State {
 		case probe.Missing:
+			g.waited.Store(true)
 			continue // it fell off the ladder
 		case probe.Unproven:
 			g.unproven = o.Reason
@@ -82,6 +87,7 @@ func (g *gate) wait(ctx context.Context) error {
 		if stable, err := g.stable(ctx); stable || err != nil {
 			return err
 		}
+		g.waited.Store(true)
 	}
 }
 
@@ -114,6 +120,7 @@ func (g *gate) climb(ctx context.Context) error {
 		if st.Ladder.Callable() {
 			return nil
 		}
+		g.waited.Store(true)
 		g.report(diagnosis.Of(st))
 		if err := changed(ctx); err != nil {
 			return g.timedOut(err, st, diagnosis.Lacks(st.Ladder), g.owners.Hint(st, webhook.Fault{}))
@@ -136,9 +143,14 @@ func (g *gate) status() (survey.Status, error) {
 // given up; where nothing is held it asks again and again. It comes back with
 // Missing when the webhook fell off the ladder.
 func (g *gate) first(ctx context.Context) (probe.Outcome, error) {
+	asking := hold.WithNotify(ctx, func(n hold.Notice) {
+		if n.Event == hold.Held {
+			g.waited.Store(true)
+		}
+	})
 	for {
 		changed := g.view.next()
-		o, err := g.probe.Ask(ctx, g.client())
+		o, err := g.probe.Ask(asking, g.client())
 		if err != nil {
 			return o, g.explain(ctx, err, g.last)
 		}
@@ -146,6 +158,7 @@ func (g *gate) first(ctx context.Context) (probe.Outcome, error) {
 		if err != nil || o.State != probe.Missing || !st.Ladder.Callable() {
 			return o, err
 		}
+		g.waited.Store(true)
 		if err := either(ctx, changed, look); err != nil {
 			return o, g.timedOut(err, st, admitting(o), g.hint(st, o))
 		}

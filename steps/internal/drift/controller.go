@@ -34,7 +34,7 @@ func (c *Controllers) Has(o Owner) bool {
 	switch {
 	case hand(o.Manager):
 		return false
-	case o.Subresource == "status", c.writers[o.Manager], name == "kplan": // an apply step has the last word
+	case o.Subresource == "status", c.writers[o.Manager]:
 		return true
 	}
 	return slices.ContainsFunc(programs, func(part string) bool { return strings.Contains(name, part) })
@@ -69,9 +69,10 @@ func injected(f Field) bool {
 	return block == nil || block.Type != "CERTIFICATE"
 }
 
-// Left reports whether a field is left as it is.
+// Left reports whether a field is left as it is. What an apply step has taken over is:
+// it has the last word.
 func (c *Controllers) Left(f Field) bool {
-	return injected(f) || slices.ContainsFunc(f.owners, c.Has)
+	return injected(f) || slices.ContainsFunc(f.owners, func(o Owner) bool { return o.Manager == "kplan" || c.Has(o) })
 }
 
 // Without is an object without the fields that controllers own, and without lists

@@ -97,13 +97,14 @@ func (s Style) colours(cell string, l webhook.Ladder) string {
 	cells := strings.Split(cell, " ")
 	for i, rung := range webhook.Rungs {
 		if r, ok := l.At(rung); ok {
-			cells[i] = s.paint(paint[r.State], cells[i])
+			cells[i] = s.Paint(paint[r.State], cells[i])
 		}
 	}
 	return strings.Join(cells, " ")
 }
 
-func (s Style) paint(code, text string) string {
+// Paint colours a text by the code of an ANSI colour.
+func (s Style) Paint(code, text string) string {
 	if !s.Colour {
 		return text
 	}
@@ -151,11 +152,11 @@ func (s Style) rows(b *strings.Builder, all []group) {
 	b.WriteString(words.Table(rows, func(i, j int, cell, pad string) string {
 		switch {
 		case i == 0:
-			cell = s.paint("1", cell)
+			cell = s.Paint("1", cell)
 		case columns[j].title == "LADDER":
 			cell = s.colours(cell, all[i-1][0].Ladder)
 		case j == 0 && all[i-1][0].Failing():
-			cell = s.paint("31;1", cell)
+			cell = s.Paint("31;1", cell)
 		}
 		return cell + pad
 	}) + "\n")
@@ -236,7 +237,7 @@ func (s Style) Summary(all []Webhook) string {
 		return total + ", nothing that was read keeps any from answering\n"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s\n", total, s.paint("31;1", fmt.Sprintf("%d cannot answer now:", failing)))
+	fmt.Fprintf(&b, "%s, %s\n", total, s.Paint("31;1", fmt.Sprintf("%d cannot answer now:", failing)))
 	for _, why := range reasons {
 		b.WriteString(words.Fill(why, s.Width, "  ") + "\n")
 		if means[why] != "" {
