@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/kplan-dev/kplan/steps/internal/fields"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
-	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
 
 const (
@@ -68,7 +66,7 @@ func (r *run) list(ctx context.Context, group []*item) {
 	}
 	options := metav1.ListOptions{Limit: pageSize, FieldSelector: selectorOf(group)}
 	for seen := 0; seen <= strangers*max(len(group), pageSize); {
-		page, err := group[0].client.List(ctx, options)
+		page, err := repeated(ctx, r, func() (*unstructured.UnstructuredList, error) { return group[0].client.List(ctx, options) })
 		if err != nil {
 			return
 		}
@@ -109,7 +107,7 @@ func selectorOf(group []*item) string {
 // ask reads an object before it is applied. For those who may not read every object
 // counts as configured.
 func (r *run) ask(ctx context.Context, it *item) error {
-	wait, began := newBackOff(), time.Now()
+	var e endurance
 	for {
 		u, err := it.client.Get(ctx, it.GetName(), metav1.GetOptions{})
 		switch {
@@ -121,10 +119,7 @@ func (r *run) ask(ctx context.Context, it *item) error {
 		case apierrors.IsForbidden(err):
 			it.hidden = true
 			return nil
-		case ctx.Err() != nil || time.Since(began) > patience || !transient(err, it):
-			return err
-		}
-		if err := watch.Pause(ctx, wait.NextBackOff()); err != nil {
+		case !e.again(ctx, r, err, it):
 			return err
 		}
 	}

@@ -29,6 +29,7 @@ const (
 var (
 	namespaceKind = schema.GroupKind{Kind: "Namespace"}
 	secretKind    = schema.GroupKind{Kind: "Secret"}
+	podKind       = schema.GroupKind{Kind: "Pod"}
 )
 
 var groundKinds = map[string]bool{

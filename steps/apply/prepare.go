@@ -117,7 +117,7 @@ func (r *run) mappingOf(ctx context.Context, gvk schema.GroupVersionKind, fresh 
 			return nil, err
 		}
 	}
-	return r.session.Cluster.Mapping(ctx, gvk)
+	return repeated(ctx, r, func() (*meta.RESTMapping, error) { return r.session.Cluster.Mapping(ctx, gvk) })
 }
 
 func (r *run) inPhase(p phase) []*item {

@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -80,7 +82,9 @@ func (r *run) readSet(ctx context.Context) (there bool, err error) {
 	p := &r.prunes
 	p.parents = r.session.Dynamic.Resource(secrets).Namespace(r.set.Namespace)
 	p.wanted = applyset.NewContent()
-	parent, err := p.parents.Get(ctx, r.set.Name, metav1.GetOptions{})
+	parent, err := repeated(ctx, r, func() (*unstructured.Unstructured, error) {
+		return p.parents.Get(ctx, r.set.Name, metav1.GetOptions{})
+	})
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil
@@ -118,7 +122,9 @@ func (r *run) namespaced(gk schema.GroupKind) bool {
 }
 
 func (r *run) writeSet(ctx context.Context, c applyset.Content) error {
-	_, err := r.prunes.parents.Apply(ctx, r.set.Name, r.set.Parent(c), metav1.ApplyOptions{FieldManager: applyset.FieldManager, Force: true})
+	_, err := repeated(ctx, r, func() (*unstructured.Unstructured, error) {
+		return r.prunes.parents.Apply(ctx, r.set.Name, r.set.Parent(c), metav1.ApplyOptions{FieldManager: applyset.FieldManager, Force: true})
+	})
 	return err
 }
 
@@ -196,7 +202,7 @@ func (r *run) members(ctx context.Context, applied func(removal.Object) bool) ([
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(inFlight)
 	for gk := range r.prunes.wanted.Kinds {
-		m, err := removal.Mapping(ctx, r.session, gk.WithVersion(""))
+		m, err := repeated(ctx, r, func() (*meta.RESTMapping, error) { return removal.Mapping(ctx, r.session, gk.WithVersion("")) })
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +215,9 @@ func (r *run) members(ctx context.Context, applied func(removal.Object) bool) ([
 		}
 		for _, namespace := range namespaces {
 			group.Go(func() error {
-				found, err := removal.List(ctx, r.session, m, namespace, applyset.PartOf+"="+r.set.ID())
+				found, err := repeated(ctx, r, func() ([]removal.Object, error) {
+					return removal.List(ctx, r.session, m, namespace, applyset.PartOf+"="+r.set.ID())
+				})
 				mu.Lock()
 				defer mu.Unlock()
 				for _, o := range found {
@@ -275,7 +283,7 @@ func (r *run) remove(ctx context.Context, going []removal.Object) (occupied []re
 	isHolder := func(o removal.Object) bool {
 		return o.GroupVersionKind().GroupKind() == namespaceKind || kinds.IsDefinition(o.Unstructured)
 	}
-	if err := remover.Remove(ctx, slices.DeleteFunc(slices.Clone(going), isHolder)); err != nil {
+	if err := r.removeAll(ctx, remover, slices.DeleteFunc(slices.Clone(going), isHolder)); err != nil {
 		return nil, err
 	}
 	var empty []removal.Object
@@ -294,7 +302,13 @@ func (r *run) remove(ctx context.Context, going []removal.Object) (occupied []re
 			empty = append(empty, o)
 		}
 	}
-	return occupied, remover.Remove(ctx, empty)
+	return occupied, r.removeAll(ctx, remover, empty)
+}
+
+// removeAll deletes objects; what went before a fault is gone when it is tried again.
+func (r *run) removeAll(ctx context.Context, remover *removal.Remover, objects []removal.Object) error {
+	_, err := repeated(ctx, r, func() (struct{}, error) { return struct{}{}, remover.Remove(ctx, objects) })
+	return err
 }
 
 // occupied says what is in a namespace, or is of a definition's kind; "" for nothing.
@@ -305,7 +319,7 @@ func (r *run) occupied(ctx context.Context, o removal.Object) (string, error) {
 	} else if o.GetName() == r.set.Namespace {
 		return "the parent of the apply set is in it", nil
 	}
-	left, err := contents()
+	left, err := repeated(ctx, r, contents)
 	if err != nil || len(left) == 0 {
 		return "", err
 	}

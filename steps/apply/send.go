@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,11 +25,6 @@ const (
 func (o outcome) String() string {
 	return [...]string{"created", "configured", "unchanged"}[o]
 }
-
-const (
-	// patience is how long faults that pass by themselves are endured, for each object.
-	patience = 30 * time.Second
-)
 
 // send applies one object until it is admitted or refused for good. Applying is
 // the same twice as once, so it is repeated also where it is not sure whether
@@ -55,7 +49,7 @@ func (r *run) send(ctx context.Context, it *item) (outcome, error) {
 	options := metav1.PatchOptions{
 		FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict, Force: new(r.spec.ForceConflicts),
 	}
-	began, wait := time.Now(), newBackOff()
+	var e endurance
 	for {
 		answer, err := it.client.Patch(ctx, it.GetName(), types.ApplyPatchType, body, options)
 		switch {
@@ -68,15 +62,14 @@ func (r *run) send(ctx context.Context, it *item) (outcome, error) {
 			what := it.judge(answer)
 			it.take(answer)
 			return what, nil
-		case ctx.Err() != nil || time.Since(began) > patience || !transient(err, it):
+		case e.again(ctx, r, err, it):
+		case ctx.Err() != nil:
+			return 0, context.Cause(ctx)
+		default:
 			if anew, failure := r.recreate(ctx, it, err); failure != nil {
 				return 0, failure
 			} else if !anew {
 				return 0, r.explain(ctx, it, "patch", err)
-			}
-		default:
-			if err := watch.Pause(ctx, wait.NextBackOff()); err != nil {
-				return 0, err
 			}
 		}
 	}

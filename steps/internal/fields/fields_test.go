@@ -56,10 +56,12 @@ func TestUnmetAndSetSayWhatWasChanged(t *testing.T) {
 	}{
 		"a value of the manifest": {func(m, _ *unstructured.Unstructured) { container(m)["image"] = "other" },
 			[]string{"spec.template.spec.containers[name=c].image"}, true},
-		"a live value": {func(_, l *unstructured.Unstructured) { _ = unstructured.SetNestedField(l.Object, int64(3), "spec", "replicas") },
+		"a live value": {func(_, l *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(l.Object, int64(3), "spec", "replicas")
+		},
 			[]string{"spec.replicas"}, true},
 		"a field left out": {func(m, _ *unstructured.Unstructured) { delete(container(m), "env") }, nil, false},
-		"a field more": {func(m, _ *unstructured.Unstructured) { container(m)["imagePullPolicy"] = "Always" }, nil, false},
+		"a field more":     {func(m, _ *unstructured.Unstructured) { container(m)["imagePullPolicy"] = "Always" }, nil, false},
 		"a default inside a whole that was not there": {func(m, _ *unstructured.Unstructured) {
 			container(m)["env"].([]any)[0].(map[string]any)["valueFrom"] = map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.uid"}}
 		}, []string{"spec.template.spec.containers[name=c].env[name=A].valueFrom.fieldRef"}, true},
