@@ -55,10 +55,14 @@ func (p Place) Records(ctx context.Context) ([]Entry, error) {
 		selector += "," + labelPlan + "=" + p.Plan
 	}
 	// The data, which is most of a Secret, is left out.
-	raw, err := p.Client.CoreV1().RESTClient().Get().Namespace(p.Namespace).Resource("secrets").
+	answer := p.Client.CoreV1().RESTClient().Get().Namespace(p.Namespace).Resource("secrets").
 		VersionedParams(&metav1.ListOptions{LabelSelector: selector}, scheme.ParameterCodec).
-		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").
-		Do(ctx).Raw()
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json").
+		Do(ctx)
+	if err := answer.Error(); err != nil { // Raw does not say what the API server says
+		return nil, err
+	}
+	raw, err := answer.Raw()
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -14,8 +16,12 @@ import (
 
 // Home is where the records of the plan's runs are kept: the cluster of the command
 // line if a step works on it, else that of defaults.cluster, else that of the first
-// step whose kubeconfig is on this machine.
+// step whose kubeconfig is on this machine. It fails with ErrNoCluster when there is
+// none to ask.
 func (s *Steps) Home(ctx context.Context) (ledger.Place, error) {
+	if len(s.conns) == 0 {
+		return ledger.Place{}, ErrNoCluster
+	}
 	conn := home(s.plan, s.conns)
 	if conn == nil {
 		return ledger.Place{}, errHomeless
@@ -26,6 +32,9 @@ func (s *Steps) Home(ctx context.Context) (ledger.Place, error) {
 	}
 	return placeOn(c, s.plan)
 }
+
+// ErrNoCluster says that a plan, or what is picked of it, works on no cluster.
+var ErrNoCluster = errors.New("no step works on a cluster")
 
 var errHomeless = errors.New("the kubeconfigs of all of the plan's clusters are made by its steps")
 
@@ -60,6 +69,11 @@ func home(p *plan.Plan, conns map[string]*cluster.Conn) *cluster.Conn {
 	for _, s := range p.Steps {
 		if c := conns[p.StepCluster(s)]; c != nil && c.Local() {
 			return c
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(conns)) { // one that has the kubeconfigs of the others
+		if conns[name].Local() {
+			return conns[name]
 		}
 	}
 	return nil

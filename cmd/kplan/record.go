@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,9 +59,10 @@ type bookkeeping struct {
 func (o *runOptions) past(ctx context.Context, p *plan.Plan, kinds *steps.Steps) {
 	if slices.Contains(o.recordIn, inCluster) && o.recorded.store.Place == nil {
 		place, err := kinds.Home(ctx)
-		if err == nil {
+		switch {
+		case err == nil:
 			o.recorded.store.Place = &place
-		} else {
+		case !errors.Is(err, steps.ErrNoCluster):
 			o.unrecorded(&ledger.UnrecordedError{Where: "the cluster", Err: err})
 		}
 	}
