@@ -219,6 +219,9 @@ type Delete struct {
 	// Wait waits until all is gone (default true).
 	Wait *bool `json:"wait,omitempty"`
 
+	// Beside are the releases, as NAMESPACE/NAME, that go in the same run, and do not
+	// count as others' that have a definition too. No plan can say so: kplan down does.
+	Beside []string `json:"-"`
 	// Leftovers are namespaces which go only if nothing is left in them
 	// that somebody else put there. No plan can say so: kplan down does.
 	Leftovers []Leftover `json:"-"`

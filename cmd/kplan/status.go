@@ -62,7 +62,7 @@ Exit codes: 0 all steps are healthy, 1 one is not, 2 bad plan or usage.`,
 	return cmd
 }
 
-func (o *statusOptions) run(ctx context.Context, args []string) error {
+func (o *statusOptions) check() error {
 	switch {
 	case o.watch && o.output == data.YAML:
 		return usagef("--watch cannot write yaml, only table and json")
@@ -70,6 +70,13 @@ func (o *statusOptions) run(ctx context.Context, args []string) error {
 		return usagef("--interval must be positive")
 	case o.parallel <= 0:
 		return usagef("--parallel must be positive")
+	}
+	return nil
+}
+
+func (o *statusOptions) run(ctx context.Context, args []string) error {
+	if err := o.check(); err != nil {
+		return err
 	}
 	path, err := o.choosePlan(args, o.output != formatTable)
 	if err != nil {

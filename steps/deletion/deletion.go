@@ -61,7 +61,7 @@ func New(step plan.Step, namespace string, o Options) (*Action, error) {
 // Run deletes, and waits until all is gone.
 func (a *Action) Run(ctx context.Context, s *cluster.Session, r runner.Reporter) error {
 	if a.spec.Release != "" {
-		u := helm.Uninstall{Options: a.options, Name: a.spec.Release, Namespace: a.namespace, CRDs: a.spec.DeleteCRDs}
+		u := helm.Uninstall{Options: a.options, Name: a.spec.Release, Namespace: a.namespace, CRDs: a.spec.DeleteCRDs, Beside: a.spec.Beside}
 		return u.Run(ctx, s, r)
 	}
 	found, err := a.find(ctx, s)

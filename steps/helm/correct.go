@@ -56,6 +56,13 @@ func (o *operation) right(d *Drift) error {
 // tell says what was changed, for each object.
 func (o *operation) tell(what string, changed []Changed) {
 	for _, c := range changed {
+		for _, f := range c.Fields {
+			name := c.Object + " " + f.Path
+			if by := f.Owner.String(); by != "" {
+				name += " (set by " + by + ")"
+			}
+			o.drifted = append(o.drifted, name)
+		}
 		o.reporter.Report(runner.Report{Type: runner.TypeLog, Object: c.Object, Message: what + ": " + c.String()})
 	}
 }

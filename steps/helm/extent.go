@@ -78,6 +78,11 @@ func (u Uninstall) extent(ctx context.Context, s *cluster.Session, all history) 
 	if err != nil {
 		return nil, err
 	}
+	if u.CRDs && len(defined) > 0 {
+		if defined, err = u.unshared(ctx, s, e, defined); err != nil {
+			return nil, err
+		}
+	}
 	if err := u.instances(ctx, s, e, defined); err != nil {
 		return nil, err
 	}
@@ -128,6 +133,34 @@ func (u Uninstall) own(ctx context.Context, s *cluster.Session, e *Extent, sent 
 		}
 	}
 	return nil
+}
+
+// unshared leaves out the definitions that other releases brought too: those of a
+// chart's crds folder bear no mark of a release.
+func (u Uninstall) unshared(ctx context.Context, s *cluster.Session, e *Extent, defined []removal.Object) ([]removal.Object, error) {
+	all, err := List(ctx, s.Clientset, "")
+	if all == nil && err != nil {
+		return nil, err // what some of them hold cannot be read is theirs to say
+	}
+	others := map[string]string{}
+	for _, r := range all {
+		name := r.Namespace + "/" + r.Name
+		if name == u.Namespace+"/"+u.Name || slices.Contains(u.Beside, name) {
+			continue
+		}
+		for _, o := range r.Objects {
+			if kinds.IsDefinition(o) {
+				others[o.GetName()] = name
+			}
+		}
+	}
+	return slices.DeleteFunc(defined, func(o removal.Object) bool {
+		other := others[o.GetName()]
+		if other != "" {
+			e.keep(o, "release "+other+" has it too")
+		}
+		return other != ""
+	}), nil
 }
 
 // instances looks for custom resources of the kinds that the release defines and that

@@ -66,6 +66,9 @@ type Action struct {
 	recorded atomic.Bool
 	// corrected counts the fields that attempts have put right.
 	corrected atomic.Int64
+	// drifted are they, or those that were left as they are; attempts come one at a
+	// time.
+	drifted []string
 }
 
 // Options say what is done otherwise than the step says.
@@ -292,17 +295,21 @@ func (o *operation) missed(d *Drift, resources helmkube.ResourceList) helmkube.R
 	if len(d.Gone) == 0 {
 		return resources
 	}
+	o.drifted = append(o.drifted, d.Gone...)
 	o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "drift, left as it is: gone from the cluster: " + some(d.Gone)})
 	return resources.Filter(func(info *resource.Info) bool { return !slices.Contains(d.Gone, objectOf(info)) })
 }
 
-// corrections says how much drift was put right.
+// corrections says what drift there was, and what became of it.
 func (a *Action) corrections() string {
-	n := a.corrected.Load()
-	if n == 0 {
+	switch n := a.corrected.Load(); {
+	case len(a.drifted) == 0:
 		return ""
+	case n == 0:
+		return ", drift left as it is: " + some(a.drifted)
+	default:
+		return ", " + fields(int(n)) + " corrected: " + some(a.drifted)
 	}
-	return ", " + fields(int(n)) + " corrected"
 }
 
 // sentAgain says which objects are gone, and that the release is sent for it.

@@ -33,6 +33,8 @@ type Uninstall struct {
 	// CRDs lets the CustomResourceDefinitions of the release go too, and all custom
 	// resources of their kinds.
 	CRDs bool
+	// Beside are other releases that go too, as NAMESPACE/NAME.
+	Beside []string
 }
 
 // Run uninstalls the release.

@@ -31,8 +31,10 @@ type found struct {
 	// release and chart are those of a release that is there.
 	release, chart string
 	releaseName    runner.Release
-	goes           []removal.Object
-	kept           []Kept
+	// planned is the release that the step is known to be of beforehand.
+	planned runner.Release
+	goes    []removal.Object
+	kept    []Kept
 	// orphans are custom resources of somebody else whose definition goes.
 	orphans []removal.Object
 	// namespaces are those that the step made, programs what it runs.
@@ -89,7 +91,7 @@ func (l *look) step(ctx context.Context, f *found) error {
 
 // ofRelease looks at a helm step.
 func (l *look) ofRelease(ctx context.Context, s *cluster.Session, f *found, r runner.Release) error {
-	u := helm.Uninstall{Name: r.Name, Namespace: r.Namespace, CRDs: l.DeleteCRDs}
+	u := helm.Uninstall{Name: r.Name, Namespace: r.Namespace, CRDs: l.DeleteCRDs, Beside: l.beside(f.cluster)}
 	e, err := u.Extent(ctx, s)
 	if err != nil {
 		return err
@@ -111,6 +113,30 @@ func (l *look) ofRelease(ctx context.Context, s *cluster.Session, f *found, r ru
 	f.release, f.releaseName, f.chart = name, r, strings.TrimSpace(e.Chart+" "+e.Version)
 	f.goes, f.kept, f.orphans, f.programs = e.Goes(), e.Kept, e.Orphans, e.Programs
 	return nil
+}
+
+// beside are the releases that go on a cluster, as far as they are known beforehand.
+func (l *look) beside(cluster string) []string {
+	var all []string
+	for _, f := range l.found {
+		switch {
+		case f.cluster != cluster || !f.goesAt():
+		case f.planned.Name != "":
+			all = append(all, f.planned.Namespace+"/"+f.planned.Name)
+		}
+	}
+	return all
+}
+
+// plans notes the release of a helm step before any is looked at.
+func (l *look) plans(f *found) {
+	session := l.sessions[f.cluster]
+	switch {
+	case f.past != nil && f.past.Release != nil:
+		f.planned = *f.past.Release
+	case f.step.Helm != nil && session != nil:
+		f.planned = runner.Release{Namespace: cmp.Or(f.step.Helm.Namespace, session.Cluster.Namespace()), Name: f.step.ReleaseName()}
+	}
 }
 
 // applied looks at an apply step: its own objects if they are known, and what earlier

@@ -32,6 +32,7 @@ func (l *look) deletions() *plan.Plan {
 			continue
 		}
 		s := f.deletion(l.Plan.Dir, l.DeleteCRDs)
+		s.Delete.Beside = l.beside(f.cluster)
 		s.Needs = nil
 		for _, name := range l.after(f.step.Name, deletes) {
 			s.Needs = append(s.Needs, plan.Need{Step: name})

@@ -145,6 +145,9 @@ func (l *look) steps(ctx context.Context) error {
 			}
 		}
 	}
+	for _, f := range l.found {
+		l.plans(f)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for _, f := range l.found {

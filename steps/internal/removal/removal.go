@@ -93,7 +93,7 @@ func (r *Remover) phase(ctx context.Context, objects []Object) error {
 	stop(nil)
 	watching()
 	if blocked := (*BlockedError)(nil); errors.As(context.Cause(working), &blocked) {
-		return blocked
+		return runner.Permanent(blocked)
 	}
 	if timeout := (*runner.TimeoutError)(nil); err != nil && errors.As(err, &timeout) {
 		return b.explain(context.WithoutCancel(ctx), err)
