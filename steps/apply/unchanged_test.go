@@ -82,29 +82,25 @@ func TestWhatIsNotAsAppliedIsSent(t *testing.T) {
 	f := onLab(t, w.wrap)
 	const manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: b}}, data: {x: one, v: two}}"
 	maps := f.lab.Clientset(t).CoreV1().ConfigMaps(f.namespace)
-	patch := func(t *testing.T, body string) {
-		t.Helper()
-		_, err := maps.Patch(t.Context(), "a", types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "somebody"})
-		require.NoError(t, err)
-	}
 	for _, tt := range []struct {
 		name     string
-		before   func(*testing.T)
+		patch    string // of somebody else, before the step
 		manifest string
 		want     string
 		writes   int
 	}{
-		{"first", nil, manifest, "1 created", 1},
-		{"again", nil, manifest, "1 unchanged", 0},
-		{"somebody adds a field", func(t *testing.T) { patch(t, `{"data": {"z": "three"}}`) }, manifest, "1 unchanged", 0},
-		{"somebody changes a field", func(t *testing.T) { patch(t, `{"data": {"x": "other"}}`) }, manifest, "1 configured", 1},
-		{"somebody takes a field away", func(t *testing.T) { patch(t, `{"data": {"v": null}}`) }, manifest, "1 configured", 1},
-		{"somebody sets the same", func(t *testing.T) { patch(t, `{"data": {"x": "one"}}`) }, manifest, "1 unchanged", 0},
-		{"a field is left out", nil, strings.Replace(manifest, ", v: two", "", 1), "1 configured", 1},
-		{"and again", nil, strings.Replace(manifest, ", v: two", "", 1), "1 unchanged", 0},
+		{"first", "", manifest, "1 created", 1},
+		{"again", "", manifest, "1 unchanged", 0},
+		{"somebody adds a field", `{"data": {"z": "three"}}`, manifest, "1 unchanged", 0},
+		{"somebody changes a field", `{"data": {"x": "other"}}`, manifest, "1 configured", 1},
+		{"somebody takes a field away", `{"data": {"v": null}}`, manifest, "1 configured", 1},
+		{"somebody sets the same", `{"data": {"x": "one"}}`, manifest, "1 unchanged", 0},
+		{"a field is left out", "", strings.Replace(manifest, ", v: two", "", 1), "1 configured", 1},
+		{"and again", "", strings.Replace(manifest, ", v: two", "", 1), "1 unchanged", 0},
 	} {
-		if tt.before != nil {
-			tt.before(t)
+		if tt.patch != "" {
+			_, err := maps.Patch(t.Context(), "a", types.MergePatchType, []byte(tt.patch), metav1.PatchOptions{FieldManager: "somebody"})
+			require.NoError(t, err)
 		}
 		r, err := f.apply(t, tt.manifest, func(a *plan.Apply) { a.ForceConflicts = true })
 		require.NoError(t, err, tt.name)

@@ -159,7 +159,7 @@ func (o *operation) previewRevision(p *Preview) error {
 			return err
 		}
 	}
-	return o.ask(p, rel, before)
+	return o.ask(p, before)
 }
 
 // rendered makes the next revision as Helm does, by its dry run with the cluster.
@@ -209,7 +209,7 @@ func (o *operation) objectsOf(r *release.Release, install bool) ([]*unstructured
 }
 
 // ask sends the objects of a revision as dry runs, each as Helm would send it.
-func (o *operation) ask(p *Preview, rel, before *release.Release) error {
+func (o *operation) ask(p *Preview, before *release.Release) error {
 	original := helmkube.ResourceList{}
 	var err error
 	if before != nil && before.Info.Status != release.StatusUninstalled {

@@ -146,12 +146,12 @@ func (s Set) Read(parent *unstructured.Unstructured) (Content, error) {
 	case parent.GetLabels()[idLabel] != s.ID():
 		return c, runner.Permanent(fmt.Errorf("%s has the ID of another apply set: %s rather than %s", named, parent.GetLabels()[idLabel], s.ID()))
 	}
-	for _, name := range strings.Split(annotations[kindsKey], ",") {
+	for name := range strings.SplitSeq(annotations[kindsKey], ",") {
 		if name != "" {
 			c.Kinds[schema.ParseGroupKind(name)] = true
 		}
 	}
-	for _, name := range strings.Split(annotations[namespacesKey], ",") {
+	for name := range strings.SplitSeq(annotations[namespacesKey], ",") {
 		if name != "" {
 			c.Namespaces[name] = true
 		}

@@ -7,7 +7,6 @@
 package fields
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -60,7 +59,7 @@ func managerOf(e metav1.ManagedFieldsEntry) (Manager, error) {
 	if e.FieldsV1 == nil {
 		return m, nil
 	}
-	if err := m.Set.FromJSON(bytes.NewReader(e.FieldsV1.Raw)); err != nil {
+	if err := m.Set.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
 		return m, fmt.Errorf("managed fields of %s: %w", e.Manager, err)
 	}
 	return m, nil
@@ -103,12 +102,10 @@ func Owners(managers []Manager, path fieldpath.Path) []Manager {
 func owns(set *fieldpath.Set, path fieldpath.Path) bool {
 	for _, element := range path {
 		member, below := child(set, element)
-		switch {
-		case below == nil:
+		if below == nil {
 			return member
-		default:
-			set = below
 		}
+		set = below
 	}
 	return true
 }

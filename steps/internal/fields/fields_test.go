@@ -54,12 +54,18 @@ func TestUnmetAndSetSayWhatWasChanged(t *testing.T) {
 		unmet  []string // the paths
 		owned  bool     // the set is the same
 	}{
-		"a value of the manifest": {func(m, _ *unstructured.Unstructured) { container(m)["image"] = "other" },
-			[]string{"spec.template.spec.containers[name=c].image"}, true},
-		"a live value": {func(_, l *unstructured.Unstructured) {
-			_ = unstructured.SetNestedField(l.Object, int64(3), "spec", "replicas")
+		"a value of the manifest": {
+			func(m, _ *unstructured.Unstructured) { container(m)["image"] = "other" },
+			[]string{"spec.template.spec.containers[name=c].image"},
+			true,
 		},
-			[]string{"spec.replicas"}, true},
+		"a live value": {
+			func(_, l *unstructured.Unstructured) {
+				_ = unstructured.SetNestedField(l.Object, int64(3), "spec", "replicas")
+			},
+			[]string{"spec.replicas"},
+			true,
+		},
 		"a field left out": {func(m, _ *unstructured.Unstructured) { delete(container(m), "env") }, nil, false},
 		"a field more":     {func(m, _ *unstructured.Unstructured) { container(m)["imagePullPolicy"] = "Always" }, nil, false},
 		"a default inside a whole that was not there": {func(m, _ *unstructured.Unstructured) {
@@ -76,8 +82,11 @@ func TestUnmetAndSetSayWhatWasChanged(t *testing.T) {
 			env := container(m)["env"].([]any)
 			env[0], env[1] = env[1], env[0]
 		}, []string{"spec.template.spec.containers[name=c].env"}, true},
-		"an item of a list that is one value": {func(m, _ *unstructured.Unstructured) { container(m)["args"] = []any{"-v", "-w"} },
-			[]string{"spec.template.spec.containers[name=c].args"}, true},
+		"an item of a list that is one value": {
+			func(m, _ *unstructured.Unstructured) { container(m)["args"] = []any{"-v", "-w"} },
+			[]string{"spec.template.spec.containers[name=c].args"},
+			true,
+		},
 		"an item that is gone": {func(_, l *unstructured.Unstructured) {
 			container(l)["ports"] = container(l)["ports"].([]any)[:1]
 		}, []string{"spec.template.spec.containers[name=c].ports[containerPort=53,protocol=UDP]"}, true},

@@ -51,9 +51,10 @@ func (c *comparison) sameMap(path fieldpath.Path, want, has map[string]any) bool
 		}
 	}
 	for key, v := range has {
-		if _, named := want[key]; !named && !(c.builtIn && addedByServer(path, key, v, want)) {
-			return false
+		if _, named := want[key]; named || c.builtIn && addedByServer(path, key, v, want) {
+			continue
 		}
+		return false
 	}
 	return true
 }

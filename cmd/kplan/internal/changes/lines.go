@@ -2,6 +2,7 @@ package changes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -91,8 +92,8 @@ func edits(a, b []string) []edit {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
 	out := append(head, middle(a, b)...)
-	for i := len(tail) - 1; i >= 0; i-- {
-		out = append(out, tail[i])
+	for _, e := range slices.Backward(tail) {
+		out = append(out, e)
 	}
 	return out
 }
@@ -113,9 +114,9 @@ func middle(a, b []string) []edit {
 	for i := range shared {
 		shared[i] = make([]int32, len(b)+1)
 	}
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
-			if a[i] == b[j] {
+	for i, x := range slices.Backward(a) {
+		for j, y := range slices.Backward(b) {
+			if x == y {
 				shared[i][j] = shared[i+1][j+1] + 1
 			} else {
 				shared[i][j] = max(shared[i+1][j], shared[i][j+1])
