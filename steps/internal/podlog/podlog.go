@@ -266,11 +266,12 @@ func (c *target) lastLines() string {
 	if len(c.lines) == 0 {
 		return ""
 	}
-	text := "\n" + c.spoke + " said last:"
+	var text strings.Builder
+	text.WriteString("\n" + c.spoke + " said last:")
 	for _, l := range c.lines {
-		text += "\n  " + cut(l, longTrouble)
+		text.WriteString("\n  " + cut(l, longTrouble))
 	}
-	return text
+	return text.String()
 }
 
 // names reports whether a text has the name of an object, and not as a part of another

@@ -183,7 +183,7 @@ var readyMade = sync.OnceValue(func() map[schema.GroupKind]*rule {
 			panic(fmt.Sprintf("%s: %v", name, err)) // a test reads all
 		}
 		for kinds, spec := range group {
-			for _, kind := range strings.Fields(kinds) {
+			for kind := range strings.FieldsSeq(kinds) {
 				all[schema.ParseGroupKind(kind)] = &rule{spec: spec}
 			}
 		}
