@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -53,9 +54,7 @@ var faults = []fault{
 	})},
 	{name: "answer cut in its middle", strike: first(func(f *front, w http.ResponseWriter, r *http.Request) {
 		answer := f.answer(r)
-		for name, values := range answer.Header() {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), answer.Header())
 		w.Header().Set("Content-Length", fmt.Sprint(answer.Body.Len()+1))
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes()[:answer.Body.Len()/2])

@@ -98,28 +98,50 @@ const (
 var operations = []operation{
 	{
 		name: "helm install", step: fmt.Sprintf(matrixHelm, "one"), state: runner.StateSucceeded,
-		check: func(t *testing.T, m *matrix, ns string) { m.requireRelease(t, ns, "one", release.StatusDeployed) },
+		check: func(t *testing.T, m *matrix, ns string) {
+			t.Helper()
+			m.requireRelease(t, ns, "one", release.StatusDeployed)
+		},
 	},
 	{
 		name: "helm upgrade", step: fmt.Sprintf(matrixHelm, "two"), state: runner.StateSucceeded,
-		before: func(t *testing.T, m *matrix, ns string) { m.must(t, ns, fmt.Sprintf(matrixHelm, "one")) },
+		before: func(t *testing.T, m *matrix, ns string) {
+			t.Helper()
+			m.must(t, ns, fmt.Sprintf(matrixHelm, "one"))
+		},
 		check: func(t *testing.T, m *matrix, ns string) {
+			t.Helper()
 			m.requireRelease(t, ns, "two", release.StatusSuperseded, release.StatusDeployed)
 		},
 	},
 	{
 		name: "helm unchanged", step: fmt.Sprintf(matrixHelm, "one"), state: runner.StateUnchanged,
-		before: func(t *testing.T, m *matrix, ns string) { m.must(t, ns, fmt.Sprintf(matrixHelm, "one")) },
-		check:  func(t *testing.T, m *matrix, ns string) { m.requireRelease(t, ns, "one", release.StatusDeployed) },
+		before: func(t *testing.T, m *matrix, ns string) {
+			t.Helper()
+			m.must(t, ns, fmt.Sprintf(matrixHelm, "one"))
+		},
+		check: func(t *testing.T, m *matrix, ns string) {
+			t.Helper()
+			m.requireRelease(t, ns, "one", release.StatusDeployed)
+		},
 	},
 	{
 		name: "apply new", step: fmt.Sprintf(matrixApply, "one"), state: runner.StateSucceeded,
-		check: func(t *testing.T, m *matrix, ns string) { m.requireMaps(t, ns, "one") },
+		check: func(t *testing.T, m *matrix, ns string) {
+			t.Helper()
+			m.requireMaps(t, ns, "one")
+		},
 	},
 	{
 		name: "apply changed", step: fmt.Sprintf(matrixApply, "two"), state: runner.StateSucceeded,
-		before: func(t *testing.T, m *matrix, ns string) { m.must(t, ns, fmt.Sprintf(matrixApply, "one")) },
-		check:  func(t *testing.T, m *matrix, ns string) { m.requireMaps(t, ns, "two") },
+		before: func(t *testing.T, m *matrix, ns string) {
+			t.Helper()
+			m.must(t, ns, fmt.Sprintf(matrixApply, "one"))
+		},
+		check: func(t *testing.T, m *matrix, ns string) {
+			t.Helper()
+			m.requireMaps(t, ns, "two")
+		},
 	},
 	{
 		name: "wait", step: "wait: {resource: configmap/go, namespace: NS, for: create}",
@@ -307,7 +329,7 @@ func requireNoneLeft(t *testing.T, label string) {
 		return !strings.Contains(stacks.String(), `"case":"`+label+`"`)
 	}) {
 		var left []string
-		for _, one := range strings.Split(stacks.String(), "\n\n") {
+		for one := range strings.SplitSeq(stacks.String(), "\n\n") {
 			if strings.Contains(one, `"case":"`+label+`"`) {
 				left = append(left, one)
 			}

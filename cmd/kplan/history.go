@@ -194,9 +194,14 @@ func (o *historyOptions) one(run ledger.Run, r *ledger.Record) error {
 	}
 	w := &strings.Builder{}
 	for _, line := range [][2]string{
-		{"run", r.Run}, {"plan", r.Plan}, {"on", r.On}, {"by", words.Join(", kplan ", r.By, r.Program)},
-		{"started", ago(r.Started)}, {"took", words.Brief(r.Ended.Sub(r.Started))},
-		{"state", words.Join(": ", string(r.State), r.Error)}, {"recorded in", strings.Join(run.In, ", ")},
+		{"run", r.Run},
+		{"plan", r.Plan},
+		{"on", r.On},
+		{"by", words.Join(", kplan ", r.By, r.Program)},
+		{"started", ago(r.Started)},
+		{"took", words.Brief(r.Ended.Sub(r.Started))},
+		{"state", words.Join(": ", string(r.State), r.Error)},
+		{"recorded in", strings.Join(run.In, ", ")},
 	} {
 		fmt.Fprintf(w, "%-12s %s\n", line[0], o.oneLine(line[1]))
 	}

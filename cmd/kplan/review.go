@@ -306,7 +306,7 @@ func (o *runOptions) checkReview() error {
 	if o.review && o.planOut != "" {
 		return usagef("--review and --plan-out exclude each other")
 	}
-	if o.review && !(tty.Is(o.stdin) && tty.Is(o.stderr)) {
+	if o.review && (!tty.Is(o.stdin) || !tty.Is(o.stderr)) {
 		return &usageError{err: errors.New("--review asks a person on a terminal"), hint: "use: " + o.name + " diff PLAN --plan-out FILE, then: " + o.name + " run FILE"}
 	}
 	return nil

@@ -89,4 +89,3 @@ func round(d time.Duration) time.Duration {
 	}
 	return d.Round(time.Second)
 }
-

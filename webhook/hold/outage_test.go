@@ -78,12 +78,18 @@ func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 // sees one slow request.
 func TestTransportWaitsForTheAPIServer(t *testing.T) {
 	answers := map[string]func() (*http.Response, error){
-		"a server that is not there":   func() (*http.Response, error) { return nil, errRefused },
-		"connections that break":       func() (*http.Response, error) { return nil, errReset },
-		"answers that are cut off":     func() (*http.Response, error) { return cut(), nil },
-		"a server that goes down":      func() (*http.Response, error) { return said(503, "ServiceUnavailable", "apiserver is shutting down"), nil },
-		"an overloaded server":         func() (*http.Response, error) { return said(429, "TooManyRequests", "slow down", "Retry-After", "2"), nil },
-		"a gateway without a server":   func() (*http.Response, error) { return &http.Response{StatusCode: 502, Status: "502 Bad Gateway", Body: io.NopCloser(strings.NewReader("<html>"))}, nil },
+		"a server that is not there": func() (*http.Response, error) { return nil, errRefused },
+		"connections that break":     func() (*http.Response, error) { return nil, errReset },
+		"answers that are cut off":   func() (*http.Response, error) { return cut(), nil },
+		"a server that goes down": func() (*http.Response, error) {
+			return said(503, "ServiceUnavailable", "apiserver is shutting down"), nil
+		},
+		"an overloaded server": func() (*http.Response, error) {
+			return said(429, "TooManyRequests", "slow down", "Retry-After", "2"), nil
+		},
+		"a gateway without a server": func() (*http.Response, error) {
+			return &http.Response{StatusCode: 502, Status: "502 Bad Gateway", Body: io.NopCloser(strings.NewReader("<html>"))}, nil
+		},
 		"an etcd that elects a leader": func() (*http.Response, error) { return said(500, "InternalError", "etcdserver: leader changed"), nil },
 	}
 	for name, answer := range answers {

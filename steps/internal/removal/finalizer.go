@@ -143,7 +143,7 @@ func putBy(managed []metav1.ManagedFieldsEntry, finalizer string) string {
 				Finalizers map[string]any `json:"f:finalizers"`
 			} `json:"f:metadata"`
 		}
-		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		if _, put := fields.Metadata.Finalizers[key]; put && !IsTool(m.Manager) {

@@ -29,12 +29,6 @@ func Find(ctx context.Context, s *cluster.Session, named []*unstructured.Unstruc
 		resource  schema.GroupVersionResource
 		namespace string
 	}
-	type sought struct {
-		mapping *meta.RESTMapping
-		place
-		name string
-		at   int
-	}
 	groups := map[place][]sought{}
 	for i, u := range named {
 		m, err := Mapping(ctx, s, u.GroupVersionKind())
@@ -48,34 +42,13 @@ func Find(ctx context.Context, s *cluster.Session, named []*unstructured.Unstruc
 		if m.Scope.Name() == meta.RESTScopeNameNamespace {
 			p.namespace = cmp.Or(u.GetNamespace(), namespace, s.Cluster.Namespace())
 		}
-		groups[p] = append(groups[p], sought{m, p, u.GetName(), i})
+		groups[p] = append(groups[p], sought{m, u.GetName(), i})
 	}
 	found := make([]*Object, len(named))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(inFlight)
 	for p, all := range groups {
-		group.Go(func() error {
-			live := map[string]*Object{}
-			if len(all) >= listFrom {
-				list, err := List(ctx, s, all[0].mapping, p.namespace, "")
-				for i := range list {
-					live[list[i].GetName()] = &list[i]
-				}
-				if err == nil || !apierrors.IsForbidden(err) {
-					for _, one := range all {
-						found[one.at] = live[one.name]
-					}
-					return err
-				}
-			}
-			for _, one := range all {
-				var err error
-				if found[one.at], err = get(ctx, s, one.mapping, p.namespace, one.name); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		group.Go(func() error { return readAll(ctx, s, p.namespace, all, found) })
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
@@ -87,6 +60,37 @@ func Find(ctx context.Context, s *cluster.Session, named []*unstructured.Unstruc
 		}
 	}
 	return out, nil
+}
+
+// sought is an object that Find looks for, and its place among those that are named.
+type sought struct {
+	mapping *meta.RESTMapping
+	name    string
+	at      int
+}
+
+// readAll reads objects of one kind and namespace, and writes each to its place in found.
+func readAll(ctx context.Context, s *cluster.Session, namespace string, all []sought, found []*Object) error {
+	if len(all) >= listFrom {
+		live := map[string]*Object{}
+		list, err := List(ctx, s, all[0].mapping, namespace, "")
+		for i := range list {
+			live[list[i].GetName()] = &list[i]
+		}
+		if err == nil || !apierrors.IsForbidden(err) {
+			for _, one := range all {
+				found[one.at] = live[one.name]
+			}
+			return err
+		}
+	}
+	for _, one := range all {
+		var err error
+		if found[one.at], err = get(ctx, s, one.mapping, namespace, one.name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Mapping finds a kind's resource, in another version if this one is not served; nil

@@ -133,7 +133,7 @@ func (c *Command) Run() error {
 
 // Folder is a folder for this user alone, which is gone when this process is.
 type Folder struct {
-	Path  string
+	Path    string
 	cleaner *cleaner
 }
 
