@@ -51,6 +51,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	lab.Operator(t)
 	kills := number(t, "KPLAN_KILLS", 2)
 	atMoments(t, kills, 62, 3*time.Second, func(t *testing.T, m moment) {
+		t.Helper()
 		k := newKilled(t, lab, "kill")
 		charts := filepath.Join(k.folder, "chart", "charts")
 		require.NoError(t, os.Mkdir(charts, 0o755))
@@ -71,6 +72,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 func TestUpgradeKilledAtAnyMoment(t *testing.T) {
 	lab := labtest.ControlPlane(t)
 	atMoments(t, number(t, "KPLAN_KILLS", 6), 32, time.Second, func(t *testing.T, m moment) {
+		t.Helper()
 		k := newKilled(t, lab, "kill-upgrade")
 		k.succeeds()
 		k.check(1)

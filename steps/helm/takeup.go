@@ -107,7 +107,7 @@ func (o *operation) unfinished(r *release.Release) (*todo, error) {
 		ran := o.last.Hooks[i]
 		goesBefore, goesAfter := slices.Contains(h.Events, before), slices.Contains(h.Events, after)
 		done := goesBefore && ready
-		if (goesBefore || goesAfter) && !done && !(goesBefore && goesAfter) { // with both nobody knows for which it ran
+		if goesBefore != goesAfter && !done { // with both nobody knows for which it ran
 			var err error
 			if done = over[goesBefore]; !done {
 				done, err = o.ranToItsEnd(ran)
