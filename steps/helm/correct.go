@@ -26,8 +26,16 @@ import (
 // manager is the field manager of the helm command, so that people can go on with it.
 const manager = "helm"
 
+// correction does with the drift of a deployed revision what the step says: it puts
+// objects right, or tells what is not as it was rendered.
+type correction struct {
+	*Action
+	client   *client
+	reporter runner.Reporter
+}
+
 // right does with the drift of an unchanged release what the step says.
-func (o *operation) right(d *Drift) error {
+func (co *correction) right(d *Drift) error {
 	var told []Changed
 	for _, c := range d.Changed {
 		if len(c.Fields) > 0 {
@@ -37,14 +45,14 @@ func (o *operation) right(d *Drift) error {
 	switch {
 	case len(told) == 0:
 		return nil
-	case o.Spec.Drift == plan.ReportDrift:
-		o.tell("drift, left as it is", told)
+	case co.Spec.Drift == plan.ReportDrift:
+		co.tell("drift, left as it is", told)
 		return nil
 	}
-	corrected, err := o.client.correct(told)
-	o.tell("drift, put right", corrected)
+	corrected, err := co.apply(told)
+	co.tell("drift, put right", corrected)
 	for _, c := range corrected {
-		o.corrected.Add(int64(len(c.Fields)))
+		co.corrected.Add(int64(len(c.Fields)))
 	}
 	if err == nil {
 		return nil
@@ -54,23 +62,34 @@ func (o *operation) right(d *Drift) error {
 }
 
 // tell says what was changed, for each object.
-func (o *operation) tell(what string, changed []Changed) {
+func (co *correction) tell(what string, changed []Changed) {
 	for _, c := range changed {
 		for _, f := range c.Fields {
 			name := c.Object + " " + f.Path
 			if by := f.Owner.String(); by != "" {
 				name += " (set by " + by + ")"
 			}
-			o.drifted = append(o.drifted, name)
+			co.drifted = append(co.drifted, name)
 		}
-		o.reporter.Report(runner.Report{Type: runner.TypeLog, Object: c.Object, Message: what + ": " + c.String()})
+		co.reporter.Report(runner.Report{Type: runner.TypeLog, Object: c.Object, Message: what + ": " + c.String()})
 	}
 }
 
-// correct puts objects right, in the release's order but for those that are held, and
+// missed tells which objects are gone and are left so, and returns the others.
+func (co *correction) missed(d *Drift, resources helmkube.ResourceList) helmkube.ResourceList {
+	if len(d.Gone) == 0 {
+		return resources
+	}
+	co.drifted = append(co.drifted, d.Gone...)
+	co.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "drift, left as it is: gone from the cluster: " + some(d.Gone)})
+	return resources.Filter(func(info *resource.Info) bool { return !slices.Contains(d.Gone, objectOf(info)) })
+}
+
+// apply puts objects right, in the release's order but for those that are held, and
 // returns those that were changed by that: what the API server or a webhook makes of
 // a field is no drift, and shows in that nothing changes.
-func (c *client) correct(changed []Changed) ([]Changed, error) {
+func (co *correction) apply(changed []Changed) ([]Changed, error) {
+	c := co.client
 	c.revision = revision{namespace: c.Namespace, later: map[identity]*unstructured.Unstructured{}}
 	resources := make(helmkube.ResourceList, len(changed))
 	at := map[*resource.Info]int{}
@@ -88,7 +107,7 @@ func (c *client) correct(changed []Changed) ([]Changed, error) {
 	put := make([]bool, len(changed))
 	items := c.items(resources, func(info, own *resource.Info) error {
 		i := at[info]
-		did, err := c.patch(own, changed[i])
+		did, err := patch(own, changed[i])
 		mu.Lock()
 		defer mu.Unlock()
 		put[i] = did
@@ -114,7 +133,7 @@ func (c *client) correct(changed []Changed) ([]Changed, error) {
 
 // patch puts the fields of one object right that are not as rendered, and reports
 // whether that changed it. Should somebody else write meanwhile, it looks again.
-func (c *client) patch(own *resource.Info, ch Changed) (changed bool, err error) {
+func patch(own *resource.Info, ch Changed) (changed bool, err error) {
 	helper := resource.NewHelper(own.Client, own.Mapping).WithFieldManager(manager)
 	live, found := ch.Live, ch.Fields
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -157,7 +176,7 @@ const confirmation = 5 * time.Second
 
 // confirm drops from drift what putting it right would not change, such as fields
 // that a kind does not have: nobody owns those. What cannot be told stays.
-func (c *client) confirm(ctx context.Context, d *Drift) {
+func (r reader) confirm(ctx context.Context, d *Drift) {
 	ctx, cancel := context.WithTimeoutCause(ctx, confirmation, errors.New("the dry run took too long"))
 	defer cancel()
 	var group errgroup.Group
@@ -172,7 +191,7 @@ func (c *client) confirm(ctx context.Context, d *Drift) {
 			if err != nil {
 				return err
 			}
-			after, err := c.session.Resource(ch.info.Mapping, ch.info.Namespace).Patch(ctx, ch.info.Name, types.MergePatchType, body,
+			after, err := r.session.Resource(ch.info.Mapping, ch.info.Namespace).Patch(ctx, ch.info.Name, types.MergePatchType, body,
 				metav1.PatchOptions{FieldManager: manager, DryRun: []string{metav1.DryRunAll}})
 			if err != nil {
 				return err

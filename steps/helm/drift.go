@@ -61,20 +61,21 @@ func (a *Action) Drift(ctx context.Context, s *cluster.Session) (*Drift, error) 
 	if err != nil {
 		return nil, fmt.Errorf("reading the release's objects: %w", err)
 	}
-	d, err := conn.client.drift(ctx, deployed, resources)
+	read := reader{s}
+	d, err := read.drift(ctx, deployed, resources)
 	if err == nil {
-		conn.client.confirm(ctx, d)
+		read.confirm(ctx, d)
 	}
 	return d, err
 }
 
 // drift compares a revision's objects with those that the cluster has.
-func (c *client) drift(ctx context.Context, r *release.Release, resources helmkube.ResourceList) (*Drift, error) {
-	live, err := c.live(ctx, resources)
+func (r reader) drift(ctx context.Context, rev *release.Release, resources helmkube.ResourceList) (*Drift, error) {
+	live, err := r.live(ctx, resources)
 	if err != nil {
 		return nil, err
 	}
-	d := &Drift{Revision: r.Version}
+	d := &Drift{Revision: rev.Version}
 	var controllers drift.Controllers
 	for _, u := range live {
 		if u != nil {
@@ -93,11 +94,11 @@ func (c *client) drift(ctx context.Context, r *release.Release, resources helmku
 		if err != nil {
 			return nil, err
 		}
-		mark(manifest, r)
+		mark(manifest, rev)
 		ch := Changed{Object: objectOf(info), Live: live[i], info: info, manifest: manifest}
 		ch.judge = func(live *unstructured.Unstructured) (changed, left []drift.Field) {
 			for _, f := range drift.Of(manifest, live, manager) {
-				if controllers.Left(f) || f.Credential() && byHook(r, f.Owner) {
+				if controllers.Left(f) || f.Credential() && byHook(rev, f.Owner) {
 					left = append(left, f)
 				} else {
 					changed = append(changed, f)

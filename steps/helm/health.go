@@ -45,13 +45,14 @@ func (a *Action) Health(ctx context.Context, s *cluster.Session) (*Revision, []w
 	if err != nil {
 		return info, nil, fmt.Errorf("reading the release's objects: %w", err)
 	}
-	live, err := conn.client.live(ctx, resources)
+	read := reader{s}
+	live, err := read.live(ctx, resources)
 	if err != nil {
 		return info, nil, err
 	}
 	changed := map[string][]drift.Field{}
 	if last.Info.Status == release.StatusDeployed {
-		d, err := conn.client.drift(ctx, last, resources)
+		d, err := read.drift(ctx, last, resources)
 		if err != nil {
 			return info, nil, err
 		}

@@ -15,7 +15,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,7 +24,6 @@ import (
 	helmkube "helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -158,8 +156,8 @@ type operation struct {
 	inputs   string
 	// last is the newest revision before this attempt; nil when there is none.
 	last *release.Release
-	// replaces are the failed installs that this one goes on with, newest first.
-	replaces []*release.Release
+	// replaces are the failed installs that this one goes on with.
+	replaces failedInstalls
 	// installs says that the attempt is an install, and no upgrade.
 	installs bool
 	// deployed is the newest deployed revision before this attempt; nil without.
@@ -186,7 +184,11 @@ func (a *Action) prepare(ctx context.Context, s *cluster.Session, r runner.Repor
 	if all, err = a.takeUp(ctx, conn, r, all); err != nil {
 		return nil, err
 	}
-	o.last, o.deployed, o.replaces = all.last(), all.deployed(), all.failedInstalls()
+	o.last, o.deployed = all.last(), all.deployed()
+	o.replaces = failedInstalls{
+		release: a.ReleaseName, namespace: a.Namespace, revisions: all.failedInstalls(),
+		client: conn.client, reporter: r,
+	}
 	return o, nil
 }
 
@@ -226,7 +228,7 @@ func (o *operation) install() (*release.Release, error) {
 	}
 	o.resend = unchanged && o.last.Info.Status == release.StatusFailed
 	switch {
-	case o.last == nil, o.last.Info.Status == release.StatusUninstalled, len(o.replaces) > 0:
+	case o.last == nil, o.last.Info.Status == release.StatusUninstalled, len(o.replaces.revisions) > 0:
 		return o.first()
 	case unchanged && o.last.Info.Status == release.StatusDeployed:
 		return o.again()
@@ -263,20 +265,21 @@ func (o *operation) again() (*release.Release, error) {
 	if err != nil {
 		return o.last, fmt.Errorf("reading the release's objects: %w", err)
 	}
-	d, err := o.client.drift(o.ctx, o.last, resources)
+	read, correct := reader{o.client.session}, &correction{Action: o.Action, client: o.client, reporter: o.reporter}
+	d, err := read.drift(o.ctx, o.last, resources)
 	switch {
 	case err != nil:
 		return o.last, err
 	case o.Spec.Drift == plan.ReportDrift:
-		o.client.confirm(o.ctx, d)
-		resources = o.missed(d, resources)
+		read.confirm(o.ctx, d)
+		resources = correct.missed(d, resources)
 	case len(d.Gone) > 0:
 		o.resend = true
 		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: sentAgain(d.Gone)})
 		return o.upgrade()
 	}
 	if o.Spec.Drift != plan.IgnoreDrift {
-		if err := o.right(d); err != nil {
+		if err := correct.right(d); err != nil {
 			return o.last, err
 		}
 	}
@@ -288,16 +291,6 @@ func (o *operation) again() (*release.Release, error) {
 	}
 	// No hook is run that could make custom resources ready: all are waited for at once.
 	return o.last, o.client.ready(resources, targets(resources, func(kind schema.GroupVersionKind) bool { return isAwaited(kind) || isCustom(kind) }))
-}
-
-// missed tells which objects are gone and are left so, and returns the others.
-func (o *operation) missed(d *Drift, resources helmkube.ResourceList) helmkube.ResourceList {
-	if len(d.Gone) == 0 {
-		return resources
-	}
-	o.drifted = append(o.drifted, d.Gone...)
-	o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "drift, left as it is: gone from the cluster: " + some(d.Gone)})
-	return resources.Filter(func(info *resource.Info) bool { return !slices.Contains(d.Gone, objectOf(info)) })
 }
 
 // corrections says what drift there was, and what became of it.
@@ -342,8 +335,8 @@ func (o *operation) first() (*release.Release, error) {
 		unrendered(o.chart)
 	}
 	o.records.replaces = i.Replace
-	if len(o.replaces) > 0 {
-		o.client.before, o.records.finish = o.before, o.prune
+	if len(o.replaces.revisions) > 0 {
+		o.client.before, o.records.finish = o.replaces.before, o.replaces.prune
 	}
 	return i.Run(o.chart, o.values)
 }

@@ -31,7 +31,7 @@ func (a *Action) Holds(ctx context.Context, s *cluster.Session, r runner.Reporte
 	if err != nil {
 		return false, err
 	}
-	d, err := conn.client.drift(ctx, last, resources)
+	d, err := reader{s}.drift(ctx, last, resources)
 	if err != nil || len(d.Gone) > 0 {
 		return false, err
 	}

@@ -23,10 +23,10 @@ import (
 // done. A Job or Pod is done once it succeeded; what a failed one left makes way.
 // Other kinds are done while they are there: what is gone may be needed by the
 // hooks that follow.
-func (o *operation) toRun(hooks []*release.Hook) ([]*release.Hook, error) {
+func (f failedInstalls) toRun(hooks []*release.Hook) ([]*release.Hook, error) {
 	var run []*release.Hook
 	for _, h := range hooks {
-		done, err := o.done(h)
+		done, err := f.done(h)
 		if err != nil {
 			return nil, err
 		}
@@ -37,19 +37,19 @@ func (o *operation) toRun(hooks []*release.Hook) ([]*release.Hook, error) {
 	return run, nil
 }
 
-func (o *operation) done(h *release.Hook) (bool, error) {
-	before := o.ranBefore(h)
+func (f failedInstalls) done(h *release.Hook) (bool, error) {
+	before := f.ranBefore(h)
 	if before == nil {
 		return false, nil
 	}
 	h.LastRun = before.LastRun
-	made, err := o.client.Build(hookManifest(before), false)
+	made, err := f.client.Build(hookManifest(before), false)
 	if err != nil || len(made) != 1 {
 		return false, err
 	}
 	runs := runsToItsEnd(made[0].Mapping.GroupVersionKind.GroupKind())
 	if runs && before.LastRun.Phase == release.HookPhaseSucceeded {
-		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "hook " + objectOf(made[0]) + " succeeded in an attempt before and is not run again"})
+		f.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "hook " + objectOf(made[0]) + " succeeded in an attempt before and is not run again"})
 		return true, nil
 	}
 	live, err := liveOf(made[0])
@@ -59,15 +59,15 @@ func (o *operation) done(h *release.Hook) (bool, error) {
 	if !runs {
 		return true, nil
 	}
-	if _, errs := o.client.Delete(made); len(errs) > 0 {
+	if _, errs := f.client.Delete(made); len(errs) > 0 {
 		return false, errors.Join(errs...)
 	}
-	return false, o.client.WaitForDelete(made, forever)
+	return false, f.client.WaitForDelete(made, forever)
 }
 
 // ranBefore is the hook as the newest failed install ran it that did; nil if none
 // did, or if that does not matter.
-func (o *operation) ranBefore(h *release.Hook) *release.Hook {
+func (f failedInstalls) ranBefore(h *release.Hook) *release.Hook {
 	events := 0
 	for _, e := range h.Events {
 		if e == release.HookPreInstall || e == release.HookPostInstall {
@@ -77,10 +77,10 @@ func (o *operation) ranBefore(h *release.Hook) *release.Hook {
 	if events != 1 || len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, release.HookBeforeHookCreation) {
 		return nil // with two events nobody knows for which of them it ran
 	}
-	name := o.objectOfHook(h)
-	for _, r := range o.replaces {
+	name := f.objectOfHook(h)
+	for _, r := range f.revisions {
 		for _, before := range r.Hooks {
-			if !before.LastRun.StartedAt.IsZero() && o.objectOfHook(before) == name {
+			if !before.LastRun.StartedAt.IsZero() && f.objectOfHook(before) == name {
 				return before
 			}
 		}
@@ -89,13 +89,13 @@ func (o *operation) ranBefore(h *release.Hook) *release.Hook {
 }
 
 // objectOfHook names the object of a hook.
-func (o *operation) objectOfHook(h *release.Hook) identity {
+func (f failedInstalls) objectOfHook(h *release.Hook) identity {
 	objects, err := charts.Decode(h.Manifest)
 	if err != nil || len(objects) != 1 {
 		return identity{name: h.Path} // Helm says what is wrong with it
 	}
 	u := objects[0]
-	return identity{u.GroupVersionKind().GroupKind(), cmp.Or(u.GetNamespace(), o.Namespace), u.GetName()}
+	return identity{u.GroupVersionKind().GroupKind(), cmp.Or(u.GetNamespace(), f.namespace), u.GetName()}
 }
 
 // runsToItsEnd reports whether hooks of a kind are done when they have run, and not

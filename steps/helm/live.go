@@ -7,12 +7,14 @@ import (
 	"golang.org/x/sync/errgroup"
 	helmkube "helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
@@ -26,9 +28,13 @@ const (
 	page     = 500
 )
 
+// reader reads how the cluster has the objects of a release. It sends nothing but dry
+// runs.
+type reader struct{ session *cluster.Session }
+
 // live reads the objects of resources as the cluster has them, in their order; nil
 // where it has none.
-func (c *client) live(ctx context.Context, resources helmkube.ResourceList) ([]*unstructured.Unstructured, error) {
+func (r reader) live(ctx context.Context, resources helmkube.ResourceList) ([]*unstructured.Unstructured, error) {
 	type place struct {
 		schema.GroupVersionResource
 		namespace string
@@ -44,7 +50,7 @@ func (c *client) live(ctx context.Context, resources helmkube.ResourceList) ([]*
 	for _, group := range groups {
 		if len(group) >= listFrom {
 			lists.Go(func() error {
-				c.listed(ctx, resources, group, found)
+				r.listed(ctx, resources, group, found)
 				return nil
 			})
 		}
@@ -58,7 +64,7 @@ func (c *client) live(ctx context.Context, resources helmkube.ResourceList) ([]*
 	for i, info := range resources {
 		if found[i] == nil {
 			gets.Go(func() error {
-				found[i], errs[i] = c.get(ctx, info)
+				found[i], errs[i] = r.get(ctx, info)
 				return nil
 			})
 		}
@@ -76,7 +82,7 @@ func (c *client) live(ctx context.Context, resources helmkube.ResourceList) ([]*
 // listed reads objects of one kind and namespace by lists. Those that it does not
 // find, since they have lost their label or may not be listed, are asked for one by
 // one after that.
-func (c *client) listed(ctx context.Context, resources helmkube.ResourceList, group []int, found []*unstructured.Unstructured) {
+func (r reader) listed(ctx context.Context, resources helmkube.ResourceList, group []int, found []*unstructured.Unstructured) {
 	wanted := map[string]int{}
 	for _, i := range group {
 		wanted[resources[i].Name] = i
@@ -84,7 +90,7 @@ func (c *client) listed(ctx context.Context, resources helmkube.ResourceList, gr
 	first := resources[group[0]]
 	options := metav1.ListOptions{LabelSelector: managedBy + "=Helm", Limit: page}
 	for {
-		list, err := c.session.Resource(first.Mapping, first.Namespace).List(ctx, options)
+		list, err := r.session.Resource(first.Mapping, first.Namespace).List(ctx, options)
 		if err != nil {
 			return
 		}
@@ -100,8 +106,8 @@ func (c *client) listed(ctx context.Context, resources helmkube.ResourceList, gr
 }
 
 // get reads one object; nil when it is gone.
-func (c *client) get(ctx context.Context, info *resource.Info) (*unstructured.Unstructured, error) {
-	u, err := c.session.Resource(info.Mapping, info.Namespace).Get(ctx, info.Name, metav1.GetOptions{})
+func (r reader) get(ctx context.Context, info *resource.Info) (*unstructured.Unstructured, error) {
+	u, err := r.session.Resource(info.Mapping, info.Namespace).Get(ctx, info.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -109,6 +115,19 @@ func (c *client) get(ctx context.Context, info *resource.Info) (*unstructured.Un
 		return nil, fmt.Errorf("reading %s: %w", objectOf(info), cause(ctx, err))
 	}
 	return u, nil
+}
+
+// infoOf is what Helm knows of an object whose kind is served.
+func (r reader) infoOf(ctx context.Context, u *unstructured.Unstructured) (*resource.Info, error) {
+	mapping, err := r.session.Cluster.Mapping(ctx, u.GroupVersionKind())
+	if err != nil {
+		return nil, err
+	}
+	info := &resource.Info{Mapping: mapping, Namespace: u.GetNamespace(), Name: u.GetName(), Object: u}
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		info.Namespace = ""
+	}
+	return info, nil
 }
 
 func objectOf(info *resource.Info) string {

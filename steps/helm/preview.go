@@ -64,6 +64,7 @@ func (a *Action) Preview(ctx context.Context, s *cluster.Session) (*Preview, err
 		return nil, err
 	}
 	defer o.client.order.Close()
+	v := &previewer{operation: o, live: reader{s}}
 	p := &Preview{
 		Namespace: o.Namespace, Name: o.ReleaseName, Revision: 1, Does: Installs,
 		Chart: ch.Metadata.Name + " " + ch.Metadata.Version, Values: values,
@@ -73,10 +74,10 @@ func (a *Action) Preview(ctx context.Context, s *cluster.Session) (*Preview, err
 	}
 	unchanged := o.last != nil && o.sameInputs() && !o.options.ForceUpgrade
 	if unchanged && o.last.Info.Status == release.StatusDeployed {
-		return p, o.previewAgain(p)
+		return p, v.unchanged(p)
 	}
 	o.resend = unchanged && o.last.Info.Status == release.StatusFailed
-	return p, o.previewRevision(p)
+	return p, v.next(p)
 }
 
 func chartOf(r *release.Release) string {
@@ -86,30 +87,36 @@ func chartOf(r *release.Release) string {
 	return r.Chart.Metadata.Name + " " + r.Chart.Metadata.Version
 }
 
-// previewAgain finds what becomes of a release whose inputs did not change.
-func (o *operation) previewAgain(p *Preview) error {
-	resources, err := lenient{o.client}.Build(manifestOf(o.last), false)
+// previewer finds what an operation would do, and does none of it.
+type previewer struct {
+	*operation
+	live reader
+}
+
+// unchanged finds what becomes of a release whose inputs did not change.
+func (v *previewer) unchanged(p *Preview) error {
+	resources, err := lenient{v.client}.Build(manifestOf(v.last), false)
 	if err != nil {
 		return fmt.Errorf("reading the release's objects: %w", err)
 	}
-	d, err := o.client.drift(o.ctx, o.last, resources)
+	d, err := v.live.drift(v.ctx, v.last, resources)
 	if err != nil {
 		return err
 	}
-	if len(d.Gone) > 0 && o.Spec.Drift != plan.ReportDrift {
-		o.resend = true
-		return o.previewRevision(p)
+	if len(d.Gone) > 0 && v.Spec.Drift != plan.ReportDrift {
+		v.resend = true
+		return v.next(p)
 	}
-	p.Does, p.Revision = Nothing, o.last.Version
-	if p.Rendered, err = charts.Decode(o.last.Manifest); err != nil {
+	p.Does, p.Revision = Nothing, v.last.Version
+	if p.Rendered, err = charts.Decode(v.last.Manifest); err != nil {
 		return err
 	}
-	o.Place(p.Rendered)
+	v.Place(p.Rendered)
 	p.Again = p.Rendered
-	if o.Spec.Drift != plan.CorrectDrift && o.Spec.Drift != "" {
+	if v.Spec.Drift != plan.CorrectDrift && v.Spec.Drift != "" {
 		return nil
 	}
-	o.client.confirm(o.ctx, d)
+	v.live.confirm(v.ctx, d)
 	for _, c := range d.Changed {
 		if len(c.Fields) == 0 {
 			continue
@@ -123,20 +130,20 @@ func (o *operation) previewAgain(p *Preview) error {
 	return nil
 }
 
-// previewRevision finds what a new revision would be, and what would become of the
+// next finds what a new revision would be, and what would become of the
 // objects by it.
-func (o *operation) previewRevision(p *Preview) error {
-	rel, err := o.rendered()
+func (v *previewer) next(p *Preview) error {
+	rel, err := v.rendered()
 	if err != nil {
-		return explain(err, o.Namespace)
+		return explain(err, v.Namespace)
 	}
-	before := o.deployed
-	install := o.last == nil || o.last.Info.Status == release.StatusUninstalled || len(o.replaces) > 0
+	before := v.deployed
+	install := v.last == nil || v.last.Info.Status == release.StatusUninstalled || len(v.replaces.revisions) > 0
 	events := []release.HookEvent{release.HookPreInstall, release.HookPostInstall}
 	if !install {
 		p.Does, events = Upgrades, []release.HookEvent{release.HookPreUpgrade, release.HookPostUpgrade}
 		if before == nil {
-			before = o.last
+			before = v.last
 		}
 	}
 	for _, e := range events {
@@ -146,49 +153,49 @@ func (o *operation) previewRevision(p *Preview) error {
 			}
 		}
 	}
-	if p.Rendered, err = o.objectsOf(rel, install); err != nil {
+	if p.Rendered, err = v.objectsOf(rel, install); err != nil {
 		return err
 	}
 	p.Again = p.Rendered
-	if !o.resend {
-		again, err := o.rendered()
+	if !v.resend {
+		again, err := v.rendered()
 		if err != nil {
-			return explain(err, o.Namespace)
+			return explain(err, v.Namespace)
 		}
-		if p.Again, err = o.objectsOf(again, install); err != nil {
+		if p.Again, err = v.objectsOf(again, install); err != nil {
 			return err
 		}
 	}
-	return o.ask(p, before)
+	return v.ask(p, before)
 }
 
 // rendered makes the next revision as Helm does, by its dry run with the cluster.
-func (o *operation) rendered() (*release.Release, error) {
-	if o.resend {
-		return o.last, nil
+func (v *previewer) rendered() (*release.Release, error) {
+	if v.resend {
+		return v.last, nil
 	}
-	ch, err := o.Source.Load(o.ctx) // Helm changes the one that it renders
+	ch, err := v.Source.Load(v.ctx) // Helm changes the one that it renders
 	if err != nil {
 		return nil, err
 	}
-	config := *o.Configuration
-	config.KubeClient = lenient{o.client}
-	if o.last == nil || o.last.Info.Status == release.StatusUninstalled || len(o.replaces) > 0 {
+	config := *v.Configuration
+	config.KubeClient = lenient{v.client}
+	if v.last == nil || v.last.Info.Status == release.StatusUninstalled || len(v.replaces.revisions) > 0 {
 		i := action.NewInstall(&config)
-		i.ReleaseName, i.Namespace = o.ReleaseName, o.Namespace
-		i.DryRun, i.DryRunOption, i.Replace = true, "server", o.last != nil
-		return i.Run(ch, o.values)
+		i.ReleaseName, i.Namespace = v.ReleaseName, v.Namespace
+		i.DryRun, i.DryRunOption, i.Replace = true, "server", v.last != nil
+		return i.Run(ch, v.values)
 	}
 	u := action.NewUpgrade(&config)
-	u.Namespace, u.ResetValues = o.Namespace, true
+	u.Namespace, u.ResetValues = v.Namespace, true
 	u.DryRun, u.DryRunOption = true, "server"
-	return u.Run(o.ReleaseName, ch, o.values)
+	return u.Run(v.ReleaseName, ch, v.values)
 }
 
 // objectsOf are a revision's objects, with those of the crds folder in an install.
-func (o *operation) objectsOf(r *release.Release, install bool) ([]*unstructured.Unstructured, error) {
+func (v *previewer) objectsOf(r *release.Release, install bool) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
-	if install && !o.Spec.SkipCRDs && r.Chart != nil {
+	if install && !v.Spec.SkipCRDs && r.Chart != nil {
 		for _, crd := range r.Chart.CRDObjects() {
 			found, err := charts.Decode(string(crd.File.Data))
 			if err != nil {
@@ -201,7 +208,7 @@ func (o *operation) objectsOf(r *release.Release, install bool) ([]*unstructured
 	if err != nil {
 		return nil, err
 	}
-	o.Place(own)
+	v.Place(own)
 	for _, u := range own {
 		mark(u, r)
 	}
@@ -209,11 +216,11 @@ func (o *operation) objectsOf(r *release.Release, install bool) ([]*unstructured
 }
 
 // ask sends the objects of a revision as dry runs, each as Helm would send it.
-func (o *operation) ask(p *Preview, before *release.Release) error {
+func (v *previewer) ask(p *Preview, before *release.Release) error {
 	original := helmkube.ResourceList{}
 	var err error
 	if before != nil && before.Info.Status != release.StatusUninstalled {
-		if original, err = (lenient{o.client}).Build(manifestOf(before), false); err != nil {
+		if original, err = (lenient{v.client}).Build(manifestOf(before), false); err != nil {
 			return fmt.Errorf("reading the objects of revision %d: %w", before.Version, err)
 		}
 	}
@@ -225,7 +232,7 @@ func (o *operation) ask(p *Preview, before *release.Release) error {
 		manifest := p.Rendered[i]
 		planned := dryrun.Of(manifest)
 		p.Objects[i] = planned
-		infos[i], errs[i] = o.client.infoOf(o.ctx, manifest)
+		infos[i], errs[i] = v.live.infoOf(v.ctx, manifest)
 		if meta.IsNoMatchError(errs[i]) {
 			errs[i] = nil
 			planned.Guess(manifest, fmt.Sprintf("the cluster does not know the kind %s yet", planned.Kind.Kind))
@@ -235,11 +242,11 @@ func (o *operation) ask(p *Preview, before *release.Release) error {
 			return
 		}
 		planned.Namespace = infos[i].Namespace
-		if planned.Before, errs[i] = o.client.get(o.ctx, infos[i]); errs[i] != nil {
+		if planned.Before, errs[i] = v.live.get(v.ctx, infos[i]); errs[i] != nil {
 			return
 		}
-		sender.Ask(o.ctx, planned, manifest, func(ctx context.Context) (*unstructured.Unstructured, error) {
-			return o.client.dry(ctx, original.Get(infos[i]), infos[i], manifest)
+		sender.Ask(v.ctx, planned, manifest, func(ctx context.Context) (*unstructured.Unstructured, error) {
+			return v.dry(ctx, original.Get(infos[i]), infos[i], manifest)
 		})
 	})
 	for _, err := range errs {
@@ -253,7 +260,7 @@ func (o *operation) ask(p *Preview, before *release.Release) error {
 		}) {
 			continue
 		}
-		live, err := o.client.get(o.ctx, info)
+		live, err := v.live.get(v.ctx, info)
 		if err != nil {
 			return err
 		}
@@ -265,8 +272,8 @@ func (o *operation) ask(p *Preview, before *release.Release) error {
 }
 
 // dry sends one object as Helm would.
-func (c *client) dry(ctx context.Context, before, info *resource.Info, manifest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	own, err := c.over(ctx, info)
+func (v *previewer) dry(ctx context.Context, before, info *resource.Info, manifest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	own, err := v.client.over(ctx, info)
 	if err != nil {
 		return nil, err
 	}
@@ -275,23 +282,10 @@ func (c *client) dry(ctx context.Context, before, info *resource.Info, manifest 
 	if before != nil {
 		original = helmkube.ResourceList{before}
 	}
-	if _, err := c.Client.Update(original, helmkube.ResourceList{own}, false); err != nil {
+	if _, err := v.client.Client.Update(original, helmkube.ResourceList{own}, false); err != nil {
 		return nil, single(err)
 	}
 	return unstructuredOf(own.Object)
-}
-
-// infoOf is what Helm knows of an object whose kind is served.
-func (c *client) infoOf(ctx context.Context, u *unstructured.Unstructured) (*resource.Info, error) {
-	mapping, err := c.session.Cluster.Mapping(ctx, u.GroupVersionKind())
-	if err != nil {
-		return nil, err
-	}
-	info := &resource.Info{Mapping: mapping, Namespace: u.GetNamespace(), Name: u.GetName(), Object: u}
-	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
-		info.Namespace = ""
-	}
-	return info, nil
 }
 
 // lenient is a client that leaves out objects whose kind the cluster does not know

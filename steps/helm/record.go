@@ -128,7 +128,7 @@ func (d *recorder) Update(key string, r *release.Release) error {
 func (d *recorder) finished(r *release.Release) {
 	delete(r.Labels, phaseLabel)
 	if d.todo != nil {
-		d.client.clear(d.todo.doneThen)
+		d.clear(d.todo.doneThen)
 	}
 	if d.finish != nil {
 		d.finish(r)
@@ -146,7 +146,7 @@ func (d *recorder) sends() {
 		return
 	}
 	if d.todo != nil {
-		d.client.clear(d.todo.doneFirst)
+		d.clear(d.todo.doneFirst)
 		if d.todo.then != nil {
 			d.made.Hooks = d.todo.then
 		}
@@ -219,10 +219,10 @@ func (o *operation) complete(r *release.Release) (*todo, error) {
 			r.Hooks = append(r.Hooks, &anew)
 		}
 	}
-	if o.resumes(r) {
-		return o.unfinished(r)
+	if over := (takeover{last: o.last, client: o.client, reporter: o.reporter}); o.resend && over.resumes(r) {
+		return over.unfinished(r)
 	}
-	run, err := o.toRun(r.Hooks)
+	run, err := o.replaces.toRun(r.Hooks)
 	return &todo{first: run}, err
 }
 

@@ -15,11 +15,20 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
+// failedInstalls are the failed installs of a release that another goes on with.
+type failedInstalls struct {
+	release, namespace string
+	// revisions are theirs, newest first.
+	revisions []*release.Release
+	client    *client
+	reporter  runner.Reporter
+}
+
 // before are the objects of the failed installs, as the newest of them has each.
-func (o *operation) before() (helmkube.ResourceList, error) {
+func (f failedInstalls) before() (helmkube.ResourceList, error) {
 	var all helmkube.ResourceList
-	for _, r := range o.replaces {
-		objects, err := o.client.Client.Build(manifestOf(r), false) // what is not served is not waited for
+	for _, r := range f.revisions {
+		objects, err := f.client.Client.Build(manifestOf(r), false) // what is not served is not waited for
 		if err != nil && strings.Contains(err.Error(), "no matches for kind") {
 			continue // of a kind or version that the chart does not bring any more
 		}
@@ -58,24 +67,24 @@ func (c *client) base(original, target helmkube.ResourceList) (base helmkube.Res
 
 // prune removes what the failed installs left and the release does not have, as
 // an upgrade would. Failures are told only: the release is deployed all the same.
-func (o *operation) prune(r *release.Release) {
-	left, err := o.leftBehind(r)
+func (f failedInstalls) prune(r *release.Release) {
+	left, err := f.leftBehind(r)
 	if err == nil && len(left) > 0 {
-		_, errs := o.client.Delete(left)
+		_, errs := f.client.Delete(left)
 		err = errors.Join(errs...)
 	}
 	if err != nil {
-		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "what failed attempts left could not be removed: " + err.Error()})
+		f.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "what failed attempts left could not be removed: " + err.Error()})
 	}
 }
 
 // leftBehind are the release's objects that r does not have.
-func (o *operation) leftBehind(r *release.Release) (helmkube.ResourceList, error) {
-	before, err := o.before()
+func (f failedInstalls) leftBehind(r *release.Release) (helmkube.ResourceList, error) {
+	before, err := f.before()
 	if err != nil {
 		return nil, err
 	}
-	target, err := o.client.Build(manifestOf(r), false)
+	target, err := f.client.Build(manifestOf(r), false)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +94,7 @@ func (o *operation) leftBehind(r *release.Release) (helmkube.ResourceList, error
 		if err != nil {
 			return nil, err
 		}
-		if live != nil && o.owns(live) {
+		if live != nil && f.owns(live) {
 			left.Append(info)
 		}
 	}
@@ -93,13 +102,13 @@ func (o *operation) leftBehind(r *release.Release) (helmkube.ResourceList, error
 }
 
 // owns reports whether a live object is the release's, and to be removed with it.
-func (o *operation) owns(live runtime.Object) bool {
+func (f failedInstalls) owns(live runtime.Object) bool {
 	m, err := meta.Accessor(live)
 	if err != nil {
 		return false
 	}
 	a := m.GetAnnotations()
-	return a["meta.helm.sh/release-name"] == o.ReleaseName && a["meta.helm.sh/release-namespace"] == o.Namespace &&
+	return a["meta.helm.sh/release-name"] == f.release && a["meta.helm.sh/release-namespace"] == f.namespace &&
 		a[helmkube.ResourcePolicyAnno] != helmkube.KeepPolicy
 }
 

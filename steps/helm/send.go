@@ -24,7 +24,7 @@ import (
 // left behind.
 func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, error) {
 	c.progress("creating %s", count(len(resources)))
-	c.begin(resources)
+	c.records.begin(resources)
 	c.sign(resources)
 	secrets := secretsOf(resources)
 	var (
@@ -83,7 +83,7 @@ var namespaceKind = schema.GroupKind{Kind: "Namespace"}
 // may be so for one of them.
 func (c *client) Update(original, target helmkube.ResourceList, force bool) (*helmkube.Result, error) {
 	c.progress("updating %s", count(len(target)))
-	c.begin(target)
+	c.records.begin(target)
 	secrets := append(secretsOf(original), secretsOf(target)...)
 	original, merge, err := c.base(original, target)
 	if err != nil {

@@ -81,10 +81,17 @@ func (a *Action) finishUninstall(ctx context.Context, c *connection, all history
 	return a.history(ctx, c)
 }
 
-// resumes reports whether a revision goes on with one of the same kind that was
-// interrupted.
-func (o *operation) resumes(r *release.Release) bool {
-	if !o.resend || o.last.Labels[interruptedLabel] == "" {
+// takeover is what a revision that sends the last one again takes over from it.
+type takeover struct {
+	last     *release.Release
+	client   *client
+	reporter runner.Reporter
+}
+
+// resumes reports whether a revision goes on with the last one: that is of the same
+// kind, and was interrupted.
+func (o takeover) resumes(r *release.Release) bool {
+	if o.last.Labels[interruptedLabel] == "" {
 		return false
 	}
 	wasInstall := o.last.Info.FirstDeployed.Equal(o.last.Info.LastDeployed)
@@ -96,7 +103,7 @@ func (o *operation) resumes(r *release.Release) bool {
 //
 // When all hooks had ended that go before the objects, or all that go after them,
 // none of these is run again: what some of them made may be gone by design.
-func (o *operation) unfinished(r *release.Release) (*todo, error) {
+func (o takeover) unfinished(r *release.Release) (*todo, error) {
 	before, after := eventsOf(r.Info.Status)[0], eventsOf(r.Info.Status)[1]
 	ready := o.last.Labels[phaseLabel] != "" || slices.ContainsFunc(o.last.Hooks, func(h *release.Hook) bool {
 		return !slices.Contains(h.Events, before) && slices.Contains(h.Events, after) && !h.LastRun.StartedAt.IsZero()
@@ -143,14 +150,14 @@ func allSucceeded(hooks []*release.Hook, event, other release.HookEvent) bool {
 	return true
 }
 
-func (o *operation) notAgain(h *release.Hook) {
+func (o takeover) notAgain(h *release.Hook) {
 	o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "hook " + h.Kind + "/" + h.Name + " succeeded before the run was interrupted, and is not run again"})
 }
 
 // ranToItsEnd reports whether a hook of the revision that was interrupted has ended
 // well. Its maker may have been stopped before it wrote that down, or while the
 // hook ran: then it is waited for. What a failed one left makes way.
-func (o *operation) ranToItsEnd(h *release.Hook) (bool, error) {
+func (o takeover) ranToItsEnd(h *release.Hook) (bool, error) {
 	if h.LastRun.StartedAt.IsZero() {
 		return false, nil
 	}
@@ -199,7 +206,7 @@ func (o *operation) ranToItsEnd(h *release.Hook) (bool, error) {
 }
 
 // remove deletes an object, and waits until it is gone.
-func (o *operation) remove(info *resource.Info) error {
+func (o takeover) remove(info *resource.Info) error {
 	objects := []*resource.Info{info}
 	if _, errs := o.client.Delete(objects); len(errs) > 0 {
 		return errs[0]
@@ -221,35 +228,35 @@ func markOf(r *release.Release) string {
 
 // begin takes note of what Helm is about to send. Hooks say which revision made them,
 // so that a later run knows them again.
-func (c *client) begin(resources helmkube.ResourceList) {
+func (d *recorder) begin(resources helmkube.ResourceList) {
 	for _, info := range resources {
 		m, err := meta.Accessor(info.Object)
 		if err != nil || m.GetAnnotations()[release.HookAnnotation] == "" {
 			continue
 		}
-		if made := c.records.made; made != nil && markOf(made) != "" {
+		if made := d.made; made != nil && markOf(made) != "" {
 			annotations := maps.Clone(m.GetAnnotations())
 			annotations[revisionAnnotation] = markOf(made)
 			m.SetAnnotations(annotations)
 		}
 		return
 	}
-	c.records.sends()
+	d.sends()
 }
 
 // clear removes hooks that ended well, as far as their policy says so.
-func (c *client) clear(hooks []*release.Hook) {
+func (d *recorder) clear(hooks []*release.Hook) {
 	for _, h := range hooks {
 		if !slices.Contains(h.DeletePolicies, release.HookSucceeded) || h.Kind == "CustomResourceDefinition" {
 			continue
 		}
-		made, err := c.Build(hookManifest(h), false)
+		made, err := d.client.Build(hookManifest(h), false)
 		if err == nil {
-			_, errs := c.Delete(made)
+			_, errs := d.client.Delete(made)
 			err = errors.Join(errs...)
 		}
 		if err != nil {
-			c.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "hook " + h.Kind + "/" + h.Name + " could not be removed: " + err.Error()})
+			d.client.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "hook " + h.Kind + "/" + h.Name + " could not be removed: " + err.Error()})
 		}
 	}
 }
