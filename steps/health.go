@@ -34,6 +34,7 @@ const surveying = 5 * time.Second
 func (s *Steps) Health(ctx context.Context, parallel int, last *ledger.Record) ([]status.Step, error) {
 	all := make([]status.Step, len(s.plan.Steps))
 	slots := make(chan struct{}, parallel)
+	h := &checkup{s, last}
 	var looks sync.WaitGroup
 	for i, step := range s.plan.Steps {
 		looks.Go(func() {
@@ -44,7 +45,7 @@ func (s *Steps) Health(ctx context.Context, parallel int, last *ledger.Record) (
 			case <-ctx.Done():
 				return
 			}
-			if err := s.health(ctx, step, last, &all[i]); err != nil {
+			if err := h.step(ctx, step, &all[i]); err != nil {
 				all[i].Health, all[i].Message = status.Unknown, clean.Line(err.Error())
 			}
 		})
@@ -53,9 +54,15 @@ func (s *Steps) Health(ctx context.Context, parallel int, last *ledger.Record) (
 	return all, context.Cause(ctx)
 }
 
-// health looks how one step stands.
-func (s *Steps) health(ctx context.Context, step plan.Step, last *ledger.Record, to *status.Step) error {
-	step, unknown, err := s.bindAsRun(ctx, step, last)
+// checkup looks how steps stand after a run.
+type checkup struct {
+	*Steps
+	last *ledger.Record // nil if none is known
+}
+
+// step looks how one step stands.
+func (h *checkup) step(ctx context.Context, step plan.Step, to *status.Step) error {
+	step, unknown, err := h.bindAsRun(ctx, step)
 	switch {
 	case err != nil:
 		return err
@@ -68,18 +75,18 @@ func (s *Steps) health(ctx context.Context, step plan.Step, last *ledger.Record,
 	}
 	if step.Kind() == plan.KindDelete { // what is gone may be there again for good reasons
 		to.Health, to.Message = status.Unknown, "no run is recorded that did it"
-		if before := recorded(last, step.Name); before != nil && before.Done != nil {
+		if before := recorded(h.last, step.Name); before != nil && before.Done != nil {
 			to.Health, to.Message = status.Healthy, "done in run "+before.Done.Run
 		}
 		return nil
 	}
-	conn := s.conns[s.plan.StepCluster(step)]
+	conn := h.conns[h.plan.StepCluster(step)]
 	if conn == nil {
-		return fmt.Errorf("the plan has no cluster %q", s.plan.StepCluster(step))
+		return fmt.Errorf("the plan has no cluster %q", h.plan.StepCluster(step))
 	}
-	s.mu.Lock()
-	s.resolved[step.Name] = &resolved{Step: step}
-	s.mu.Unlock()
+	h.mu.Lock()
+	h.resolved[step.Name] = &resolved{Step: step}
+	h.mu.Unlock()
 	c, err := conn.Connect(ctx)
 	if absent, is := errors.AsType[*cluster.AbsentError](err); is {
 		to.Health, to.Message = status.Absent, "the cluster is not there: "+absent.Error()
@@ -98,15 +105,15 @@ func (s *Steps) health(ctx context.Context, step plan.Step, last *ledger.Record,
 	if err != nil {
 		return err
 	}
-	kind, err := s.kind(step, c)
+	kind, err := h.kind(step, c)
 	if err != nil {
 		return err
 	}
-	return s.healthOn(ctx, kind, c, session, to)
+	return h.on(ctx, kind, c, session, to)
 }
 
 // healthOn looks how a step stands on its cluster.
-func (s *Steps) healthOn(ctx context.Context, kind sessionAction, c *cluster.Cluster, session *cluster.Session, to *status.Step) error {
+func (h *checkup) on(ctx context.Context, kind sessionAction, c *cluster.Cluster, session *cluster.Session, to *status.Step) error {
 	switch a := kind.(type) {
 	case *helm.Action:
 		r, standings, err := a.Health(ctx, session)
@@ -223,14 +230,14 @@ func recorded(r *ledger.Record, step string) *ledger.Step {
 
 // bindAsRun gives a deferred step the values that it had in the last run; unknown says
 // which are not known.
-func (s *Steps) bindAsRun(ctx context.Context, step plan.Step, last *ledger.Record) (_ plan.Step, unknown string, err error) {
+func (h *checkup) bindAsRun(ctx context.Context, step plan.Step) (_ plan.Step, unknown string, err error) {
 	if step.Skip != "" {
 		return step, "", nil
 	}
 	inputs := plan.Inputs{}
 	for _, ask := range step.Deferred() {
 		if ask.Step == "" {
-			text, err := s.input(ctx, ask)
+			text, err := h.input(ctx, ask)
 			if _, absent := errors.AsType[*cluster.AbsentError](err); absent && ask.Optional {
 				continue
 			}
@@ -240,7 +247,7 @@ func (s *Steps) bindAsRun(ctx context.Context, step plan.Step, last *ledger.Reco
 			inputs[ask] = text
 			continue
 		}
-		before := recorded(last, ask.Step)
+		before := recorded(h.last, ask.Step)
 		switch {
 		case before == nil:
 			return step, "it asks for " + ask.String() + ", of which no run is recorded", nil

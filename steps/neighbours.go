@@ -16,7 +16,7 @@ import (
 // has to know.
 func (s *Steps) neighbours(step plan.Step, c *cluster.Cluster) apply.Neighbours {
 	n := apply.Neighbours{Plan: s.plan.Metadata.Name, Sets: map[string]bool{}}
-	others := s.others(step)
+	others := others(s.plan, step)
 	for _, o := range others {
 		if o.Apply != nil {
 			n.Sets[applyset.Of(n.Plan, o, cmp.Or(o.Apply.Namespace, c.Namespace())).ID()] = true
@@ -36,10 +36,10 @@ func (s *Steps) neighbours(step plan.Step, c *cluster.Cluster) apply.Neighbours 
 
 // others are the plan's other steps on a step's cluster, finally steps included, and
 // those that are not picked.
-func (s *Steps) others(step plan.Step) []plan.Step {
+func others(p *plan.Plan, step plan.Step) []plan.Step {
 	var all []plan.Step
-	for _, o := range s.plan.Steps {
-		if o.Name != step.Name && s.plan.StepCluster(o) == s.plan.StepCluster(step) {
+	for _, o := range p.Steps {
+		if o.Name != step.Name && p.StepCluster(o) == p.StepCluster(step) {
 			all = append(all, o)
 		}
 	}

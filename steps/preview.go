@@ -34,20 +34,19 @@ func (s *Steps) Diff(ctx context.Context, parallel int, done func(diff.Step)) (*
 	var (
 		all      = s.plan.Steps
 		found    = make([]*preview, len(all))
-		byName   = map[string]*preview{}
-		slots    = make(chan struct{}, parallel)
+		d        = &comparison{s, map[string]*preview{}, make(chan struct{}, parallel)}
 		previews sync.WaitGroup
 		telling  sync.Mutex
 	)
 	for i, step := range all {
 		found[i] = &preview{step: step, known: make(chan struct{})}
-		byName[step.Name] = found[i]
+		d.previews[step.Name] = found[i]
 	}
 	for _, p := range found {
 		previews.Go(func() { // ends with its steps' previews or the context
 			defer close(p.known)
 			p.result = diff.Step{Name: p.step.Name, Kind: p.step.Kind(), Cluster: s.plan.StepCluster(p.step)}
-			if err := s.preview(ctx, p, byName, slots); err != nil {
+			if err := d.preview(ctx, p); err != nil {
 				p.result.State, p.result.Message = diff.Fails, err.Error()
 				if hint := runner.HintOf(err); hint != "" {
 					p.result.Message += "; " + hint
@@ -59,11 +58,18 @@ func (s *Steps) Diff(ctx context.Context, parallel int, done func(diff.Step)) (*
 		})
 	}
 	previews.Wait()
-	d := &diff.Diff{Plan: s.plan.Metadata.Name}
+	whole := &diff.Diff{Plan: s.plan.Metadata.Name}
 	for _, p := range found {
-		d.Add(p.result)
+		whole.Add(p.result)
 	}
-	return d, context.Cause(ctx)
+	return whole, context.Cause(ctx)
+}
+
+// comparison looks at all steps of a plan.
+type comparison struct {
+	*Steps
+	previews map[string]*preview // by the steps' names
+	slots    chan struct{}       // one entry for each step that is looked at
 }
 
 // preview is what becomes known of one step. Its fields are written before known is
@@ -76,12 +82,12 @@ type preview struct {
 }
 
 // preview finds what one step would do.
-func (s *Steps) preview(ctx context.Context, p *preview, others map[string]*preview, slots chan struct{}) error {
+func (d *comparison) preview(ctx context.Context, p *preview) error {
 	if p.step.Skip != "" {
 		p.result.State, p.result.Message = diff.Skipped, p.step.Skip
 		return nil
 	}
-	step, unknown, err := s.bind(ctx, p.step, others)
+	step, unknown, err := d.bind(ctx, p.step)
 	switch {
 	case err != nil:
 		return err
@@ -94,26 +100,26 @@ func (s *Steps) preview(ctx context.Context, p *preview, others map[string]*prev
 	}
 	p.step = step
 	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	conn := s.conns[s.plan.StepCluster(step)]
+	conn := d.conns[d.plan.StepCluster(step)]
 	if conn == nil {
-		return fmt.Errorf("the plan has no cluster %q", s.plan.StepCluster(step))
+		return fmt.Errorf("the plan has no cluster %q", d.plan.StepCluster(step))
 	}
-	s.mu.Lock()
-	s.resolved[step.Name] = &resolved{Step: step}
-	s.mu.Unlock()
+	d.mu.Lock()
+	d.resolved[step.Name] = &resolved{Step: step}
+	d.mu.Unlock()
 	c, err := conn.Connect(ctx)
 	if absent, is := errors.AsType[*cluster.AbsentError](err); is {
-		return s.offline(ctx, p, conn.Namespace(), "the cluster is not there yet: "+absent.Error())
+		return d.offline(ctx, p, conn.Namespace(), "the cluster is not there yet: "+absent.Error())
 	}
 	if err != nil {
 		return err
 	}
-	return s.previewOn(ctx, p, c)
+	return d.previewOn(ctx, p, c)
 }
 
 // objectPreviewer is an action that can tell what would become of objects.
@@ -122,15 +128,15 @@ type objectPreviewer interface {
 }
 
 // previewOn finds what a step would do on a cluster that is there.
-func (s *Steps) previewOn(ctx context.Context, p *preview, c *cluster.Cluster) error {
+func (d *comparison) previewOn(ctx context.Context, p *preview, c *cluster.Cluster) error {
 	session, err := c.Session(cluster.Options{
-		Expect: s.expect(p.step),
+		Expect: d.expect(p.step),
 		Wrap:   func(next http.RoundTripper) http.RoundTripper { return dryrun.Only{Next: next} },
 	})
 	if err != nil {
 		return err
 	}
-	kind, err := s.kind(p.step, c)
+	kind, err := d.kind(p.step, c)
 	if err != nil {
 		return err
 	}
@@ -163,7 +169,7 @@ func (s *Steps) previewOn(ctx context.Context, p *preview, c *cluster.Cluster) e
 		return nil //nolint:nilerr // they come with the run: steps that ask for them say so
 	}
 	for _, name := range sensitive {
-		s.hide(values[name])
+		d.hide(values[name])
 	}
 	p.outputs = values
 	return nil
@@ -215,12 +221,12 @@ func (l *lastReport) message() string {
 }
 
 // offline renders what a step would send to a cluster that is not there.
-func (s *Steps) offline(ctx context.Context, p *preview, namespace, why string) error {
+func (d *comparison) offline(ctx context.Context, p *preview, namespace, why string) error {
 	var chart *charts.Chart
 	var err error
 	switch p.step.Kind() {
 	case plan.KindHelm:
-		if chart, err = s.chart(p.step, namespace); err != nil {
+		if chart, err = d.chart(p.step, namespace); err != nil {
 			return err
 		}
 	case plan.KindApply:
@@ -241,12 +247,12 @@ func (s *Steps) offline(ctx context.Context, p *preview, namespace, why string) 
 // bind gives a deferred step its values, as far as they are known before the run: the
 // states and outputs of other steps as they would be, and what clusters have. unknown
 // says which are not.
-func (s *Steps) bind(ctx context.Context, step plan.Step, others map[string]*preview) (_ plan.Step, unknown string, err error) {
+func (d *comparison) bind(ctx context.Context, step plan.Step) (_ plan.Step, unknown string, err error) {
 	inputs := plan.Inputs{}
 	for _, ask := range step.Deferred() {
-		switch other := others[ask.Step]; {
+		switch other := d.previews[ask.Step]; {
 		case ask.Step == "":
-			text, err := s.input(ctx, ask)
+			text, err := d.input(ctx, ask)
 			if _, absent := errors.AsType[*cluster.AbsentError](err); absent {
 				if !ask.Optional {
 					return step, "it asks for " + ask.String() + ", which is not there yet", nil

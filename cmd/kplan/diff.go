@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -164,7 +165,7 @@ func (a *app) compare(ctx context.Context, p *plan.Plan, force map[string]bool, 
 		return nil, err
 	}
 	defer kinds.Close()
-	progress, done := a.counting(len(p.Steps)), 0
+	progress, done := counting(a.stderr, len(p.Steps)), 0
 	d, err := kinds.Diff(ctx, parallel, func(diff.Step) {
 		done++
 		progress(done)
@@ -176,18 +177,18 @@ func (a *app) compare(ctx context.Context, p *plan.Plan, force map[string]bool, 
 	return &comparison{d, kinds.Cluster()}, nil
 }
 
-// counting returns what shows on a terminal how many steps are done, and with 0 takes
-// it away. It shows nothing of what is done at once.
-func (a *app) counting(total int) func(int) {
+// counting returns what shows on w, if that is a terminal, how many steps are done, and
+// with 0 takes it away. It shows nothing of what is done at once.
+func counting(w io.Writer, total int) func(int) {
 	began, drawn := time.Now(), false
 	return func(n int) {
 		switch {
-		case !tty.Is(a.stderr):
+		case !tty.Is(w):
 		case n > 0 && time.Since(began) > time.Second/2:
-			fmt.Fprintf(a.stderr, "\r\x1b[Kcomparing: %d of %s", n, words.Count(total, "step"))
+			fmt.Fprintf(w, "\r\x1b[Kcomparing: %d of %s", n, words.Count(total, "step"))
 			drawn = true
 		case n == 0 && drawn:
-			fmt.Fprint(a.stderr, "\r\x1b[K")
+			fmt.Fprint(w, "\r\x1b[K")
 		}
 	}
 }

@@ -54,10 +54,7 @@ Exit codes: 0 the plan is good, 2 it is not, 1 a cluster cannot be asked.`,
 			if err != nil {
 				return err
 			}
-			if cluster {
-				return a.validate(path, *in, output, func(p *plan.Plan) ([]finding.Finding, error) { return a.askClusters(cmd.Context(), p) })
-			}
-			return a.validate(path, *in, output, nil)
+			return (&validation{a, output, cluster}).of(cmd.Context(), path, *in)
 		},
 	}
 	in = addInputs(cmd)
@@ -66,10 +63,17 @@ Exit codes: 0 the plan is good, 2 it is not, 1 a cluster cannot be asked.`,
 	return cmd
 }
 
-// validate reads a plan and tells what is wrong with it. Unless it is nil, ask finds
-// more in one that can be read.
-func (a *app) validate(path string, in load.Options, output data.Format, ask func(*plan.Plan) ([]finding.Finding, error)) error {
-	p, err := a.read(path, in)
+// validation tells what is wrong with plans.
+type validation struct {
+	*app
+	output  data.Format
+	cluster bool // ask the clusters too
+}
+
+// of reads a plan and tells what is wrong with it, and what its clusters have to say of
+// one that can be read.
+func (v *validation) of(ctx context.Context, path string, in load.Options) error {
+	p, err := v.read(path, in)
 	rules := finding.Codes()
 	var found []finding.Finding
 	if faults, ok := errors.AsType[document.Diagnostics](err); ok {
@@ -77,24 +81,24 @@ func (a *app) validate(path string, in load.Options, output data.Format, ask fun
 	} else if err != nil {
 		return err
 	}
-	if p != nil && ask != nil {
-		if found, err = ask(p); err != nil {
+	if p != nil && v.cluster {
+		if found, err = v.askClusters(ctx, p); err != nil {
 			return err
 		}
 		rules, err = append(rules, preflight.Rules...), finding.Diagnostics(found)
 	}
-	if output != "" {
-		return cmp.Or(a.writeFindings(output, path, p, found, rules), shown(err))
+	if v.output != "" {
+		return cmp.Or(v.writeFindings(v.output, path, p, found, rules), shown(err))
 	}
 	for _, f := range found {
 		if f.Severity != finding.Error {
-			fmt.Fprintln(a.stderr, f)
+			fmt.Fprintln(v.stderr, f)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s: valid, %s\n", words.Clean(path), words.Count(len(p.Steps), "step"))
+	_, err = fmt.Fprintf(v.stdout, "%s: valid, %s\n", words.Clean(path), words.Count(len(p.Steps), "step"))
 	return err
 }
 
@@ -110,10 +114,10 @@ func (a *app) writeFindings(output data.Format, path string, p *plan.Plan, found
 }
 
 // askClusters finds what a plan's clusters have to say of it.
-func (a *app) askClusters(ctx context.Context, p *plan.Plan) ([]finding.Finding, error) {
-	found, err := preflight.Check(ctx, p, a.flags, userAgent())
+func (v *validation) askClusters(ctx context.Context, p *plan.Plan) ([]finding.Finding, error) {
+	found, err := preflight.Check(ctx, p, v.flags, userAgent())
 	for i := range found {
-		found[i].Message, found[i].Hint = a.oneLine(found[i].Message), a.oneLine(found[i].Hint)
+		found[i].Message, found[i].Hint = v.oneLine(found[i].Message), v.oneLine(found[i].Hint)
 	}
 	return found, err
 }

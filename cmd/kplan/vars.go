@@ -44,7 +44,7 @@ Exit codes: 0 every variable has a value that it takes, 2 one has not, or the fi
 			if err != nil {
 				return err
 			}
-			return a.vars(path, *in, output)
+			return (&variablesOf{a, output}).show(path, *in)
 		},
 	}
 	in = addInputs(cmd)
@@ -75,12 +75,19 @@ type variable struct {
 	Invalid   bool   `json:"invalid,omitempty"`
 }
 
-func (a *app) vars(path string, in load.Options, output data.Format) error {
+// variablesOf shows the variables of plans.
+type variablesOf struct {
+	*app
+	output data.Format
+}
+
+// show writes the variables of one plan to stdout.
+func (o *variablesOf) show(path string, in load.Options) error {
 	p, err := load.Vars(path, in)
 	if p == nil {
 		return err
 	}
-	a.keep(p)
+	o.keep(p)
 	all := variables{File: path, Plan: p.Metadata.Name, Variables: []variable{}, Diagnostics: document.Diagnostics{}}
 	for _, v := range p.Variables {
 		x := variable{
@@ -98,13 +105,13 @@ func (a *app) vars(path string, in load.Options, output data.Format) error {
 		}
 		all.Variables = append(all.Variables, x)
 	}
-	if output == "" {
-		return errors.Join(a.varTable(all.Variables), err)
+	if o.output == "" {
+		return errors.Join(o.table(all.Variables), err)
 	}
 	if err != nil && !errors.As(err, &all.Diagnostics) {
 		return err
 	}
-	if e := a.print(output, all); e != nil {
+	if e := o.print(o.output, all); e != nil {
 		return e
 	}
 	if err != nil {
@@ -144,10 +151,10 @@ const (
 	widestText  = 80
 )
 
-// varTable writes a line for each variable.
-func (a *app) varTable(all []variable) error {
+// table writes a line for each variable.
+func (o *variablesOf) table(all []variable) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(a.stdout, "the plan declares no variables")
+		_, err := fmt.Fprintln(o.stdout, "the plan declares no variables")
 		return err
 	}
 	rows := [][]string{{"NAME", "VALUE", "SOURCE", "TYPE", "DESCRIPTION"}}
@@ -160,10 +167,10 @@ func (a *app) varTable(all []variable) error {
 			if j == 1 {
 				most = widestValue
 			}
-			rows[i][j] = words.Cut(a.oneLine(text), most, "…")
+			rows[i][j] = words.Cut(o.oneLine(text), most, "…")
 		}
 	}
-	if _, err := io.WriteString(a.stdout, words.Table(rows, nil)); err != nil {
+	if _, err := io.WriteString(o.stdout, words.Table(rows, nil)); err != nil {
 		return fmt.Errorf("writing the variables: %w", err)
 	}
 	return nil

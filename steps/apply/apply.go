@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -50,7 +49,7 @@ type Action struct {
 	set        applyset.Set // of a step that prunes
 	neighbours Neighbours
 	// created are the objects that an attempt made. Attempts come one at a time, and
-	// run.mu guards it in one.
+	// flow.mu guards it in one.
 	created map[string]bool
 }
 
@@ -75,8 +74,7 @@ func New(step plan.Step, namespace string, n Neighbours) (*Action, error) {
 
 // Run applies the objects, and waits as the step says.
 func (a *Action) Run(ctx context.Context, s *cluster.Session, reporter runner.Reporter) error {
-	r := &run{Action: a, session: s, reporter: reporter, slots: make(chan struct{}, inFlight)}
-	r.schemas.of = map[schema.GroupVersionKind]map[string]any{}
+	r := newRun(a, s, reporter)
 	err := r.do(ctx)
 	if ctx.Err() != nil && err != nil {
 		return r.ended(context.Cause(ctx), err)
@@ -88,15 +86,26 @@ func (a *Action) Run(ctx context.Context, s *cluster.Session, reporter runner.Re
 type run struct {
 	*Action
 	session  *cluster.Session
-	reporter runner.Reporter
-	slots    chan struct{} // one entry for each request in flight
-	schemas  schemas
-	prunes   prunes
+	reporter reporter
+	reader   *reader
+	flow     *flow
+	pruner   *pruner
+	items    []*item
+}
 
-	mu     sync.Mutex
-	counts [3]int // by outcome
-	items  []*item
-	errs   faults
+func newRun(a *Action, s *cluster.Session, to runner.Reporter) *run {
+	slots := make(chan struct{}, inFlight)
+	r := &run{Action: a, session: s, reporter: reporter{to}, reader: newReader(s, slots), pruner: newPruner(a, s, to)}
+	sender := &sender{Action: a, session: s, reporter: r.reporter, reader: r.reader}
+	r.flow = &flow{send: sender.send, reporter: to, total: len(a.manifests), slots: slots, created: a.created}
+	return r
+}
+
+// reporter is a runner.Reporter that takes lines of text too.
+type reporter struct{ runner.Reporter }
+
+func (r reporter) log(message string) {
+	r.Report(runner.Report{Type: runner.TypeLog, Message: message})
 }
 
 // do maps, sends and waits.
@@ -105,38 +114,37 @@ func (r *run) do(ctx context.Context) error {
 		return err
 	}
 	if r.spec.Prune {
-		if err := r.openSet(ctx); err != nil {
+		if err := r.pruner.openSet(ctx, r.items); err != nil {
 			return err
 		}
 	}
 	sending, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var sends sync.WaitGroup
 	for p := range phases {
 		items := r.inPhase(p)
 		if len(items) > 0 {
-			if err := r.survey(sending, items); err != nil {
-				r.fail(err)
+			if err := r.reader.survey(sending, items); err != nil {
+				r.flow.fail(err)
 				break
 			}
 			if items = r.settle(sending, items); len(items) > 0 {
-				r.sendAll(sending, items, &sends, p == first)
+				r.flow.sendAll(sending, items, p == first)
 			}
 		}
-		if p == first && !r.failed() {
-			if err := errors.Join(r.namespaceMade(ctx), r.established(ctx, items)); err != nil {
-				r.fail(err)
+		if p == first && !r.flow.failed() {
+			if err := errors.Join(r.pruner.namespaceMade(ctx), r.established(ctx, items)); err != nil {
+				r.flow.fail(err)
 			} else if err := r.prepare(ctx, func(m manifest.Object) bool { return r.brought[m.Kind()] }); err != nil {
-				r.fail(err)
+				r.flow.fail(err)
 			}
 		}
-		if r.failed() {
+		if r.flow.failed() {
 			break
 		}
 	}
-	r.join(&sends, stop)
-	if r.failed() {
-		return r.errs.err()
+	r.flow.join(stop)
+	if r.flow.failed() {
+		return r.flow.errs.err()
 	}
 	if r.spec.Wait == plan.WaitReady {
 		if err := r.ready(ctx); err != nil {
@@ -144,15 +152,29 @@ func (r *run) do(ctx context.Context) error {
 		}
 	}
 	if r.spec.Prune {
-		if err := r.prune(ctx); err != nil {
+		if err := r.pruner.prune(ctx, r.items); err != nil {
 			return err
 		}
 	}
 	r.reporter.Report(runner.Report{
 		Type: runner.TypeResult, Message: r.summary(), Done: len(r.items), Total: len(r.items),
-		Unchanged: r.counts[unchanged] == len(r.items) && r.prunes.pruned == 0, Objects: r.applied(),
+		Unchanged: r.flow.counts[unchanged] == len(r.items) && r.pruner.pruned == 0, Objects: r.applied(),
 	})
 	return nil
+}
+
+// settle notes the objects that were read and need nothing, and returns the others.
+func (r *run) settle(ctx context.Context, items []*item) []*item {
+	var rest []*item
+	for _, it := range items {
+		if !it.read || !r.reader.met(ctx, it) {
+			rest = append(rest, it)
+			continue
+		}
+		it.take(it.before)
+		r.flow.sent(it, unchanged, nil)
+	}
+	return rest
 }
 
 // ready waits until every object is.
@@ -177,7 +199,7 @@ func (r *run) ready(ctx context.Context) error {
 				Message: c.Target.String() + ": " + changeText(c.Reading),
 			})
 		},
-		Notice: r.log,
+		Notice: r.reporter.log,
 	})
 }
 
@@ -193,19 +215,15 @@ func changeText(r watch.Reading) string {
 	return r.Reason
 }
 
-func (r *run) log(message string) {
-	r.reporter.Report(runner.Report{Type: runner.TypeLog, Message: message})
-}
-
 func (r *run) summary() string {
 	var parts []string
-	for what, n := range r.counts {
+	for what, n := range r.flow.counts {
 		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, outcome(what)))
 		}
 	}
-	if r.prunes.pruned > 0 {
-		parts = append(parts, fmt.Sprintf("%d pruned", r.prunes.pruned))
+	if r.pruner.pruned > 0 {
+		parts = append(parts, fmt.Sprintf("%d pruned", r.pruner.pruned))
 	}
 	return strings.Join(parts, ", ")
 }

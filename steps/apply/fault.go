@@ -37,8 +37,9 @@ func (r *run) ended(cause, err error) error {
 	if timeout := (*runner.TimeoutError)(nil); errors.As(err, &timeout) && timeout.For != "" {
 		return err // says what it waited for
 	}
-	if len(r.errs) > 0 && !errors.Is(r.errs[0], context.Canceled) && !errors.Is(r.errs[0], context.DeadlineExceeded) && !errors.Is(r.errs[0], cause) {
-		return fmt.Errorf("%w; before, %w", cause, r.errs.err())
+	errs := r.flow.errs
+	if len(errs) > 0 && !errors.Is(errs[0], context.Canceled) && !errors.Is(errs[0], context.DeadlineExceeded) && !errors.Is(errs[0], cause) {
+		return fmt.Errorf("%w; before, %w", cause, errs.err())
 	}
 	var open []string
 	for _, it := range r.items {

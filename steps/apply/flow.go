@@ -11,28 +11,42 @@ import (
 	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
+// flow is what an attempt has in flight, and what became of it.
+type flow struct {
+	send     func(context.Context, *item) (outcome, error)
+	reporter runner.Reporter
+	total    int           // the objects of the step
+	slots    chan struct{} // one entry for each request in flight
+	sends    sync.WaitGroup
+
+	mu      sync.Mutex
+	created map[string]bool // see Action
+	counts  [3]int          // by outcome
+	errs    faults
+}
+
 // sendAll starts the requests of one phase and waits until they were answered;
 // unless all of them have to be, those that are held, or take longer than the
 // head start, are left behind.
-func (r *run) sendAll(ctx context.Context, items []*item, sends *sync.WaitGroup, all bool) {
+func (f *flow) sendAll(ctx context.Context, items []*item, all bool) {
 	var phase sync.WaitGroup
 	for i, it := range items {
 		// Those that go first go whatever becomes of one of them, so that what is
 		// wrong with several is told together.
-		if !r.acquire(ctx, i < inFlight) {
-			if !r.failed() {
-				r.fail(context.Cause(ctx))
+		if !f.acquire(ctx, i < inFlight) {
+			if !f.failed() {
+				f.fail(context.Cause(ctx))
 			}
 			break
 		}
 		phase.Add(1)
-		release, settle := sync.OnceFunc(func() { <-r.slots }), sync.OnceFunc(phase.Done)
+		release, settle := sync.OnceFunc(func() { <-f.slots }), sync.OnceFunc(phase.Done)
 		slow := time.AfterFunc(headStart, release)
-		sends.Go(func() {
+		f.sends.Go(func() {
 			defer settle()
 			defer release()
 			defer slow.Stop()
-			what, err := r.send(hold.WithNotify(ctx, func(n hold.Notice) {
+			what, err := f.send(hold.WithNotify(ctx, func(n hold.Notice) {
 				if n.Event != hold.Held {
 					return
 				}
@@ -41,7 +55,7 @@ func (r *run) sendAll(ctx context.Context, items []*item, sends *sync.WaitGroup,
 					settle()
 				}
 			}), it)
-			r.sent(it, what, err)
+			f.sent(it, what, err)
 		})
 	}
 	answered := make(chan struct{})
@@ -61,14 +75,14 @@ func (r *run) sendAll(ctx context.Context, items []*item, sends *sync.WaitGroup,
 
 // acquire waits for a place in flight; false when nothing is to be started any more.
 // An object that failed matters to those that do not go first.
-func (r *run) acquire(ctx context.Context, early bool) bool {
+func (f *flow) acquire(ctx context.Context, early bool) bool {
 	select {
-	case r.slots <- struct{}{}:
+	case f.slots <- struct{}{}:
 	case <-ctx.Done():
 		return false
 	}
-	if !early && r.failed() || ctx.Err() != nil {
-		<-r.slots
+	if !early && f.failed() || ctx.Err() != nil {
+		<-f.slots
 		return false
 	}
 	return true
@@ -79,10 +93,10 @@ var errStopped = errors.New("stopped: another object failed")
 
 // join waits for every request. Once one failed, the rest have little time:
 // what is held for a webhook would keep the failure from being told.
-func (r *run) join(sends *sync.WaitGroup, stop context.CancelCauseFunc) {
+func (f *flow) join(stop context.CancelCauseFunc) {
 	done := make(chan struct{})
 	go func() { // ends with the requests, which are waited for below
-		sends.Wait()
+		f.sends.Wait()
 		close(done)
 	}()
 	look := time.NewTicker(drain / 10)
@@ -95,7 +109,7 @@ func (r *run) join(sends *sync.WaitGroup, stop context.CancelCauseFunc) {
 		case <-look.C:
 		}
 		switch {
-		case !r.failed():
+		case !f.failed():
 		case deadline.IsZero():
 			deadline = time.Now().Add(drain)
 		case time.Now().After(deadline):
@@ -105,37 +119,37 @@ func (r *run) join(sends *sync.WaitGroup, stop context.CancelCauseFunc) {
 }
 
 // sent notes how a request ended.
-func (r *run) sent(it *item, what outcome, err error) {
+func (f *flow) sent(it *item, what outcome, err error) {
 	if errors.Is(err, errStopped) {
 		return
 	}
 	if err != nil {
-		r.fail(fmt.Errorf("%s: %w", it.ID(), err))
+		f.fail(fmt.Errorf("%s: %w", it.ID(), err))
 		return
 	}
-	r.mu.Lock()
+	f.mu.Lock()
 	it.outcome, it.done = what, true
-	r.counts[what]++
-	done := r.counts[created] + r.counts[configured] + r.counts[unchanged]
+	f.counts[what]++
+	done := f.counts[created] + f.counts[configured] + f.counts[unchanged]
 	report := runner.Report{
-		Type: runner.TypeProgress, Object: it.ID(), Message: it.ID() + " " + what.String(), Done: done, Total: len(r.manifests),
+		Type: runner.TypeProgress, Object: it.ID(), Message: it.ID() + " " + what.String(), Done: done, Total: f.total,
 	}
 	if what == created { // told at once: another attempt, or run, would find it there
-		r.created[it.ID()] = true
+		f.created[it.ID()] = true
 		report.Objects = []runner.Applied{it.record(true)}
 	}
-	r.mu.Unlock()
-	r.reporter.Report(report)
+	f.mu.Unlock()
+	f.reporter.Report(report)
 }
 
-func (r *run) fail(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.errs = append(r.errs, err)
+func (f *flow) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.errs = append(f.errs, err)
 }
 
-func (r *run) failed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.errs) > 0
+func (f *flow) failed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.errs) > 0
 }

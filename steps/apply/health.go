@@ -17,7 +17,7 @@ import (
 
 // Health reads how the step's objects stand. Nothing is sent.
 func (a *Action) Health(ctx context.Context, s *cluster.Session) ([]watch.Standing, error) {
-	r := &run{Action: a, session: s, slots: make(chan struct{}, inFlight)}
+	r := newRun(a, s, nil)
 	judge := watch.Judge(ctx, s)
 	var all []watch.Standing
 	for _, m := range a.manifests {
@@ -34,7 +34,7 @@ func (a *Action) Health(ctx context.Context, s *cluster.Session) ([]watch.Standi
 			r.add(m, mapping, false)
 		}
 	}
-	live, err := r.readAll(ctx)
+	live, err := r.reader.readAll(ctx, r.items)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,8 @@ func (a *Action) Health(ctx context.Context, s *cluster.Session) ([]watch.Standi
 
 // readAll reads the objects as they are, in the order of items; nil for those that are
 // missing.
-func (r *run) readAll(ctx context.Context) ([]*unstructured.Unstructured, error) {
-	if err := r.survey(ctx, r.items); err != nil {
+func (r *reader) readAll(ctx context.Context, items []*item) ([]*unstructured.Unstructured, error) {
+	if err := r.survey(ctx, items); err != nil {
 		return nil, err
 	}
 	var (
@@ -70,7 +70,7 @@ func (r *run) readAll(ctx context.Context) ([]*unstructured.Unstructured, error)
 		none error
 	)
 	gets.SetLimit(inFlight)
-	for _, it := range r.items {
+	for _, it := range items {
 		if it.read {
 			continue
 		}
@@ -88,8 +88,8 @@ func (r *run) readAll(ctx context.Context) ([]*unstructured.Unstructured, error)
 		})
 	}
 	_ = gets.Wait()
-	live := make([]*unstructured.Unstructured, len(r.items))
-	for i, it := range r.items {
+	live := make([]*unstructured.Unstructured, len(items))
+	for i, it := range items {
 		live[i] = it.before
 	}
 	return live, none

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/fields"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 )
@@ -26,9 +27,20 @@ const (
 	strangers = 10
 )
 
+// reader reads live objects, and what it takes to compare them with manifests.
+type reader struct {
+	session *cluster.Session
+	slots   chan struct{} // see flow
+	schemas schemas
+}
+
+func newReader(s *cluster.Session, slots chan struct{}) *reader {
+	return &reader{session: s, slots: slots, schemas: schemas{of: map[schema.GroupVersionKind]map[string]any{}}}
+}
+
 // survey reads the objects as they are before they are applied, where many of a kind
 // and namespace are asked for at once. Where listing is not allowed send asks for each.
-func (r *run) survey(ctx context.Context, items []*item) error {
+func (r *reader) survey(ctx context.Context, items []*item) error {
 	type key struct {
 		schema.GroupVersionResource
 		namespace string
@@ -59,14 +71,14 @@ func (r *run) survey(ctx context.Context, items []*item) error {
 
 // list reads the objects of one kind and namespace. What goes wrong leaves the rest
 // to be asked for one by one, which tells.
-func (r *run) list(ctx context.Context, group []*item) {
+func (r *reader) list(ctx context.Context, group []*item) {
 	open := make(map[string]*item, len(group))
 	for _, it := range group {
 		open[it.GetName()] = it
 	}
 	options := metav1.ListOptions{Limit: pageSize, FieldSelector: selectorOf(group)}
 	for seen := 0; seen <= strangers*max(len(group), pageSize); {
-		page, err := repeated(ctx, r, func() (*unstructured.UnstructuredList, error) { return group[0].client.List(ctx, options) })
+		page, err := repeated(ctx, r.session, func() (*unstructured.UnstructuredList, error) { return group[0].client.List(ctx, options) })
 		if err != nil {
 			return
 		}
@@ -106,7 +118,7 @@ func selectorOf(group []*item) string {
 
 // ask reads an object before it is applied. For those who may not read every object
 // counts as configured.
-func (r *run) ask(ctx context.Context, it *item) error {
+func (r *reader) ask(ctx context.Context, it *item) error {
 	var e endurance
 	for {
 		u, err := it.client.Get(ctx, it.GetName(), metav1.GetOptions{})
@@ -119,30 +131,16 @@ func (r *run) ask(ctx context.Context, it *item) error {
 		case apierrors.IsForbidden(err):
 			it.hidden = true
 			return nil
-		case !e.again(ctx, r, err, it):
+		case !e.again(ctx, r.session, err, it):
 			return err
 		}
 	}
 }
 
-// settle notes the objects that were read and need nothing, and returns the others.
-func (r *run) settle(ctx context.Context, items []*item) []*item {
-	var rest []*item
-	for _, it := range items {
-		if !it.read || !r.met(ctx, it) {
-			rest = append(rest, it)
-			continue
-		}
-		it.take(it.before)
-		r.sent(it, unchanged, nil)
-	}
-	return rest
-}
-
 // met reports whether applying an object would change nothing: the live one has each
 // value that the manifest sets, and kplan owns what the manifest sets and nothing more.
 // In doubt it would; then the API server decides.
-func (r *run) met(ctx context.Context, it *item) bool {
+func (r *reader) met(ctx context.Context, it *item) bool {
 	live := it.before
 	if live == nil || live.GetDeletionTimestamp() != nil || it.GetUID() != "" || it.GetResourceVersion() != "" {
 		return false
@@ -172,7 +170,7 @@ type schemas struct {
 
 // schemaOf is the schema that a custom resource's definition has for its version; nil
 // when that cannot be read.
-func (r *run) schemaOf(ctx context.Context, mapping *meta.RESTMapping) map[string]any {
+func (r *reader) schemaOf(ctx context.Context, mapping *meta.RESTMapping) map[string]any {
 	gvk := mapping.GroupVersionKind
 	if !kinds.Custom(gvk.Group) {
 		return nil

@@ -30,7 +30,7 @@ type item struct {
 	hidden bool                       // before may not be read
 
 	// What follows is written once, when the request was answered: outcome and done
-	// under run.mu.
+	// under flow.mu.
 	outcome outcome
 	done    bool
 	answer  *unstructured.Unstructured // without its managed fields
@@ -117,7 +117,7 @@ func (r *run) mappingOf(ctx context.Context, gvk schema.GroupVersionKind, fresh 
 			return nil, err
 		}
 	}
-	return repeated(ctx, r, func() (*meta.RESTMapping, error) { return r.session.Cluster.Mapping(ctx, gvk) })
+	return repeated(ctx, r.session, func() (*meta.RESTMapping, error) { return r.session.Cluster.Mapping(ctx, gvk) })
 }
 
 func (r *run) inPhase(p phase) []*item {
@@ -140,7 +140,7 @@ func (r *run) established(ctx context.Context, items []*item) error {
 	err := watch.Until(ctx, r.session, watch.Wait{
 		Targets: targets, For: "custom resource definitions to be established",
 		Judge:  func(_ watch.Target, u *unstructured.Unstructured) watch.Reading { return watch.Ready(u) },
-		Notice: r.log,
+		Notice: r.reporter.log,
 	})
 	if err == nil && changed {
 		r.session.Cluster.Refresh()

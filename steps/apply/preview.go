@@ -37,15 +37,15 @@ func (a *Action) Preview(ctx context.Context, s *cluster.Session) ([]*dryrun.Obj
 
 // previewPrune finds what the step would delete.
 func (a *Action) previewPrune(ctx context.Context, s *cluster.Session, objects []*dryrun.Object) ([]*dryrun.Object, error) {
-	r := &run{Action: a, session: s}
-	if there, err := r.readSet(ctx); err != nil || !there {
+	p := newPruner(a, s, nil)
+	if there, err := p.readSet(ctx); err != nil || !there {
 		return nil, err
 	}
 	sent := map[Place]bool{}
 	for _, o := range objects {
 		sent[Place{o.Kind.GroupKind(), o.Namespace, o.Name}] = true
 	}
-	going, _, err := r.toPrune(ctx, func(o removal.Object) bool {
+	going, _, err := p.toPrune(ctx, func(o removal.Object) bool {
 		return sent[Place{o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName()}]
 	})
 	var gone []*dryrun.Object

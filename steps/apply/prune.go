@@ -20,6 +20,7 @@ import (
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/applyset"
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/removal"
@@ -43,9 +44,13 @@ type Neighbours struct {
 	Places func(context.Context) (map[Place]string, error)
 }
 
-// prunes is what an attempt knows of its apply set; only its own goroutine uses it.
-type prunes struct {
-	parents dynamic.ResourceInterface
+// pruner keeps the step's apply set, and deletes the members that go. Only the attempt's
+// own goroutine uses it.
+type pruner struct {
+	*Action
+	session  *cluster.Session
+	reporter reporter
+	parents  dynamic.ResourceInterface
 	// wanted is what the parent has to name while the step works.
 	wanted applyset.Content
 	// owed says that the parent is to be written once its namespace is there.
@@ -54,66 +59,70 @@ type prunes struct {
 	pruned int
 }
 
+func newPruner(a *Action, s *cluster.Session, to runner.Reporter) *pruner {
+	return &pruner{
+		Action: a, session: s, reporter: reporter{to},
+		parents: s.Dynamic.Resource(secrets).Namespace(a.set.Namespace), wanted: applyset.NewContent(),
+	}
+}
+
 // openSet reads the parent of the step's set, and names in it, before any object is
 // sent, where members will be: whatever happens then, the next run finds them.
-func (r *run) openSet(ctx context.Context) error {
-	p := &r.prunes
-	there, err := r.readSet(ctx)
+func (p *pruner) openSet(ctx context.Context, items []*item) error {
+	there, err := p.readSet(ctx)
 	if err != nil {
 		return err
 	}
 	known := p.wanted
-	p.wanted = known.With(r.content())
+	p.wanted = known.With(p.content(items))
 	if there && p.wanted.Equal(known) {
 		return nil
 	}
-	err = r.writeSet(ctx, p.wanted)
-	if apierrors.IsNotFound(err) && slices.ContainsFunc(r.items, func(it *item) bool {
-		return it.Kind() == namespaceKind && it.GetName() == r.set.Namespace
+	err = p.writeSet(ctx, p.wanted)
+	if apierrors.IsNotFound(err) && slices.ContainsFunc(items, func(it *item) bool {
+		return it.Kind() == namespaceKind && it.GetName() == p.set.Namespace
 	}) {
 		p.owed = true
 		return nil
 	}
-	return r.explainSet(ctx, "patch", err)
+	return p.explainSet(ctx, "patch", err)
 }
 
 // readSet reads what the parent names, if it is there.
-func (r *run) readSet(ctx context.Context) (there bool, err error) {
-	p := &r.prunes
-	p.parents = r.session.Dynamic.Resource(secrets).Namespace(r.set.Namespace)
-	p.wanted = applyset.NewContent()
-	parent, err := repeated(ctx, r, func() (*unstructured.Unstructured, error) {
-		return p.parents.Get(ctx, r.set.Name, metav1.GetOptions{})
+func (p *pruner) readSet(ctx context.Context) (there bool, err error) {
+	parent, err := repeated(ctx, p.session, func() (*unstructured.Unstructured, error) {
+		return p.parents.Get(ctx, p.set.Name, metav1.GetOptions{})
 	})
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, r.explainSet(ctx, "get", err)
+		return false, p.explainSet(ctx, "get", err)
 	}
-	p.wanted, err = r.set.Read(parent)
+	p.wanted, err = p.set.Read(parent)
 	return true, err
 }
 
 var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
 // content is where the objects of the step are.
-func (r *run) content() applyset.Content {
+func (p *pruner) content(items []*item) applyset.Content {
 	c := applyset.NewContent()
-	c.Namespaces[r.set.Namespace] = true
-	for _, m := range r.manifests {
+	c.Namespaces[p.set.Namespace] = true
+	for _, m := range p.manifests {
 		c.Kinds[m.Kind()] = true
 		// Of a kind that the step itself brings it may not be known yet whether it has
 		// namespaces: one too many does no harm.
-		if r.namespaced(m.Kind()) {
-			c.Namespaces[cmp.Or(m.GetNamespace(), r.namespace)] = true
+		if namespaced(m.Kind(), items) {
+			c.Namespaces[cmp.Or(m.GetNamespace(), p.namespace)] = true
 		}
 	}
 	return c
 }
 
-func (r *run) namespaced(gk schema.GroupKind) bool {
-	for _, it := range r.items {
+// namespaced reports whether a kind has namespaces: true while no item is of it.
+func namespaced(gk schema.GroupKind, items []*item) bool {
+	for _, it := range items {
 		if it.Kind() == gk {
 			return it.GetNamespace() != ""
 		}
@@ -121,88 +130,75 @@ func (r *run) namespaced(gk schema.GroupKind) bool {
 	return true
 }
 
-func (r *run) writeSet(ctx context.Context, c applyset.Content) error {
-	_, err := repeated(ctx, r, func() (*unstructured.Unstructured, error) {
-		return r.prunes.parents.Apply(ctx, r.set.Name, r.set.Parent(c), metav1.ApplyOptions{FieldManager: applyset.FieldManager, Force: true})
+func (p *pruner) writeSet(ctx context.Context, c applyset.Content) error {
+	_, err := repeated(ctx, p.session, func() (*unstructured.Unstructured, error) {
+		return p.parents.Apply(ctx, p.set.Name, p.set.Parent(c), metav1.ApplyOptions{FieldManager: applyset.FieldManager, Force: true})
 	})
 	return err
 }
 
 // namespaceMade writes the parent if that had to wait for the step's namespaces.
-func (r *run) namespaceMade(ctx context.Context) error {
-	if !r.prunes.owed {
+func (p *pruner) namespaceMade(ctx context.Context) error {
+	if !p.owed {
 		return nil
 	}
-	r.prunes.owed = false
-	return r.explainSet(ctx, "patch", r.writeSet(ctx, r.prunes.wanted))
+	p.owed = false
+	return p.explainSet(ctx, "patch", p.writeSet(ctx, p.wanted))
 }
 
-func (r *run) explainSet(ctx context.Context, verb string, err error) error {
+func (p *pruner) explainSet(ctx context.Context, verb string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	err = kubeerr.Explain(err, kubeerr.Op{Verb: verb, Resource: secrets.GroupResource(), Namespace: r.set.Namespace})
-	return kubeerr.Reword(fmt.Sprintf("the parent of the apply set, Secret %s/%s: %v", r.set.Namespace, r.set.Name, err), err)
-}
-
-// stranger says whether a live object is a member of a set that is not the plan's.
-func (r *run) stranger(it *item) error {
-	if !r.spec.Prune || it.before == nil || r.spec.ForceConflicts {
-		return nil
-	}
-	id := it.before.GetLabels()[applyset.PartOf]
-	if id == "" || id == r.set.ID() || r.neighbours.Sets[id] {
-		return nil
-	}
-	return runner.WithHint(runner.Permanent(fmt.Errorf("is a member of another apply set, %s", id)),
-		"take it over with force_conflicts: true, or leave it to whoever applies that set")
+	err = kubeerr.Explain(err, kubeerr.Op{Verb: verb, Resource: secrets.GroupResource(), Namespace: p.set.Namespace})
+	return kubeerr.Reword(fmt.Sprintf("the parent of the apply set, Secret %s/%s: %v", p.set.Namespace, p.set.Name, err), err)
 }
 
 // prune deletes the members that the step's manifests no longer have, and then names
 // in the parent where members still are.
-func (r *run) prune(ctx context.Context) error {
+func (p *pruner) prune(ctx context.Context, items []*item) error {
 	applied := map[types.UID]bool{}
-	for _, it := range r.items {
+	for _, it := range items {
 		applied[it.answer.GetUID()] = true
 	}
-	going, kept, err := r.toPrune(ctx, func(o removal.Object) bool { return applied[o.GetUID()] })
+	going, kept, err := p.toPrune(ctx, func(o removal.Object) bool { return applied[o.GetUID()] })
 	if err != nil {
 		return err
 	}
 	for _, k := range kept {
-		r.log(k.ID() + " stays: " + k.Why)
+		p.reporter.log(k.ID() + " stays: " + k.Why)
 	}
-	occupied, err := r.remove(ctx, going)
+	occupied, err := p.remove(ctx, going)
 	if err != nil {
 		return err
 	}
-	r.prunes.pruned = len(going) - len(occupied)
-	left := r.content()
+	p.pruned = len(going) - len(occupied)
+	left := p.content(items)
 	for _, o := range append(kept, occupied...) { // members still, until another step takes them
 		left.Kinds[o.GroupVersionKind().GroupKind()] = true
 		if o.GetNamespace() != "" {
 			left.Namespaces[o.GetNamespace()] = true
 		}
 	}
-	if left.Equal(r.prunes.wanted) {
+	if left.Equal(p.wanted) {
 		return nil
 	}
-	return r.explainSet(ctx, "patch", r.writeSet(ctx, left))
+	return p.explainSet(ctx, "patch", p.writeSet(ctx, left))
 }
 
 // members are the objects of the set that the step does not apply.
-func (r *run) members(ctx context.Context, applied func(removal.Object) bool) ([]removal.Object, error) {
+func (p *pruner) members(ctx context.Context, applied func(removal.Object) bool) ([]removal.Object, error) {
 	var (
 		mu  sync.Mutex
 		all []removal.Object
 	)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(inFlight)
-	for gk := range r.prunes.wanted.Kinds {
-		m, err := repeated(ctx, r, func() (*meta.RESTMapping, error) { return removal.Mapping(ctx, r.session, gk.WithVersion("")) })
+	for gk := range p.wanted.Kinds {
+		m, err := repeated(ctx, p.session, func() (*meta.RESTMapping, error) { return removal.Mapping(ctx, p.session, gk.WithVersion("")) })
 		if err != nil {
 			return nil, err
 		}
@@ -211,12 +207,12 @@ func (r *run) members(ctx context.Context, applied func(removal.Object) bool) ([
 		}
 		namespaces := []string{""}
 		if m.Scope.Name() == "namespace" {
-			namespaces = slices.Collect(maps.Keys(r.prunes.wanted.Namespaces))
+			namespaces = slices.Collect(maps.Keys(p.wanted.Namespaces))
 		}
 		for _, namespace := range namespaces {
 			group.Go(func() error {
-				found, err := repeated(ctx, r, func() ([]removal.Object, error) {
-					return removal.List(ctx, r.session, m, namespace, applyset.PartOf+"="+r.set.ID())
+				found, err := repeated(ctx, p.session, func() ([]removal.Object, error) {
+					return removal.List(ctx, p.session, m, namespace, applyset.PartOf+"="+p.set.ID())
 				})
 				mu.Lock()
 				defer mu.Unlock()
@@ -237,12 +233,12 @@ func (r *run) members(ctx context.Context, applied func(removal.Object) bool) ([
 }
 
 // toPrune finds the members that go, and those that stay, of which Why says why.
-func (r *run) toPrune(ctx context.Context, applied func(removal.Object) bool) (going, kept []removal.Object, err error) {
-	members, err := r.members(ctx, applied)
+func (p *pruner) toPrune(ctx context.Context, applied func(removal.Object) bool) (going, kept []removal.Object, err error) {
+	members, err := p.members(ctx, applied)
 	if err != nil || len(members) == 0 {
 		return nil, nil, err
 	}
-	elsewhere, err := r.neighbours.Places(ctx)
+	elsewhere, err := p.neighbours.Places(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading what the plan's other steps have: %w", err)
 	}
@@ -270,7 +266,7 @@ func (r *run) toPrune(ctx context.Context, applied func(removal.Object) bool) (g
 
 // remove deletes members, namespaces and definitions last: those only if nothing else
 // is in them. It returns those that stay.
-func (r *run) remove(ctx context.Context, going []removal.Object) (occupied []removal.Object, err error) {
+func (p *pruner) remove(ctx context.Context, going []removal.Object) (occupied []removal.Object, err error) {
 	if len(going) == 0 {
 		return nil, nil
 	}
@@ -278,12 +274,12 @@ func (r *run) remove(ctx context.Context, going []removal.Object) (occupied []re
 	for _, o := range going {
 		names = append(names, o.ID())
 	}
-	r.log("pruning what the manifests no longer have: " + strings.Join(names, ", "))
-	remover := &removal.Remover{Session: r.session, Reporter: r.reporter, Total: len(going)}
+	p.reporter.log("pruning what the manifests no longer have: " + strings.Join(names, ", "))
+	remover := &removal.Remover{Session: p.session, Reporter: p.reporter, Total: len(going)}
 	isHolder := func(o removal.Object) bool {
 		return o.GroupVersionKind().GroupKind() == namespaceKind || kinds.IsDefinition(o.Unstructured)
 	}
-	if err := r.removeAll(ctx, remover, slices.DeleteFunc(slices.Clone(going), isHolder)); err != nil {
+	if err := p.removeAll(ctx, remover, slices.DeleteFunc(slices.Clone(going), isHolder)); err != nil {
 		return nil, err
 	}
 	var empty []removal.Object
@@ -291,35 +287,35 @@ func (r *run) remove(ctx context.Context, going []removal.Object) (occupied []re
 		if !isHolder(o) {
 			continue
 		}
-		why, err := r.occupied(ctx, o)
+		why, err := p.occupied(ctx, o)
 		switch {
 		case err != nil:
 			return nil, err
 		case why != "":
-			r.log(o.ID() + " stays: " + why)
+			p.reporter.log(o.ID() + " stays: " + why)
 			occupied = append(occupied, o)
 		default:
 			empty = append(empty, o)
 		}
 	}
-	return occupied, r.removeAll(ctx, remover, empty)
+	return occupied, p.removeAll(ctx, remover, empty)
 }
 
 // removeAll deletes objects; what went before a fault is gone when it is tried again.
-func (r *run) removeAll(ctx context.Context, remover *removal.Remover, objects []removal.Object) error {
-	_, err := repeated(ctx, r, func() (struct{}, error) { return struct{}{}, remover.Remove(ctx, objects) })
+func (p *pruner) removeAll(ctx context.Context, remover *removal.Remover, objects []removal.Object) error {
+	_, err := repeated(ctx, p.session, func() (struct{}, error) { return struct{}{}, remover.Remove(ctx, objects) })
 	return err
 }
 
 // occupied says what is in a namespace, or is of a definition's kind; "" for nothing.
-func (r *run) occupied(ctx context.Context, o removal.Object) (string, error) {
-	contents := func() ([]removal.Object, error) { return removal.Contents(ctx, r.session, o.GetName()) }
+func (p *pruner) occupied(ctx context.Context, o removal.Object) (string, error) {
+	contents := func() ([]removal.Object, error) { return removal.Contents(ctx, p.session, o.GetName()) }
 	if kinds.IsDefinition(o.Unstructured) {
-		contents = func() ([]removal.Object, error) { return removal.Instances(ctx, r.session, o.Unstructured) }
-	} else if o.GetName() == r.set.Namespace {
+		contents = func() ([]removal.Object, error) { return removal.Instances(ctx, p.session, o.Unstructured) }
+	} else if o.GetName() == p.set.Namespace {
 		return "the parent of the apply set is in it", nil
 	}
-	left, err := repeated(ctx, r, contents)
+	left, err := repeated(ctx, p.session, contents)
 	if err != nil || len(left) == 0 {
 		return "", err
 	}

@@ -34,24 +34,24 @@ func isImmutable(err error) bool {
 // recreate deletes an object whose change was refused, so that it can be made anew. It
 // says whether it did. Before it does it has the API server check that the new one would
 // be admitted.
-func (r *run) recreate(ctx context.Context, it *item, refused error) (bool, error) {
+func (s *sender) recreate(ctx context.Context, it *item, refused error) (bool, error) {
 	if it.before == nil || !isImmutable(refused) {
 		return false, nil
 	}
-	if r.spec.OnImmutable != plan.RecreateImmutable {
-		return false, runner.WithHint(r.explain(ctx, it, "patch", refused),
+	if s.spec.OnImmutable != plan.RecreateImmutable {
+		return false, runner.WithHint(s.explain(ctx, it, "patch", refused),
 			"that field cannot be changed once the object exists: delete the object, give it another name, or have it made anew with on_immutable: recreate")
 	}
 	if it.Kind() == namespaceKind || kinds.IsDefinition(it.Unstructured) {
-		return false, runner.WithHint(r.explain(ctx, it, "patch", refused),
+		return false, runner.WithHint(s.explain(ctx, it, "patch", refused),
 			"on_immutable: recreate leaves namespaces and definitions alone: all that is in them would be deleted too")
 	}
 	_, err := it.client.Create(ctx, it.DeepCopy(), metav1.CreateOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return false, fmt.Errorf("is not made anew, since it would be refused: %w", r.explain(ctx, it, "create", err))
+		return false, fmt.Errorf("is not made anew, since it would be refused: %w", s.explain(ctx, it, "create", err))
 	}
-	r.log(fmt.Sprintf("%s is deleted and made anew: %s", it.ID(), it.refusal(refused)))
-	remover := &removal.Remover{Session: r.session, Reporter: quiet{r.reporter}}
+	s.reporter.log(fmt.Sprintf("%s is deleted and made anew: %s", it.ID(), it.refusal(refused)))
+	remover := &removal.Remover{Session: s.session, Reporter: quiet{s.reporter}}
 	if err := remover.Remove(ctx, []removal.Object{{Unstructured: it.before, Mapping: it.mapping}}); err != nil {
 		return false, err
 	}

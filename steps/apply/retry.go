@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
@@ -31,7 +32,7 @@ type endurance struct {
 
 // again waits before the next try; false when there is to be none. it is the object that
 // the request is about; nil for another request.
-func (e *endurance) again(ctx context.Context, r *run, err error, it *item) bool {
+func (e *endurance) again(ctx context.Context, s *cluster.Session, err error, it *item) bool {
 	if e.wait == nil {
 		e.since, e.wait = time.Now(), newBackOff()
 	}
@@ -39,18 +40,18 @@ func (e *endurance) again(ctx context.Context, r *run, err error, it *item) bool
 	switch {
 	case away(err):
 		bound = outage
-	case passes(err, it), apierrors.IsUnauthorized(err) && r.renews():
+	case passes(err, it), apierrors.IsUnauthorized(err) && renews(s):
 		bound = patience
 	}
 	return ctx.Err() == nil && time.Since(e.since) < bound && watch.Pause(ctx, e.wait.NextBackOff()) == nil
 }
 
 // repeated does what reads or writes something that is no object of the step.
-func repeated[T any](ctx context.Context, r *run, do func() (T, error)) (T, error) {
+func repeated[T any](ctx context.Context, s *cluster.Session, do func() (T, error)) (T, error) {
 	var e endurance
 	for {
 		result, err := do()
-		if err == nil || !e.again(ctx, r, err, nil) {
+		if err == nil || !e.again(ctx, s, err, nil) {
 			return result, err
 		}
 	}
@@ -58,8 +59,8 @@ func repeated[T any](ctx context.Context, r *run, do func() (T, error)) (T, erro
 
 // renews reports whether the next request may come with other credentials than one
 // that was refused: a program gives them, or a file in which they are replaced.
-func (r *run) renews() bool {
-	c := r.session.Config
+func renews(s *cluster.Session) bool {
+	c := s.Config
 	return c.ExecProvider != nil || c.AuthProvider != nil || c.BearerTokenFile != ""
 }
 

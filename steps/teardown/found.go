@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan"
@@ -168,10 +169,12 @@ func (l *look) applied(ctx context.Context, s *cluster.Session, f *found, known 
 	if err != nil {
 		return err
 	}
+	seen := map[types.UID]bool{} // an object may be in the plan and in the record
 	for _, o := range live {
-		if slices.ContainsFunc(f.goes, sameAs(o)) {
+		if seen[o.GetUID()] {
 			continue
 		}
+		seen[o.GetUID()] = true
 		if err := l.sort(ctx, s, f, o, made); err != nil {
 			return err
 		}
