@@ -87,6 +87,10 @@ go-test:
 	@$(say) 'testing the lab'
 	cd lab && CGO_ENABLED=0 go test $(vet) -timeout 15m ./...
 
+.PHONY: matrix
+matrix: $(LAB) ## Run the whole fault matrix: each fault at three moments of each operation
+	KPLAN_LAB=$(abspath $(LAB)) go test ./steps -run 'TestFaultMatrix|TestStepsOutlast' -matrix -v -timeout 20m
+
 # What tests need besides Go: a command that shows that it is there, Debian's packages
 # for it, and what is left out without them.
 DEPS := gcc tmux browser npm
