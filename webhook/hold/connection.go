@@ -79,7 +79,7 @@ func (h *heldRequest) made() (*http.Response, error) {
 	case resp.StatusCode != http.StatusOK || err != nil:
 		h.left = false
 		return nil, fmt.Errorf("reading %s: %s", h.request, resp.Status)
-	case !madeSince(resp, metadataOf(uncompressed(resp.Header.Get("Content-Encoding"), b)), time.Since(h.sent), fieldManager(h.req)):
+	case !madeSince(resp, h.object(), metadataOf(uncompressed(resp.Header.Get("Content-Encoding"), b)), time.Since(h.sent), fieldManager(h.req)):
 		return nil, h.broken
 	}
 	resp.Status, resp.StatusCode = "201 Created", http.StatusCreated

@@ -128,8 +128,8 @@ func discovers(req *http.Request) bool {
 
 // madeSince reports whether an answer to a read has the object that a create made
 // which was sent elapsed ago: it is no older than that by the API server's own
-// clock, and the create's field manager wrote it.
-func madeSince(resp *http.Response, object metav1.PartialObjectMetadata, elapsed time.Duration, manager string) bool {
+// clock, has the labels that were sent, and the create's field manager wrote it.
+func madeSince(resp *http.Response, sent, object metav1.PartialObjectMetadata, elapsed time.Duration, manager string) bool {
 	now, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil || manager == "" || object.CreationTimestamp.IsZero() {
 		return false
@@ -137,6 +137,11 @@ func madeSince(resp *http.Response, object metav1.PartialObjectMetadata, elapsed
 	// Both times are in whole seconds.
 	if object.CreationTimestamp.Time.Before(now.Add(-elapsed - 2*time.Second)) {
 		return false
+	}
+	for name, value := range sent.Labels { // those of a release's record name its run
+		if object.Labels[name] != value {
+			return false
+		}
 	}
 	for _, e := range object.ManagedFields {
 		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == "" {

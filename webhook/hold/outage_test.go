@@ -192,12 +192,14 @@ func TestTransportFindsWhatItMade(t *testing.T) {
 		manager string
 		age     time.Duration
 		query   string
+		label   string // of the run that sends; what is there has none
 		ours    bool
 	}{
 		"made by the create":            {manager: "helm", ours: true},
 		"made by its named manager":     {manager: "helm-controller", query: "fieldManager=helm-controller", ours: true},
 		"made before the create":        {manager: "helm", age: time.Minute},
 		"made by somebody else just so": {manager: "kubectl"},
+		"made by another run just so":   {manager: "helm", label: "another"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -211,7 +213,11 @@ func TestTransportFindsWhatItMade(t *testing.T) {
 					return nil, errReset
 				})}
 
-				resp, err := tr.RoundTrip(request(t, http.MethodPost, tc.query))
+				req := request(t, http.MethodPost, tc.query)
+				if tc.label != "" {
+					req.Body = io.NopCloser(strings.NewReader(`{"kind":"Widget","metadata":{"name":"w1","labels":{"run":"` + tc.label + `"}}}`))
+				}
+				resp, err := tr.RoundTrip(req)
 
 				require.Equal(t, 1, creates)
 				if !tc.ours {

@@ -103,7 +103,7 @@ func metadataOf(b []byte) metav1.PartialObjectMetadata {
 	object.Kind = gvk.Kind
 	if m, err := meta.Accessor(o); err == nil {
 		object.Name, object.GenerateName = m.GetName(), m.GetGenerateName()
-		object.CreationTimestamp, object.ManagedFields = m.GetCreationTimestamp(), m.GetManagedFields()
+		object.Labels, object.CreationTimestamp, object.ManagedFields = m.GetLabels(), m.GetCreationTimestamp(), m.GetManagedFields()
 	}
 	return object
 }
