@@ -2,10 +2,12 @@ package ledger
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // world names the set of process numbers that this process sees: a boot of a
@@ -40,7 +42,11 @@ func processEnded(id string, pid int) bool {
 	}
 	started, err := startTime(pid)
 	if os.IsNotExist(err) {
-		return true
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
+			return true // it waits for its parent to look
+		}
+		// With the mount option hidepid others' processes do not show; a signal finds them.
+		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 	}
 	return err == nil && id != here+"/"+started
 }
