@@ -128,6 +128,9 @@ func (k *locks) while(ctx context.Context, name string, c *cluster.Cluster, r ru
 // take takes the lock of a cluster, unless the run has it. A user who may not keep
 // one goes without.
 func (k *locks) take(ctx context.Context, name string, c *cluster.Cluster, told func(string)) error {
+	if held := k.get(name); held != nil && held.cluster == c && context.Cause(k.lost) == nil {
+		return nil // also while another cluster's lock is waited for
+	}
 	select {
 	case k.turn <- struct{}{}:
 		defer func() { <-k.turn }()
