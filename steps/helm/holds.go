@@ -24,7 +24,12 @@ func (a *Action) Holds(ctx context.Context, s *cluster.Session, r runner.Reporte
 		return false, err
 	}
 	last := all.last()
-	if last == nil || last.Version != revision || last.Info.Status != release.StatusDeployed {
+	values, err := a.Values()
+	if err != nil {
+		return false, err
+	}
+	if last == nil || last.Version != revision || last.Info.Status != release.StatusDeployed ||
+		last.Labels[inputsLabel] == "" || !sameValues(last.Config, values) { // another release may have the number
 		return false, nil
 	}
 	resources, err := conn.client.Build(manifestOf(last), false)
