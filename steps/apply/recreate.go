@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
@@ -19,6 +20,9 @@ import (
 // fixed are words of the refusals to change a field that an object keeps for life
 // (k8s.io/kubernetes pkg/apis/*/validation, and what definitions say by habit).
 var fixed = []string{"immutable", "may not change", "cannot change", "may not be changed", "cannot be changed", "are forbidden", "is forbidden after", "Forbidden: "}
+
+// storage are the kinds with whose objects data may go.
+var storage = map[schema.GroupKind]bool{{Kind: "PersistentVolumeClaim"}: true, {Kind: "PersistentVolume"}: true}
 
 // isImmutable reports whether an object was refused because what changed in it cannot.
 func isImmutable(err error) bool {
@@ -42,9 +46,9 @@ func (s *sender) recreate(ctx context.Context, it *item, refused error) (bool, e
 		return false, runner.WithHint(s.explain(ctx, it, "patch", refused),
 			"that field cannot be changed once the object exists: delete the object, give it another name, or have it made anew with on_immutable: recreate")
 	}
-	if it.Kind() == namespaceKind || kinds.IsDefinition(it.Unstructured) {
+	if it.Kind() == namespaceKind || kinds.IsDefinition(it.Unstructured) || storage[it.Kind()] {
 		return false, runner.WithHint(s.explain(ctx, it, "patch", refused),
-			"on_immutable: recreate leaves namespaces and definitions alone: all that is in them would be deleted too")
+			"on_immutable: recreate leaves namespaces, definitions and volumes alone: all that is in them would be deleted too")
 	}
 	_, err := it.client.Create(ctx, it.DeepCopy(), metav1.CreateOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
