@@ -52,6 +52,9 @@ func (s *Steps) Diff(ctx context.Context, parallel int, done func(diff.Step)) (*
 					p.result.Message += "; " + hint
 				}
 			}
+			if set := s.plan.Sensitive; set != nil {
+				p.result.Hide(set.Text)
+			}
 			telling.Lock()
 			defer telling.Unlock()
 			done(p.result)
