@@ -169,6 +169,9 @@ func (o *runOptions) refuseOutputsOver(reads []plan.Read) error {
 	if err := refuseOver("--record "+o.record, o.record, reads); err != nil {
 		return err
 	}
+	if err := refuseOver("--plan-out "+o.planOut, o.planOut, reads); err != nil {
+		return err
+	}
 	return refuseReportsOver(o.reports, append(reads, plan.Read{Path: o.record, What: "the record of the run"}))
 }
 
