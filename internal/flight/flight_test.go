@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kplan-dev/kplan/steps/internal/flight"
+	"github.com/kplan-dev/kplan/internal/flight"
 )
 
 // Whoever wants the same meanwhile gets the same, from one call.
