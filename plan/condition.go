@@ -15,6 +15,9 @@ const (
 	ConditionStatus ConditionType = "condition"
 	// ConditionJSONPath is a value anywhere in the object.
 	ConditionJSONPath ConditionType = "jsonpath"
+	// ConditionReady is that the object is ready, as other kinds of steps judge it. It is
+	// kplan's own.
+	ConditionReady ConditionType = "ready"
 	// ConditionCreate is that the object exists.
 	ConditionCreate ConditionType = "create"
 	// ConditionDelete is that it does not.
@@ -45,7 +48,7 @@ func (c Condition) String() string {
 			return "jsonpath=" + c.Path + "=" + c.Value
 		}
 		return "jsonpath=" + c.Path
-	default: // create and delete have nothing to add
+	default: // ready, create and delete have nothing to add
 		return string(c.Type)
 	}
 }
@@ -54,7 +57,7 @@ func (c Condition) String() string {
 func (w Wait) Condition() (Condition, error) {
 	kind, rest, found := strings.Cut(w.For, "=")
 	switch ConditionType(kind) {
-	case ConditionCreate, ConditionDelete:
+	case ConditionReady, ConditionCreate, ConditionDelete:
 		if found {
 			return Condition{}, fmt.Errorf("%s takes no value", kind)
 		}

@@ -30,7 +30,10 @@ type Plan struct {
 	// Clusters are those that steps work on, by name. A step that names none works
 	// on the cluster of defaults.cluster, else on that of the command line.
 	Clusters map[string]Cluster `json:"clusters,omitempty"`
-	Defaults Defaults           `json:"defaults,omitzero"`
+	// Repositories are where charts and manifests come from, and the logins for it, by
+	// name.
+	Repositories map[string]Repository `json:"repositories,omitempty"`
+	Defaults     Defaults              `json:"defaults,omitzero"`
 	// Ready says when objects are ready, by KIND.GROUP, such as Certificate.cert-manager.io;
 	// kplan knows it of the usual kinds. It holds for included plans too.
 	Ready map[string]Readiness `json:"ready,omitempty"`
@@ -93,6 +96,8 @@ type Var struct {
 	Type VarType `json:"type,omitempty"`
 	// Allowed are the only values that the variable takes.
 	Allowed []any `json:"allowed,omitempty"`
+	// Validation are conditions that the value meets beyond its type.
+	Validation []Validation `json:"validation,omitempty"`
 	// Required wants a value from outside of the plan, and one that is not empty;
 	// there is no default.
 	Required bool `json:"required,omitempty"`
@@ -105,6 +110,15 @@ type Var struct {
 	// Sensitive keeps the value out of everything that is shown or written down
 	// (default: true with Secret).
 	Sensitive *bool `json:"sensitive,omitempty"`
+}
+
+// Validation is a condition that a variable's value meets.
+type Validation struct {
+	// Condition is a CEL expression over value, of the type boolean, with the functions
+	// of other expressions of plans.
+	Condition string `json:"condition"`
+	// Message says what is wanted of the value, for people.
+	Message string `json:"message"`
 }
 
 // VarType says what values a variable takes.
@@ -176,6 +190,8 @@ type Defaults struct {
 	FailFast *bool `json:"fail_fast,omitempty"`
 	// Cluster is one of the plan's clusters (default: that of the command line).
 	Cluster string `json:"cluster,omitempty"`
+	// Helm holds for helm steps.
+	Helm HelmDefaults `json:"helm,omitzero"`
 }
 
 // Webhooks says how requests that an admission webhook cannot judge yet are held.
@@ -242,6 +258,10 @@ type Step struct {
 	When any `json:"when,omitempty"`
 	// ForEach makes a step for each item of a list or map.
 	ForEach *ForEach `json:"for_each,omitempty"`
+	// ConcurrencyGroup is the name of a group of steps, of the whole plan and whatever
+	// their clusters, of which no two run at the same time: the next one, in plan order,
+	// starts when the one before has ended, all its attempts together.
+	ConcurrencyGroup string `json:"concurrency_group,omitempty"`
 	// Cluster is one of the plan's clusters (default: defaults.cluster).
 	Cluster string `json:"cluster,omitempty"`
 	// Tags are names by which steps are picked with --tags and --skip-tags.
@@ -272,6 +292,9 @@ type Step struct {
 	Parallel int    `json:"-"`
 	// Ready says when objects are ready, see Plan.Ready.
 	Ready map[string]Readiness `json:"-"`
+	// Evaluated are the texts of files whose expressions were evaluated, by absolute path,
+	// lines where they were. What is known only when the step starts is null in them.
+	Evaluated map[string][]byte `json:"-"`
 	// Last says that the step is one of the plan's finally.
 	Last bool `json:"-"`
 	// Skip says why the step is not run, such as that it was not picked or that its

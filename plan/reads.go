@@ -35,6 +35,14 @@ func (p *Plan) Reads() []Read {
 			r.add(p.Abs(file), fmt.Sprintf("the kubeconfig %s of cluster %q", file, name))
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(p.Repositories)) {
+		of := p.Repositories[name]
+		for _, file := range []string{of.CAFile, of.CertFile, of.KeyFile} {
+			if file != "" {
+				r.add(p.Abs(file), fmt.Sprintf("the certificate file %s of repository %q", file, name))
+			}
+		}
+	}
 	for _, s := range p.Steps {
 		r.step(s)
 	}
@@ -59,16 +67,27 @@ func (r *reads) step(s Step) {
 	of := fmt.Sprintf(" of step %q", s.Name)
 	switch {
 	case s.Helm != nil:
-		for _, name := range s.Helm.ValuesFiles {
+		for _, name := range Paths(s.Helm.ValuesFiles) {
 			r.add(s.Path(name), "the values file "+name+of)
+		}
+		for _, name := range slices.Sorted(maps.Values(s.Helm.SetFile)) {
+			r.add(s.Path(name), "the file "+name+of)
+		}
+		if v := s.Helm.Verify; v != nil && v.Keyring != "" {
+			r.add(s.Path(v.Keyring), "the keyring "+v.Keyring+of)
+		}
+		if v := s.Helm.Verify; v != nil && v.Cosign != nil {
+			r.add(s.Path(v.Cosign.Key), "the key "+v.Cosign.Key+of)
 		}
 		if s.Helm.IsLocal() {
 			r.chart(s.Path(s.Helm.Chart), "the chart "+s.Helm.Chart+of)
 		}
 	case s.Apply != nil:
-		r.globs(s.Dir, s.Apply.Files, of)
+		r.globs(s.Dir, Paths(s.Apply.Files), of)
+		r.overlay(s, s.Apply.Kustomize, of)
 	case s.Delete != nil:
-		r.globs(s.Dir, s.Delete.Files, of)
+		r.globs(s.Dir, Paths(s.Delete.Files), of)
+		r.overlay(s, s.Delete.Kustomize, of)
 	case s.Webhook != nil:
 		files := s.Webhook.Files
 		if c := s.Webhook.Canary; c != nil {
@@ -94,6 +113,21 @@ func (r *reads) globs(dir string, names []string, of string) {
 			r.add(file, "the file "+r.plan.Rel(file)+of)
 		}
 	}
+}
+
+// overlay adds what is in the folder of an overlay. Its bases are not known here.
+func (r *reads) overlay(s Step, name, of string) {
+	path := s.Path(name)
+	if name == "" || IsAddress(name) || r.seen[path] {
+		return
+	}
+	r.seen[path] = true
+	_ = filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			r.add(file, "the overlay "+name+of)
+		}
+		return nil
+	})
 }
 
 // chart adds a chart's archive, or those files of its folder that Helm gives a

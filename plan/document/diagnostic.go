@@ -13,7 +13,7 @@ import (
 // Pos is a place in a file. Line and Col count from 1, Col in characters; a
 // Line of 0 means the file as a whole, or an argument of the command line.
 type Pos struct {
-	File string `json:"file"`
+	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
 	Col  int    `json:"col,omitempty"`
 }

@@ -1,7 +1,7 @@
-// Package finding is what a check of a plan says: which rule is broken, how bad
-// that is, where, and what to do about it. The rules of plan/lint, the questions
-// to clusters of steps/preflight and the faults that keep a plan from being read are
-// all told in this form.
+// Package finding is what a check of a plan or a cluster says: which rule is broken,
+// how bad that is, where, and what to do about it. The rules of plan/lint, the questions
+// to clusters of steps/preflight, the checks of doctor and the faults that keep a plan
+// from being read are all told in this form.
 //
 // It finds nothing and writes nothing.
 package finding
@@ -55,7 +55,28 @@ type Finding struct {
 	Excerpt string `json:"excerpt,omitempty"`
 	// Step is the step that it concerns. "" is none.
 	Step string `json:"-"`
+	// Object is what it is about in a cluster, as Kind/namespace/name or Kind/name. "" is
+	// nothing.
+	Object string `json:"object,omitempty"`
+	// Cluster is the plan's name of that cluster; "" is that of the command line.
+	Cluster string `json:"cluster,omitempty"`
+	// Evidence is what was read of the cluster, in the order in which it tells the reason.
+	Evidence []Evidence `json:"evidence,omitempty"`
 }
+
+// Evidence is one field of an object that a finding rests on. No field of a Secret's
+// data is evidence.
+type Evidence struct {
+	// Object is the object as Finding.Object has it.
+	Object string `json:"object"`
+	// Field is its path, such as webhooks[0].clientConfig.caBundle.
+	Field string `json:"field"`
+	// Value says what the field has, for people.
+	Value string `json:"value"`
+}
+
+// ID names a finding of a cluster from one examination to the next: its rule and object.
+func (f Finding) ID() string { return f.Rule + ":" + f.Object }
 
 // String renders the finding as a Diagnostic is, with its severity and rule.
 func (f Finding) String() string {

@@ -53,7 +53,7 @@ func Fix(in Input, findings []finding.Finding, how Remedy) ([]Edit, []Refusal) {
 	slices.SortStableFunc(findings, func(a, b finding.Finding) int { return cmp.Compare(place[a.Step], place[b.Step]) })
 	var refused []Refusal
 	for _, f := range findings {
-		missing, mendable := m.missing[f]
+		missing, mendable := m.missing[f.String()]
 		if !mendable {
 			continue
 		}

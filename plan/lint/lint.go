@@ -30,6 +30,13 @@ type Input struct {
 	Guards []Guard
 	// Values are the files of values that helm steps name.
 	Values []*document.Source
+	// Locked, when set, reports whether the plan's lock file has what is named so.
+	Locked func(repo, name, version string) bool
+}
+
+// locked reports whether the lock file has what is named so.
+func (in *Input) locked(repo, name, version string) bool {
+	return in.Locked != nil && in.Locked(repo, name, version)
 }
 
 // Object is one that a step sends.
@@ -79,20 +86,25 @@ func Run(in Input, disabled ...string) []finding.Finding {
 type linter struct {
 	Input
 	findings []finding.Finding
-	// missing are what mends findings of secret-before-certificate.
-	missing map[finding.Finding]missingWait
+	// missing are what mends findings of secret-before-certificate, by their text.
+	missing map[string]missingWait
 	// steps are those that may run, by name.
 	steps map[string]*plan.Step
 	graph *plan.Graph
+	// evaluated are the files whose expressions are evaluated.
+	evaluated map[string]bool
 	// written are where values stand in the plan, and filed those of files of values.
 	written, filed []root
 }
 
 func newLinter(in Input) *linter {
-	l := &linter{Input: in, missing: map[finding.Finding]missingWait{}, steps: make(map[string]*plan.Step, len(in.Plan.Steps)), graph: in.Plan.Graph()}
+	l := &linter{Input: in, missing: map[string]missingWait{}, steps: make(map[string]*plan.Step, len(in.Plan.Steps)), graph: in.Plan.Graph(), evaluated: map[string]bool{}}
 	for i := range in.Plan.Steps {
 		if s := &in.Plan.Steps[i]; s.Skip == "" && s.When != false {
 			l.steps[s.Name] = s
+		}
+		for file := range in.Plan.Steps[i].Evaluated {
+			l.evaluated[in.Plan.Rel(file)] = true
 		}
 	}
 	for _, t := range in.Plan.Texts {

@@ -85,7 +85,7 @@ func findings(t *testing.T) (lint.Input, []finding.Finding) {
 	t.Helper()
 	p, err := load.File("plan.yaml", load.Options{})
 	require.NoError(t, err)
-	in, err := analyze.LintInput(t.Context(), p, true)
+	in, err := analyze.LintInput(t.Context(), p, nil, true)
 	if err != nil {
 		require.ErrorContains(t, err, "offline", "a chart of a test renders")
 	}

@@ -81,7 +81,8 @@ func exclusive(a, b *plan.Step) bool {
 
 // apart reports whether two steps never run side by side.
 func (l *linter) apart(a, b *plan.Step) bool {
-	return l.graph.Follows(b.Name, a.Name) || l.graph.Follows(a.Name, b.Name) || a.Group != "" && a.Group == b.Group && a.Parallel == 1
+	return l.graph.Follows(b.Name, a.Name) || l.graph.Follows(a.Name, b.Name) || a.Group != "" && a.Group == b.Group && a.Parallel == 1 ||
+		a.ConcurrencyGroup != "" && a.ConcurrencyGroup == b.ConcurrencyGroup
 }
 
 func (p *pass) checkRelease(all []sent, id identity) {
@@ -125,7 +126,11 @@ func (p *pass) checkTwice(all []sent, id identity) {
 	}
 	for _, severity := range []finding.Severity{finding.Error, finding.Warning} {
 		p.eachLocation(steps[severity], func(s *plan.Step) location { return objects[s].location(s, "metadata", "name") }, func(at location, steps []*plan.Step) {
-			p.add(severity, steps[0], at, "leave it to one of the steps", "%s send the %s%s", together(first.step, steps), objects[steps[0]].is(), inNamespace(id))
+			hint := "leave it to one of the steps"
+			if isHook(objects[steps[0]]) {
+				hint += ", or give them one concurrency_group"
+			}
+			p.add(severity, steps[0], at, hint, "%s send the %s%s", together(first.step, steps), objects[steps[0]].is(), inNamespace(id))
 		})
 	}
 }

@@ -48,7 +48,7 @@ func (p *pass) checkSecretObject(s *plan.Step, o Object, n *yamlv3.Node) {
 	for _, data := range []string{"data", "stringData"} {
 		plain := false
 		pairs(get(n, data), func(_, v *yamlv3.Node) {
-			plain = plain || v.Kind == yamlv3.ScalarNode && v.Value != "" && !p.isSensitive(v.Value)
+			plain = plain || v.Kind == yamlv3.ScalarNode && v.Value != "" && !isEncrypted(v.Value) && !p.isSensitive(v.Value)
 		})
 		if plain {
 			at := o.location(s, data)
@@ -66,7 +66,7 @@ func (p *pass) plainSecrets(r root, s *plan.Step) {
 	}
 	visit(r.node, r.name, r.at, func(n *yamlv3.Node, name string, at []any, isKey bool) {
 		switch {
-		case isKey || n.Kind != yamlv3.ScalarNode:
+		case isKey || n.Kind != yamlv3.ScalarNode || isEncrypted(n.Value):
 		case holds(n.Value) != "":
 			found(n, at, "%s is written down here", holds(n.Value))
 		case !secret.Named(name) || r.object && slices.Contains(objectNames, name):
@@ -80,11 +80,14 @@ func (p *pass) plainSecrets(r root, s *plan.Step) {
 		}
 	})
 	environment(r.node, r.at, func(name string, n *yamlv3.Node, at []any) {
-		if secret.Named(name) && isPlain(n) {
+		if secret.Named(name) && isPlain(n) && !isEncrypted(n.Value) {
 			found(n, at, "the environment variable %s is written down here in plain text", name)
 		}
 	})
 }
+
+// isEncrypted reports whether a text is a value that SOPS encrypted.
+func isEncrypted(text string) bool { return strings.HasPrefix(text, "ENC[AES256_GCM,") }
 
 // holds says what kind of secret a text has in it besides its expressions.
 func holds(text string) string {

@@ -53,6 +53,7 @@ func init() {
 		"two-owners":                checkOwners,
 		"unguarded":                 checkUnguarded,
 		"unpinned-chart":            checkPins,
+		"unpinned-manifest":         checkManifestPins,
 		"unread-step":               checkUnread,
 		"unused-var":                checkUnusedVars,
 		"wait-never-true":           checkWaits,

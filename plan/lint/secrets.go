@@ -107,7 +107,7 @@ func (p *pass) checkUsages(n name, certificate sent, all []usage, shown []string
 		f, ok := p.add(finding.Warning, u.step, u.object.location(u.step, u.at...), w.hint(p.linter, later), "%s %s the Secret %q, which the Certificate %q of %s fills, and nothing waits for it%s",
 			u.object.is(), does, n.name, certificate.object.name(), whose(u.step, certificate.step), idle)
 		if ok {
-			p.missing[f] = w
+			p.missing[f.String()] = w
 		}
 	}
 }
@@ -162,7 +162,7 @@ func showsSecret(kind string, w *plan.Wait) bool {
 	case kind == "Secret", c.Type == plan.ConditionJSONPath:
 		return true
 	}
-	return c.Type == plan.ConditionStatus && strings.EqualFold(c.Name, "Ready") && strings.EqualFold(c.Value, "true")
+	return c.Type == plan.ConditionReady || c.Type == plan.ConditionStatus && strings.EqualFold(c.Name, "Ready") && strings.EqualFold(c.Value, "true")
 }
 
 // shows reports whether the step waits for a Secret, or for the Certificate that fills

@@ -17,7 +17,7 @@ var exact = regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?(\+[0
 func checkPins(p *pass) {
 	p.each(func(s *plan.Step) {
 		// A chart or version that is not known yet stands in the file all the same.
-		if s.Helm == nil || s.Helm.Chart == "" || s.Helm.IsLocal() || strings.Contains(s.Helm.Chart, "@sha256:") {
+		if s.Helm == nil || s.Helm.Chart == "" || s.Helm.IsLocal() || strings.Contains(s.Helm.Chart, "@sha256:") || p.locked(s.Helm.Repo, s.Helm.Chart, s.Helm.Version) {
 			return
 		}
 		const hint = "write the version that was tested, such as 1.2.3"
@@ -31,6 +31,39 @@ func checkPins(p *pass) {
 			p.add(finding.Warning, s, locationOf(s, "helm", "chart"), hint, "the chart has no version: each run installs the newest one")
 		default:
 			p.add(finding.Warning, s, locationOf(s, "helm", "version"), hint, "the version %q is no exact one: each run installs the newest that it allows", version)
+		}
+	})
+}
+
+func checkManifestPins(p *pass) {
+	p.each(func(s *plan.Step) {
+		kind := string(s.Kind())
+		check := func(name string, fields ...any) {
+			a, err := plan.ParseAddress(name)
+			if !plan.IsAddress(name) || err != nil || a.Pinned() || p.locked("", a.URL, "") {
+				return
+			}
+			hint := "lock it with kplan lock, or add #sha256: and the digest of the file that was tested"
+			if strings.HasPrefix(name, "oci://") {
+				hint = "lock it with kplan lock, or add @sha256: and the digest of the artifact that was tested"
+			}
+			p.add(finding.Warning, s, locationOf(s, append([]any{kind}, fields...)...), hint, "each run takes what %q leads to then", a.URL)
+		}
+		switch {
+		case s.Helm != nil:
+			for i, name := range s.Helm.ValuesFiles {
+				check(name, "values_files", i)
+			}
+		case s.Apply != nil:
+			for i, name := range s.Apply.Files {
+				check(name, "files", i)
+			}
+			check(s.Apply.Kustomize, "kustomize")
+		case s.Delete != nil:
+			for i, name := range s.Delete.Files {
+				check(name, "files", i)
+			}
+			check(s.Delete.Kustomize, "kustomize")
 		}
 	})
 }

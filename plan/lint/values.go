@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -59,6 +60,9 @@ var ours = regexp.MustCompile(`\$\{\{[^}]*?\b(vars|each|clusters|plan|steps)\s*[
 // eachUnevaluated calls f for each text with an expression in files that are sent as they are.
 func (l *linter) eachUnevaluated(f func(r root, n *yamlv3.Node, at []any)) {
 	for _, r := range slices.Concat(l.manifests(), l.filed) {
+		if l.evaluated[r.text.File()] {
+			continue
+		}
 		visit(r.node, "", r.at, func(n *yamlv3.Node, _ string, at []any, _ bool) {
 			if ours.MatchString(n.Value) {
 				f(r, n, at)
@@ -69,9 +73,9 @@ func (l *linter) eachUnevaluated(f func(r root, n *yamlv3.Node, at []any)) {
 
 func checkFiled(p *pass) {
 	p.eachUnevaluated(func(r root, n *yamlv3.Node, at []any) {
-		hint := "put the object under apply.objects of the plan, where expressions are evaluated"
+		hint := "write evaluate: true beside files, or put the object under apply.objects of the plan"
 		if !r.object {
-			hint = "put the value under values of the step, where expressions are evaluated"
+			hint = "write evaluate: true beside values_files, or put the value under values of the step"
 		}
 		p.add(finding.Error, nil, location{Place: r.text.PlaceOf(n, at...), text: r.text}, hint, "files are sent as they are: the expression is not evaluated")
 	})
@@ -168,12 +172,18 @@ func checkUnusedVars(p *pass) {
 			}
 		}
 	})
+	filed, anyOf := map[string]bool{}, false // what files read whose expressions are evaluated
+	for _, r := range slices.Concat(p.manifests(), p.filed) {
+		if p.evaluated[r.text.File()] {
+			visit(r.node, "", r.at, func(n *yamlv3.Node, _ string, _ []any, _ bool) { anyOf = reads(n.Value, filed) || anyOf })
+		}
+	}
 	for _, t := range p.Plan.Texts {
 		declared := get(t.Root(), "vars")
 		if declared == nil {
 			continue
 		}
-		used, all := map[string]bool{}, false
+		used, all := maps.Clone(filed), anyOf
 		visit(t.Root(), "", nil, func(n *yamlv3.Node, _ string, _ []any, _ bool) {
 			all = reads(n.Value, used) || all
 		})
@@ -181,7 +191,7 @@ func checkUnusedVars(p *pass) {
 			if !all && !used[key.Value] {
 				hint := "use ${{ vars." + key.Value + " }}, or remove it"
 				if pos, ok := literal[key.Value]; ok {
-					hint = "the expression at " + pos.String() + " is not evaluated: files are sent as they are"
+					hint = "the expression at " + pos.String() + " is not evaluated: without evaluate: true files are sent as they are"
 				}
 				p.add(finding.Warning, nil, location{Place: t.PlaceOf(key, "vars", key.Value), text: t}, hint,
 					"nothing reads the variable %q", key.Value)

@@ -23,11 +23,13 @@ func (it *instance) bind(s plan.Step, o inherited, known plan.Inputs) (plan.Step
 	defer c.binding.Unlock()
 	b := c.again()
 	now := &instance{decl: it.decl, key: it.key, value: it.value}
-	b.expandInstance(now, b.deferredScope(it, known))
+	scope := b.deferredScope(it, known)
+	b.expandInstance(now, scope)
 	if now.skip { // what else is not known is of no matter
 		return skipped(s), nil
 	}
 	b.decodeStep(now)
+	b.evaluate(now, scope)
 	if b.onDisk {
 		fileFinder{b}.step(now.step, it.decl.at)
 	}

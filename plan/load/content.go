@@ -31,20 +31,23 @@ func CheckFiles(p *plan.Plan) error {
 	c := contents{plan: p, Faults: &document.Faults{Secrets: p.Sensitive}, seen: map[string]bool{}}
 	for i := range p.Steps {
 		s := &p.Steps[i]
+		if names, _ := evaluated(*s); len(names) > 0 && s.Pending != nil {
+			continue // what is not known yet is looked at when the step starts
+		}
 		if s.Helm != nil {
-			for _, name := range s.Helm.ValuesFiles {
-				c.look(s.Path(name), c.values)
+			for _, name := range plan.Paths(s.Helm.ValuesFiles) {
+				c.look(s, s.Path(name), c.values)
 			}
 		}
-		if s.Apply == nil || c.knows(s.Dir, s.Apply.Files) {
+		if s.Apply == nil || !s.Apply.Evaluate && c.knows(s.Dir, s.Apply.Files) {
 			continue
 		}
-		files, err := s.Files(s.Apply.Files)
+		files, err := s.Files(plan.Paths(s.Apply.Files))
 		if err != nil {
 			continue
 		}
 		for _, file := range files {
-			c.look(file, c.manifests)
+			c.look(s, file, c.manifests)
 		}
 	}
 	err := c.Err()
@@ -80,8 +83,16 @@ func (c *contents) knows(dir string, files []string) bool {
 	return known
 }
 
-// look reads a file, unless that was done.
-func (c *contents) look(file string, check func(*document.Source)) {
+// look reads a file of a step, unless that was done. A file whose expressions were
+// evaluated is another one for each step.
+func (c *contents) look(s *plan.Step, file string, check func(*document.Source)) {
+	if text, ok := s.Evaluated[file]; ok {
+		if c.bytes += int64(len(text)); c.bytes <= maxAllContent {
+			c.files++
+			check(document.NewSource(c.plan.Rel(file), text, document.Options{Order: c.files, Private: true}, c.Faults))
+		}
+		return
+	}
 	if c.seen[file] {
 		return
 	}

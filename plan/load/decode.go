@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	yamlv3 "go.yaml.in/yaml/v3"
-
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/load/internal/value"
@@ -26,7 +24,10 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[plan.WaitFor]():     {string(plan.WaitNone), string(plan.WaitHooks), string(plan.WaitReady)},
 	reflect.TypeFor[plan.OnImmutable](): {string(plan.FailImmutable), string(plan.RecreateImmutable)},
 	reflect.TypeFor[plan.OnFailure]():   {string(plan.KeepRelease), string(plan.RollbackRelease), string(plan.UninstallRelease)},
+	reflect.TypeFor[plan.CRDPolicy]():   {string(plan.SkipCRDs), string(plan.CreateCRDs), string(plan.UpgradeCRDs)},
 	reflect.TypeFor[plan.Drift]():       {string(plan.CorrectDrift), string(plan.ReportDrift), string(plan.IgnoreDrift)},
+	reflect.TypeFor[plan.HelmEngine]():  {string(plan.Helm3), string(plan.Helm4)},
+	serverSideType:                      {string(plan.ServerSideAuto), string(plan.ServerSideTrue), string(plan.ServerSideFalse)},
 	reflect.TypeFor[plan.NeedOn]():      {string(plan.NeedSuccess), string(plan.NeedFailure), string(plan.NeedAlways)},
 	reflect.TypeFor[plan.VarType](): {
 		string(plan.VarString), string(plan.VarNumber), string(plan.VarInteger), string(plan.VarBoolean), string(plan.VarList), string(plan.VarMap), string(plan.VarAny),
@@ -37,10 +38,11 @@ var enums = map[reflect.Type][]string{
 }
 
 var (
-	durationType = reflect.TypeFor[plan.Duration]()
-	needType     = reflect.TypeFor[plan.Need]()
-	forEachType  = reflect.TypeFor[plan.ForEach]()
-	readyType    = reflect.TypeFor[plan.Readiness]()
+	durationType   = reflect.TypeFor[plan.Duration]()
+	needType       = reflect.TypeFor[plan.Need]()
+	forEachType    = reflect.TypeFor[plan.ForEach]()
+	serverSideType = reflect.TypeFor[plan.ServerSide]()
+	readyType      = reflect.TypeFor[plan.Readiness]()
 )
 
 // isMapping reports whether a value is the long form of one that can be a text.
@@ -268,6 +270,9 @@ func (d decoder) setScalar(dst reflect.Value, v any, at path) {
 	switch t := dst.Type(); t.Kind() {
 	case reflect.String:
 		s, ok := v.(string)
+		if b, is := v.(bool); is && t == serverSideType { // true and false need no quotes
+			s, ok = strconv.FormatBool(b), true
+		}
 		if !ok {
 			d.wrongType(t, v, at)
 			return
@@ -323,72 +328,5 @@ func (d decoder) setDuration(dst reflect.Value, v any, at path) {
 		}
 	default:
 		d.Report(fault{Code: document.CodeWrongType, At: at, Hint: units}, "expected a duration, got %s", d.describeAt(v, at))
-	}
-}
-
-func (d decoder) wrongType(t reflect.Type, v any, at path) {
-	if d.Full() {
-		d.Skip(1)
-		return
-	}
-	hint := ""
-	_, isText := v.(string)
-	n, _ := d.Source.Node(at)
-	plain := n != nil && n.Kind == yamlv3.ScalarNode && n.Style == 0 && !strings.Contains(n.Value, "${{")
-	switch {
-	case enums[t] != nil:
-		hint = "it takes " + document.OrList(enums[t])
-	case t.Kind() == reflect.String && plain && v != nil:
-		hint = "quote it to mean the text: " + strconv.Quote(document.Cut(n.Value, 60))
-	case t.Kind() == reflect.Slice && (t.Elem().Kind() == reflect.String || t.Elem() == needType) && isText && plain:
-		hint = "write a list: [" + document.Cut(n.Value, 60) + "]"
-	case t.Kind() != reflect.String && isText && n != nil && n.Style != 0 && !strings.Contains(n.Value, "${{") && slices.Contains([]reflect.Kind{reflect.Int, reflect.Float64, reflect.Bool}, t.Kind()):
-		hint = "write it without quotes"
-	}
-	if v == nil {
-		d.ReportField(fault{Code: document.CodeWrongType, At: at, Hint: hint}, "expected %s, got nothing", expected(t))
-		return
-	}
-	d.Report(fault{Code: document.CodeWrongType, At: at, Hint: hint}, "expected %s, got %s", expected(t), d.describeAt(v, at))
-}
-
-// describeAt is describe for the value at a path. A text that comes from a
-// variable is not shown: it may be a secret.
-func (c *pass) describeAt(v any, at path) string {
-	if c.vars.Hides(at) {
-		return "something else"
-	}
-	return c.Describe(v, at)
-}
-
-// quote is describeAt for a text of which only some are good.
-func (c *pass) quote(s string, at path) string {
-	if n, _ := c.Source.Node(at); n != nil && strings.Contains(n.Value, "${{") {
-		return "the value of " + document.Cut(n.Value, 60)
-	}
-	return strconv.Quote(document.Cut(s, 60))
-}
-
-// expected says in words what a field of type t takes.
-func expected(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.String:
-		return "text"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int:
-		return "a whole number"
-	case reflect.Float64:
-		return "a number"
-	case reflect.Slice:
-		switch {
-		case t.Elem().Kind() == reflect.String, t.Elem() == needType:
-			return "a list of strings"
-		case t.Elem().Kind() == reflect.Interface:
-			return "a list"
-		}
-		return "a list of mappings"
-	default: // the other kinds that a plan's types have are structs and maps
-		return "a mapping"
 	}
 }

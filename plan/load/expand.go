@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -29,6 +30,9 @@ type expander struct {
 	// skip says that expressions are checked, but not evaluated: of a step whose when
 	// is false. Their values are deferred.
 	skip bool
+	// foreign says that the text is not the plan's own but that of a file which a step
+	// names: none of its fields is the step's.
+	foreign bool
 	// secretAt are the paths where an expression reads a sensitive value, and whether
 	// it gives it as it is.
 	secretAt map[string]bool
@@ -186,7 +190,7 @@ func (x *expander) eval(s expr.Segment, at path, text string, alone bool) any {
 	if answer := x.uses(p, s, at, text); answer != nil {
 		return answer
 	}
-	if !x.mayShow(p, s, at, text) {
+	if !x.foreign && !x.mayShow(p, s, at, text) {
 		return value.Invalid{}
 	}
 	v, err := p.Eval(x.scope.values, x.cost)
@@ -221,6 +225,9 @@ func (x *expander) uses(p *expr.Program, s expr.Segment, at path, text string) a
 		case u.bad:
 			answer = value.Invalid{}
 		case len(u.refs) == 0 || x.scope.answers != nil:
+		case x.static == "repositories" && len(r.Path) > 1 && r.Path[0] == "vars" && x.vars.Input(r.Path[1]).Key.Name == "":
+			// Only a run needs the value of a login: see Options.Unknown.
+			answer = cmp.Or(answer, any(value.Deferred{}))
 		case x.static != "":
 			x.addText(at, text, &expr.Error{Offset: s.Offset + r.Offset, Message: x.static + " must be known when the file is read, but " + u.what + " is known only when a step starts"}, u.hint)
 			answer = value.Invalid{}

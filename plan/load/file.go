@@ -19,8 +19,14 @@ type file struct {
 	source *document.Source
 	// onDisk says that paths are looked up.
 	onDisk bool
+	// decrypt opens files that are encrypted, see Options.Decrypter.
+	decrypt func(src []byte) (text []byte, secrets []any, err error)
+	// engine is that of all helm steps; empty for what the plan says.
+	engine plan.HelmEngine
 	// tree are the values of the file, with the expressions of all but steps resolved.
 	tree map[string]any
+	// secretAt are the paths outside of steps where a sensitive value stands; see expander.
+	secretAt map[string]bool
 	// vars are the file's variables; nil when it has none that can be understood.
 	vars *vars.Table
 	// order sorts the file's faults among those of others.

@@ -18,6 +18,8 @@ type flattener struct {
 	// steps and last are the steps, and those of finally.
 	steps, last []plan.Step
 	clusters    map[string]plan.Cluster
+	// repositories are those of the plan and of all that it includes.
+	repositories map[string]plan.Repository
 }
 
 // inherited is what an include hands down to its steps.
@@ -32,6 +34,7 @@ type inherited struct {
 	retry    *plan.Retry
 	webhooks *plan.Webhooks
 	failFast *bool
+	helm     plan.HelmDefaults
 	ready    map[string]plan.Readiness
 }
 
@@ -41,17 +44,18 @@ const maxNeeds = 300_000
 
 // flatten makes the plan's steps of the file's.
 func flatten(p *pass) {
-	f := &flattener{session: p.session, root: p.plan, clusters: p.plan.Clusters}
+	f := &flattener{session: p.session, root: p.plan, clusters: p.plan.Clusters, repositories: p.plan.Repositories}
 	f.add(p.file, inherited{})
 	c := p.file
 	c.plan.Steps = append(f.steps, f.last...)
 	c.plan.Finally = nil
-	c.plan.Clusters = f.clusters
+	c.plan.Clusters, c.plan.Repositories = f.clusters, f.repositories
 }
 
 func (f *flattener) add(c *file, o inherited) {
 	f.root.Texts = append(f.root.Texts, c.source)
 	f.addClusters(c)
+	f.addRepositories(c)
 	var normal []string // the names of the plan's own steps, if it is included by one of finally
 	for _, e := range c.decls {
 		needs := f.needs(c, e, o)
@@ -84,7 +88,7 @@ func (it *instance) inherit(o inherited, needs []plan.Need) inherited {
 		needs: needs, last: o.last || it.decl.last, tags: union(o.tags, s.Tags), whens: o.whens, refs: o.refs,
 		skip: o.skip || it.skip, timeout: cmp.Or(s.Timeout, d.Timeout, o.timeout),
 		retry: s.Retry.Or(d.Retry).Or(o.retry), webhooks: s.Webhooks.Or(d.Webhooks).Or(o.webhooks),
-		failFast: cmp.Or(s.FailFast, d.FailFast, o.failFast), ready: ready,
+		failFast: cmp.Or(s.FailFast, d.FailFast, o.failFast), helm: d.Helm.Or(o.helm), ready: ready,
 	}
 	if c.parent == nil {
 		// The defaults of the plan itself hold for all steps already.
@@ -142,11 +146,16 @@ func (f *flattener) addStep(o inherited, needs []plan.Need, it *instance) {
 func (it *instance) finish(s *plan.Step, o inherited) {
 	e, c := it.decl, it.decl.file
 	s.Name = it.flatName()
+	s.Helm = c.place(s.Helm)
 	if s.Helm != nil && s.Helm.Release == "" && s.Name != e.name && !e.grouped {
 		s.Helm.Release = e.name
 	}
 	if e.grouped {
 		s.Group, s.Parallel = c.prefix+e.name, e.parallel
+	}
+	if h := s.Helm; h != nil {
+		d := c.plan.Defaults.Helm.Or(o.helm)
+		h.Engine, h.ServerSide = cmp.Or(c.engine, h.Engine, d.Engine), cmp.Or(h.ServerSide, d.ServerSide)
 	}
 	s.ForEach = nil
 	s.Dir = c.plan.Dir

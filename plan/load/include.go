@@ -62,7 +62,7 @@ func (p *pass) include(it *instance, in Options) *file {
 		return nil
 	}
 	child := p.pass(p.newChild(it, abs))
-	child.load(src, Options{Env: in.Env, Files: in.Files, Unknown: in.Unknown}, &vars.Include{
+	child.load(src, Options{Env: in.Env, Files: in.Files, Unknown: in.Unknown, Unset: in.Unset, Decrypter: in.Decrypter}, &vars.Include{
 		Reporter: p.Reporter, At: e.at.Key("include"), Step: e.name, Plan: inc.Plan, Values: p.includeVars(it),
 	})
 	p.checkIncludeClusters(child.file, e, inc)

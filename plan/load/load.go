@@ -36,16 +36,42 @@ type Options struct {
 	// Unknown takes a sensitive variable that has no value for one that only the run
 	// knows: a plan is looked at where its secrets are not at hand.
 	Unknown bool
+	// Unset does so with every variable that has no value, and does not look for files
+	// that the plan's steps name: only its outline is wanted.
+	Unset bool
+	// Decrypter opens var files, and files whose expressions are evaluated, that are
+	// encrypted; without one they are read as they are.
+	Decrypter Decrypter
 	// Files are texts to be read in the place of the plan and of plans that it
 	// includes, by absolute path: what they would be after an edit.
 	Files map[string][]byte
+	// HelmEngine is that of all helm steps, whatever the plan says; empty for what
+	// that says.
+	HelmEngine plan.HelmEngine
+}
+
+// Decrypter opens encrypted files.
+type Decrypter interface {
+	// Decrypt returns what a file holds, and which values of it were encrypted; a file that
+	// is not encrypted it returns as it is, without values. Of an error these are asked for:
+	// Hint() string, Position() (line, column int), and NoKey() bool for one that says that
+	// no key is at hand.
+	Decrypt(src []byte) (text []byte, secrets []any, err error)
+}
+
+// decrypt is the Decrypter's, or leaves files as they are.
+func (o Options) decrypt(src []byte) (text []byte, secrets []any, err error) {
+	if o.Decrypter == nil {
+		return src, nil, nil
+	}
+	return o.Decrypter.Decrypt(src)
 }
 
 // File reads the plan file at a path, with its variables resolved, and checks all
 // that can be known without a cluster, the files that it names included. The
 // error is a document.Diagnostics with every fault.
 func File(name string, in Options) (*plan.Plan, error) {
-	p, err := newPlan(name, true)
+	p, err := newPlan(name, !in.Unset)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,8 @@ type session struct {
 	near   nearest.Finder
 	cost   *expr.Budget
 	sum    totals
+	// templates are the files whose expressions are evaluated, by absolute path.
+	templates map[string]*template
 	// includedFiles are the files of included plans, in the order of their reading.
 	includedFiles []string
 }
@@ -33,7 +35,9 @@ type session struct {
 type totals struct {
 	steps, files, bytes, needs, inputs int
 	// nodes and text are what expressions put into the plan.
-	nodes, text       int
+	nodes, text int
+	// evaluated is the size of the files whose expressions were.
+	evaluated         int
 	tooMany, tooLarge bool
 }
 
@@ -55,10 +59,12 @@ func (s *session) pass(f *file) *pass {
 
 // load reads the file's plan and checks all but what takes the whole plan.
 func (p *pass) load(src []byte, in Options, from *vars.Include) {
+	p.engine = in.HelmEngine
 	root, ok := p.read(src)
 	if !ok {
 		return
 	}
+	p.decrypt = in.decrypt
 	p.readVars(root, in, from)
 	p.expandHead(root)
 	decoder{p}.set(reflect.ValueOf(p.plan).Elem(), root, nil)
@@ -74,9 +80,10 @@ func (p *pass) load(src []byte, in Options, from *vars.Include) {
 // expandHead resolves the expressions of all fields but the steps: first of those
 // that others may read.
 func (p *pass) expandHead(root map[string]any) {
+	p.secretAt = map[string]bool{}
 	expand := func(field string, names ...string) {
 		if v, has := root[field]; has {
-			x := expander{pass: p, scope: p.newScope(names...), static: field}
+			x := expander{pass: p, scope: p.newScope(names...), static: field, secretAt: p.secretAt}
 			root[field] = x.expand(v, path{field})
 		}
 	}
@@ -105,7 +112,7 @@ func (p *pass) readVars(root map[string]any, in Options, from *vars.Include) {
 		return
 	}
 	p.vars = vars.Read(declared, vars.Config{
-		Reporter: p.Reporter, Near: &p.near, Set: in.Set, VarFiles: in.VarFiles, Env: in.Env, Unknown: in.Unknown,
+		Reporter: p.Reporter, Near: &p.near, Set: in.Set, VarFiles: in.VarFiles, Env: in.Env, Unknown: in.Unknown, Unset: in.Unset, Decrypt: in.decrypt,
 		Include: from, HasCluster: p.hasCluster,
 		Unescape: func(v any, at path) any {
 			x := expander{pass: p}

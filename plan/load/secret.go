@@ -43,12 +43,15 @@ func shownField(at path) bool {
 	if len(at) > 2 && (at[0] == "steps" || at[0] == "finally") {
 		at = at[2:]
 		switch at[0] {
-		case "name", "needs", "tags", "cluster":
+		case "name", "needs", "tags", "cluster", "concurrency_group":
 			return true
 		case "include":
 			return len(at) > 1 && (at[1] == "plan" || at[1] == "clusters")
 		}
 		return false
+	}
+	if len(at) > 2 && at[0] == "repositories" {
+		return at[2] == "url"
 	}
 	return len(at) > 1 && at[0] == "defaults" && at[1] == "cluster"
 }

@@ -72,7 +72,7 @@ const (
 // others, but must be known when the file is read.
 var (
 	headFields   = []string{"name", "needs", "for_each"}
-	staticFields = []string{"include", "cluster", "tags", "timeout", "retry", "webhooks"}
+	staticFields = []string{"include", "cluster", "concurrency_group", "tags", "timeout", "retry", "webhooks"}
 )
 
 // declareSteps reads what must be known of all steps before the expressions of one
@@ -249,8 +249,9 @@ func (p *pass) readSteps(in Options) {
 func (p *pass) readStep(it *instance, in Options) {
 	s := p.stepScope(it)
 	p.expandInstance(it, s)
-	it.refs = s.refs
 	p.decodeStep(it)
+	p.evaluate(it, s)
+	it.refs = s.refs
 	if it.decl.isInclude && it.step.Include != nil {
 		it.child = p.include(it, in)
 	}

@@ -102,6 +102,7 @@ func (v validator) head() {
 	v.checkRetry(p.Defaults.Retry, path{"defaults", "retry"})
 	v.checkLabel(p.State.Namespace, path{"state", "namespace"})
 	v.checkClusters()
+	v.checkRepositories()
 	v.checkReady()
 	if steps, ok := v.tree["steps"].([]any); ok && len(steps) == 0 {
 		v.ReportField(fault{Code: document.CodeMissingField, At: path{"steps"}, Hint: "add a step"}, "the plan has no steps")

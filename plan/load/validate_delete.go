@@ -9,14 +9,15 @@ import (
 // checkDelete wants one thing that goes: objects, a resource or a release.
 func (v stepValidator) checkDelete(d plan.Delete, at path) {
 	v.checkLabel(d.Namespace, at.Key("namespace"))
-	v.checkPaths(d.Files, at.Key("files"))
+	v.checkFiles(d.Files, at.Key("files"), d.Evaluate)
+	v.checkOverlay(d.Kustomize, at.Key("kustomize"))
 	v.checkText(at.Key("release"), "release", "")
 	v.checkText(at.Key("resource"), "resource", "")
-	objects := !isBare(v.value(at.Key("files")), v.value(at.Key("objects")))
+	objects := !isBare(v.value(at.Key("files")), v.value(at.Key("objects")), v.value(at.Key("kustomize")))
 	resource, release := v.has(at.Key("resource")), v.has(at.Key("release"))
 	switch {
 	case !objects && !resource && !release:
-		v.ReportField(fault{At: at, Hint: "give files, objects, resource or release"}, "there is nothing to delete")
+		v.ReportField(fault{At: at, Hint: "give files, objects, kustomize, resource or release"}, "there is nothing to delete")
 	case objects && resource, objects && release, resource && release:
 		v.ReportField(fault{At: at, Hint: "make a step of each"}, "a delete step takes objects, a resource or a release, and only one of them")
 	}

@@ -3,8 +3,10 @@ package load
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -37,14 +39,21 @@ func (f fileFinder) step(s plan.Step, at path) {
 	if s.Helm != nil {
 		f.chart(*s.Helm, at.Key("helm").Key("chart"))
 		for j, name := range s.Helm.ValuesFiles {
-			f.find(name, at.Key("helm").Key("values_files").Index(j))
+			if !isElsewhere(name) {
+				f.find(name, at.Key("helm").Key("values_files").Index(j))
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Helm.SetFile)) {
+			f.find(s.Helm.SetFile[name], at.Key("helm").Key("set_file").Key(name))
 		}
 	}
 	if s.Apply != nil {
 		f.globs(s.Apply.Files, at.Key("apply").Key("files"))
+		f.overlay(s.Apply.Kustomize, at.Key("apply").Key("kustomize"))
 	}
 	if s.Delete != nil {
 		f.globs(s.Delete.Files, at.Key("delete").Key("files"))
+		f.overlay(s.Delete.Kustomize, at.Key("delete").Key("kustomize"))
 	}
 	if s.Webhook != nil {
 		f.webhook(*s.Webhook, at.Key("webhook"))
@@ -66,7 +75,31 @@ func (f fileFinder) webhook(w plan.Webhook, at path) {
 
 func (f fileFinder) globs(names []string, at path) {
 	for j, name := range names {
+		if isElsewhere(name) && (at.Last() == "files" && at[len(at)-2] != "webhook") {
+			continue
+		}
 		f.glob(name, at.Index(j))
+	}
+}
+
+// isElsewhere reports whether a file of a step is not on disk. Whether it is there is
+// seen when it is fetched.
+func isElsewhere(name string) bool {
+	return name == plan.Stdin || plan.IsAddress(name) || strings.Contains(name, "://")
+}
+
+// overlay looks for the folder of an overlay.
+func (f fileFinder) overlay(name string, at path) {
+	full := f.plan.Abs(name)
+	if name == "" || isElsewhere(name) || isKustomization(filepath.Base(name)) {
+		return
+	}
+	entries, err := os.ReadDir(full)
+	switch {
+	case err != nil:
+		f.Report(fault{Code: document.CodeFile, At: at, Hint: f.pathHint(name)}, "%s", cannotUse("folder", name, files.Reason(err)))
+	case !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return isKustomization(e.Name()) }):
+		f.Report(fault{Code: document.CodeFile, At: at, Hint: "make one: kustomize create --autodetect; or give its manifests in files"}, "the folder %q has no kustomization.yaml", name)
 	}
 }
 
@@ -96,10 +129,13 @@ func (f fileFinder) glob(name string, at path) {
 }
 
 func (f fileFinder) chart(h plan.Helm, at path) {
+	full := f.plan.Abs(h.Chart)
 	if !h.IsLocal() {
+		if _, err := os.Stat(filepath.Join(full, "Chart.yaml")); err == nil && h.Repo == "" && isAliased(h.Chart) && !f.hasAlias(h.Chart) {
+			f.Report(fault{At: at, Hint: "write ./" + h.Chart + " for the folder"}, "%q is a folder and the name of a chart in a repository", document.Cut(h.Chart, 80))
+		}
 		return
 	}
-	full := f.plan.Abs(h.Chart)
 	info, err := os.Stat(full)
 	switch {
 	case err != nil:

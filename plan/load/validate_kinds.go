@@ -16,7 +16,9 @@ func (v stepValidator) checkHelm(s plan.Step, at path) {
 	h := *s.Helm
 	v.checkLabel(h.Namespace, at.Key("namespace"))
 	v.checkRelease(s, at)
-	v.checkPaths(h.ValuesFiles, at.Key("values_files"))
+	v.checkVerify(h, at.Key("verify"))
+	v.checkFiles(h.ValuesFiles, at.Key("values_files"), h.Evaluate)
+	v.checkReleaseOptions(h, at)
 	chart, repo := at.Key("chart"), at.Key("repo")
 	switch {
 	case h.Chart == "":
@@ -37,19 +39,20 @@ func (v stepValidator) checkHelm(s plan.Step, at path) {
 		}
 	case strings.Contains(h.Chart, "://"):
 		v.Report(fault{At: chart, Hint: "give oci://HOST/PATH, a path such as ./chart, or the chart's name together with repo"}, "charts cannot be read from %q", document.Cut(h.Chart, 80))
+	case !v.has(repo) && isAliased(h.Chart):
 	case !v.has(repo):
 		hint := "give repo: https://…, or write ./" + document.Cut(h.Chart, 60) + " for a folder"
-		if alias, name, found := strings.Cut(h.Chart, "/"); found && !strings.HasSuffix(name, ".tgz") {
-			hint = fmt.Sprintf("names from helm repo add are not known here: write chart: %s and repo: with the address of %s, or ./%s for a folder", document.Cut(name, 60), document.Cut(alias, 60), document.Cut(h.Chart, 60))
-		}
 		v.Report(fault{At: chart, Hint: hint}, "it is not said where the chart %q comes from", document.Cut(h.Chart, 80))
-	case h.Repo != "" && !strings.HasPrefix(h.Repo, "https://") && !strings.HasPrefix(h.Repo, "http://"):
-		hint := "write https://…"
-		if strings.HasPrefix(h.Repo, "oci://") {
-			hint = "write chart: " + document.Cut(strings.TrimSuffix(h.Repo, "/")+"/"+h.Chart, 100) + " and no repo"
-		}
-		v.Report(fault{At: repo, Hint: hint}, "%q is not the address of a chart repository", document.Cut(h.Repo, 80))
+	case h.Repo != "":
+		v.checkRepo(h, repo)
 	}
+}
+
+// isAliased reports whether a chart is named as REPOSITORY/CHART, whose repository may
+// be one of helm repo add.
+func isAliased(chart string) bool {
+	alias, name, ok := strings.Cut(chart, "/")
+	return ok && alias != "" && name != "" && !strings.ContainsAny(name, "/") && !strings.HasSuffix(name, ".tgz")
 }
 
 // checkRelease knows that Helm allows fewer characters than a step's name has.
@@ -67,9 +70,10 @@ func (v stepValidator) checkRelease(s plan.Step, at path) {
 
 func (v stepValidator) checkApply(a plan.Apply, at path) {
 	v.checkLabel(a.Namespace, at.Key("namespace"))
-	v.checkPaths(a.Files, at.Key("files"))
-	if isBare(v.value(at.Key("files")), v.value(at.Key("objects"))) {
-		v.ReportField(fault{At: at, Hint: "give files or objects"}, "there is nothing to apply")
+	v.checkFiles(a.Files, at.Key("files"), a.Evaluate)
+	v.checkOverlay(a.Kustomize, at.Key("kustomize"))
+	if isBare(v.value(at.Key("files")), v.value(at.Key("objects")), v.value(at.Key("kustomize"))) {
+		v.ReportField(fault{At: at, Hint: "give files, objects or kustomize"}, "there is nothing to apply")
 	}
 	if a.Wait == plan.WaitHooks {
 		v.Report(fault{At: at.Key("wait"), Hint: "write none or ready"}, "hooks are for helm steps only")
@@ -125,7 +129,7 @@ func (v stepValidator) checkWait(w plan.Wait, at path) {
 		hint := conditionHint
 		if len(w.For) > 0 && !strings.Contains(w.For, "=") && w.For[0] >= 'A' && w.For[0] <= 'Z' {
 			hint = "did you mean condition=" + document.Cut(w.For, 60) + "?"
-		} else if near := v.near.Find(strings.SplitN(w.For, "=", 2)[0], []string{"condition", "jsonpath", "create", "delete"}); near != "" && !strings.HasPrefix(w.For, near) {
+		} else if near := v.near.Find(strings.SplitN(w.For, "=", 2)[0], []string{"condition", "jsonpath", "ready", "create", "delete"}); near != "" && !strings.HasPrefix(w.For, near) {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
 		v.Report(fault{At: at.Key("for"), Hint: hint}, "for cannot be read: %v", err)
@@ -148,7 +152,7 @@ func (v stepValidator) checkResource(resource, selector string, at path) {
 	}
 }
 
-const conditionHint = "write condition=NAME, condition=NAME=VALUE, jsonpath={.PATH}=VALUE, create or delete"
+const conditionHint = "write condition=NAME, condition=NAME=VALUE, jsonpath={.PATH}=VALUE, ready, create or delete"
 
 // webhookSelectors are the fields of a webhook step that say which webhooks are
 // meant.

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ func (v stepValidator) step(s plan.Step) {
 	v.checkWhen(v.value(at.Key("when")), at.Key("when"))
 	v.checkTags(s.Tags, at.Key("tags"))
 	v.checkClusterName(s.Cluster, at.Key("cluster"))
+	v.checkConcurrencyGroup(s, at.Key("concurrency_group"))
 	v.checkKinds(s, at)
 	v.checkOutputs(s, at.Key("outputs"))
 	if s.Helm != nil {
@@ -70,6 +72,23 @@ func (v stepValidator) checkTags(tags []string, at path) {
 		case slices.Index(tags, t) < i:
 			v.Report(fault{Code: document.CodeDuplicate, At: at.Index(i), Hint: "remove it"}, "the tag %q is given twice", t)
 		}
+	}
+}
+
+// maxConcurrencyGroup is how many characters the name of a concurrency group may have.
+const maxConcurrencyGroup = 100
+
+// checkConcurrencyGroup refuses a group of an include: its steps run side by side, so
+// that it is not clear what would be kept apart.
+func (v stepValidator) checkConcurrencyGroup(s plan.Step, at path) {
+	group := s.ConcurrencyGroup
+	switch {
+	case s.Include != nil && v.has(at):
+		v.ReportField(fault{At: at, Hint: "give it to the steps of the included plan: the name of a group is that of the whole plan"}, "an include is in no concurrency group")
+	case group == "":
+		v.checkText(at, "concurrency_group", "name the group, or remove the field")
+	case !names.IsGroup(group, maxConcurrencyGroup):
+		v.Report(fault{At: at, Hint: fmt.Sprintf("use letters, digits, -, _, ., : and /, at most %d", maxConcurrencyGroup)}, "%q cannot be the name of a concurrency group", document.Cut(group, 80))
 	}
 }
 

@@ -28,6 +28,9 @@ var shortForms = map[reflect.Type]func(long *node) *node{
 	reflect.TypeFor[plan.Readiness](): func(long *node) *node {
 		return &node{AnyOf: []*node{{Type: "string", Description: "CEL over object that is true of one that is ready.", MinLength: 1, Examples: []any{`object.status.phase == "Running"`}}, long}}
 	},
+	reflect.TypeFor[plan.ServerSide](): func(long *node) *node {
+		return &node{AnyOf: []*node{{Type: "boolean"}, {Enum: []string{string(plan.ServerSideAuto), string(plan.ServerSideTrue), string(plan.ServerSideFalse)}}}}
+	},
 	// The items themselves, or a mapping of in and parallel.
 	reflect.TypeFor[plan.ForEach](): func(long *node) *node {
 		items := &node{Type: "object", Not: &node{Required: []string{"in"}, AnyOf: []*node{
@@ -43,10 +46,17 @@ var ofTypes = map[string]func(*node){
 	"Webhook": exactlyOne("release", "configuration", "service", "selector", "files"),
 	"Output":  exactlyOne("jsonpath", "cel"),
 	"Var":     notBoth("secret", "config_map"),
+	"Verify":  exactlyOne("keyring", "cosign"),
 	"Cluster": notBoth("kubeconfig", "kubeconfig_secret"),
 	"Apply":   func(n *node) { n.AnyOf = requiring("files", "objects") },
 	"Delete":  func(n *node) { n.AnyOf = requiring("files", "objects", "resource", "release") },
 	"Canary":  func(n *node) { n.MinProperties = 1 },
+	"Repository": func(n *node) {
+		n.Not = &node{Required: []string{"password", "token"}}
+		for _, pair := range [][2]string{{"username", "password"}, {"password", "username"}, {"cert_file", "key_file"}, {"key_file", "cert_file"}} {
+			n.AllOf = append(n.AllOf, &node{If: &node{Required: pair[:1]}, Then: &node{Required: pair[1:]}})
+		}
+	},
 }
 
 func exactlyOne(fields ...string) func(*node) {
@@ -74,16 +84,18 @@ var ofFields = map[string]func(*node){
 	"Plan.steps":      func(n *node) { n.MinItems = 1 },
 	"Var.secret":      withKey,
 	"Var.config_map":  withKey,
+	"Repository.url":  both(nonEmpty, examples("https://charts.example.com", "oci://ghcr.io/org")),
 	"Metadata.name":   label,
 	"State.namespace": label,
 
 	"Step.name":                 label,
+	"Step.concurrency_group":    nonEmpty,
 	"Step.when":                 func(n *node) { n.Type = "boolean"; orExpression(n) },
 	"Retry.install_retries":     between(1, 1000),
 	"Retry.retry_delay_seconds": between(0, 24*60*60),
 
-	"Helm.chart":     both(nonEmpty, examples("external-secrets", "oci://ghcr.io/org/charts/app", "./chart")),
-	"Helm.repo":      examples("https://charts.external-secrets.io"),
+	"Helm.chart":     both(nonEmpty, examples("external-secrets", "oci://ghcr.io/org/charts/app", "./chart", "my-repository/app")),
+	"Helm.repo":      examples("https://charts.external-secrets.io", "my-repository"),
 	"Helm.version":   examples("0.11.0", "~1.4"),
 	"Helm.namespace": label,
 
@@ -94,7 +106,7 @@ var ofFields = map[string]func(*node){
 	"Wait.resource":  both(nonEmpty, examples("deployment/web", "certificate.cert-manager.io/tls", "pod")),
 	"Wait.namespace": label,
 	"Wait.selector":  examples("app=web"),
-	"Wait.for":       both(nonEmpty, examples("condition=Ready", "condition=Available", "jsonpath={.status.phase}=Running", "create", "delete")),
+	"Wait.for":       both(nonEmpty, examples("condition=Ready", "condition=Available", "jsonpath={.status.phase}=Running", "ready", "create", "delete")),
 
 	"Delete.files":     examples([]string{"old/*.yaml"}),
 	"Delete.namespace": label,

@@ -9,6 +9,7 @@ var (
 	subdomain  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	dataKey    = regexp.MustCompile(`^[-._a-zA-Z0-9]{1,253}$`)
 	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	group      = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9._:/]*[A-Za-z0-9])?$`)
 	tag        = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$`)
 )
 
@@ -31,3 +32,7 @@ func IsIdentifier(name string) bool { return identifier.MatchString(name) }
 
 // IsTag reports whether a name of at most so many characters can be a tag, or the key of a step.
 func IsTag(name string, most int) bool { return len(name) <= most && tag.MatchString(name) }
+
+// IsGroup reports whether a name of at most so many characters can be that of a
+// concurrency group.
+func IsGroup(name string, most int) bool { return len(name) <= most && group.MatchString(name) }

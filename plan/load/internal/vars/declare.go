@@ -22,6 +22,7 @@ type declaration struct {
 	// says it.
 	like                string
 	allowed             []any
+	conditions          []condition
 	required, sensitive bool
 	env                 string
 	ref                 *plan.KeyRef
@@ -71,6 +72,7 @@ func (r *reader) declare(name string, declared any) {
 	d.def, d.hasDefault = raw["default"]
 	r.declareType(d, raw)
 	r.declareAllowed(d, raw)
+	r.declareConditions(d, raw)
 	r.declareDefault(d)
 	r.declareRef(d, raw)
 	r.declareEnv(d, raw)
@@ -91,7 +93,7 @@ func (r *reader) declareEnv(d *declaration, raw map[string]any) {
 }
 
 // fields are those of a variable.
-var fields = []string{"default", "description", "type", "allowed", "required", "env", "secret", "config_map", "sensitive"}
+var fields = []string{"default", "description", "type", "allowed", "validation", "required", "env", "secret", "config_map", "sensitive"}
 
 // secretFields are the fields of a sensitive variable that are not shown.
 var secretFields = []string{"default", "allowed"}

@@ -54,6 +54,7 @@ func (r *reader) giveFile(file string, order int) {
 		r.Add(document.NewSource(file, nil, o, r.Faults), document.Pos{File: file}, document.Fault{Code: document.CodeFile}, "%s", err)
 		return
 	}
+	src, sealed := r.decrypt(file, src, o)
 	s, tree, ok := document.Read(file, src, o, r.Faults)
 	if !ok {
 		return
@@ -64,7 +65,15 @@ func (r *reader) giveFile(file string, order int) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if sealed.locked && name == "sops" { // what SOPS itself has there
+			continue
+		}
 		if d := r.byName[name]; d != nil {
+			d.sensitive = d.sensitive || sealed.has(name)
+			if sealed.locked && sealed.has(name) {
+				d.from, d.quiet = Given{}, true // nobody knows it here
+				continue
+			}
 			r.give(d, Given{Source: plan.SourceVarFile, Value: values[name], Origin: document.Origin{Text: s, At: document.Path{name}}})
 			continue
 		}
@@ -123,11 +132,11 @@ func (r *reader) varHint(name string) string {
 func (r *reader) settle(d *declaration) {
 	d.value = value.Invalid{}
 	switch _, bad := d.from.Value.(value.Invalid); {
+	case d.from.Source == "" && (d.sensitive && r.Unknown || r.Unset):
+		d.value = value.Deferred{}
+		return
 	case bad, d.from.Source == plan.SourceDefault && d.badDefault, d.from.Source == "" && d.quiet:
 		d.broken = true
-		return
-	case d.from.Source == "" && d.sensitive && r.Unknown:
-		d.value = value.Deferred{}
 		return
 	case d.from.Source == "":
 		d.broken = true

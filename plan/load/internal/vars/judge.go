@@ -49,7 +49,7 @@ func judge(d *declaration, g Given, near *nearest.Finder) (any, *varError) {
 		}
 		return v, &varError{got + " is none of the allowed values", allowedHint(d, v, near)}
 	}
-	return v, nil
+	return v, d.unmet(v, where)
 }
 
 // refusal says why a text could not be read as a value.

@@ -19,10 +19,14 @@ type Config struct {
 	// Reporter hears of faults of the file.
 	document.Reporter
 	Near *nearest.Finder
-	// Set, VarFiles, Env and Unknown are those of load.Options.
+	// Set, VarFiles, Env, Unknown and Unset are those of load.Options.
 	Set, VarFiles []string
 	Env           func(name string) (value string, ok bool)
 	Unknown       bool
+	Unset         bool
+	// Decrypt returns what an encrypted file holds, and which values of it were encrypted;
+	// other files as they are. It may be nil.
+	Decrypt func(src []byte) (text []byte, secrets []any, err error)
 	// Include is the step that includes the file; nil for the plan itself.
 	Include *Include
 	// HasCluster reports a cluster that the file does not have as a fault.
@@ -129,7 +133,7 @@ func (t *Table) Hides(at document.Path) bool {
 // Input returns what a deferred variable asks for, in a cluster of the file.
 func (t *Table) Input(name string) plan.Input {
 	d := t.byName[name]
-	if d.ref == nil { // it has no value, and nothing is run: see load.Options.Unknown
+	if d.ref == nil { // it has no value, and nothing is run: see load.Options
 		return plan.Input{From: plan.FromSecret, Sensitive: true}
 	}
 	in := plan.Input{From: plan.FromSecret, Key: *d.ref, Sensitive: d.sensitive, Optional: d.hasDefault}
