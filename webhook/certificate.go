@@ -56,7 +56,8 @@ func ParseCertificates(text []byte) []*x509.Certificate {
 
 // certificate judges the mounted certificates as the API server would. Its
 // State is Unknown when one fits, when there is none, and when none is for the
-// webhook's name: that one may be elsewhere.
+// webhook's name: that one may be elsewhere. An authority that does not fit is what the
+// program signs with, such as the one in istiod's Secret cacerts.
 func (b *Backing) certificate(e *Entry, now time.Time) Reading {
 	ref := e.Client.Service
 	name := ref.Name + "." + ref.Namespace + ".svc" // what the API server asks for
@@ -74,6 +75,7 @@ func (b *Backing) certificate(e *Entry, now time.Time) Reading {
 		switch {
 		case err == nil:
 			return Reading{Rung: Serving, State: Unknown, Reason: the + " fits; it was not called yet", Source: c.Source}
+		case c.Chain[0].IsCA:
 		case errors.As(err, new(x509.HostnameError)):
 			if r.Reason == "" {
 				r.Reason, r.Source = the+" is not for its name: "+err.Error(), c.Source

@@ -188,6 +188,7 @@ var authorities = sync.OnceValue(func() map[string][]byte {
 	issue("expired", x509.Certificate{NotBefore: hour(-3), NotAfter: hour(-2)}, nil)
 	issue("future", x509.Certificate{NotBefore: hour(2), NotAfter: hour(3)}, nil)
 	name := []string{"w.ns.svc"}
+	issue("signer", x509.Certificate{DNSNames: name}, nil)
 	issue("leaf", x509.Certificate{DNSNames: name}, ca)
 	issue("leaf-of-other", x509.Certificate{DNSNames: name}, other)
 	issue("leaf-of-localhost", x509.Certificate{DNSNames: []string{"localhost"}}, ca)

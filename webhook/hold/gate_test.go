@@ -235,3 +235,49 @@ status: {phase: Running, conditions: [{type: Ready, status: "`+tc.ready+`"}]}`)
 		})
 	}
 }
+
+// A webhook whose pods never get their image is not held for until the timeout: how long
+// depends on how certain that is. One pod that has its image is reason enough to wait.
+func TestGateGivesUpForImages(t *testing.T) {
+	const pod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: w-%d, namespace: ns, resourceVersion: "1", labels: {app: w}}
+status: {phase: Pending, containerStatuses: [{name: c, state: {%s}}]}`
+	waiting := func(i int, reason, message string) string {
+		return fmt.Sprintf(pod, i, fmt.Sprintf("waiting: {reason: %s, message: %q}", reason, message))
+	}
+	for name, tc := range map[string]struct {
+		pods  []string
+		limit time.Duration
+	}{
+		"that must not be pulled":      {[]string{waiting(1, "ErrImageNeverPull", "")}, 0},
+		"that is not there":            {[]string{waiting(1, "ImagePullBackOff", "manifest unknown")}, time.Minute},
+		"that wants a password":        {[]string{waiting(1, "ErrImagePull", "401 Unauthorized")}, 2 * time.Minute},
+		"that one pod may still get":   {[]string{waiting(1, "ErrImageNeverPull", ""), waiting(2, "ErrImagePull", "connection refused")}, 2 * time.Minute},
+		"that one pod has":             {[]string{waiting(1, "ErrImageNeverPull", ""), fmt.Sprintf(pod, 2, "running: {}")}, 5 * time.Minute},
+		"that nobody asked for so far": {[]string{waiting(1, "ContainerCreating", "")}, 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, append(tc.pods, fmt.Sprintf(configuration, 1, authority(t)), fmt.Sprintf(endpoint, 1, false), `
+apiVersion: v1
+kind: Service
+metadata: {name: w, namespace: ns, resourceVersion: "1"}
+spec: {selector: {app: w}, ports: [{port: 443}]}`)...)
+				view := survey.New(c.client)
+				defer view.Close()
+				tr := &Transport{
+					Base: &apiServer{answer: readyAfter(time.Hour, refused)}, Gate: NewGate(view), Timeout: 5 * time.Minute,
+					Images: map[webhook.ImageFault]time.Duration{webhook.ImageUnusable: 0, webhook.ImageAbsent: time.Minute, webhook.ImageRefused: 2 * time.Minute},
+				}
+				began := time.Now()
+				_, err := tr.RoundTrip(create(t.Context(), t, "w1"))
+				var held *Error
+				require.ErrorAs(t, err, &held)
+				require.Equal(t, tc.limit, held.Limit)
+				require.InDelta(t, tc.limit, time.Since(began), float64(2*time.Second))
+			})
+		})
+	}
+}

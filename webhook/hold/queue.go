@@ -25,6 +25,10 @@ type waitQueue struct {
 	// tries if all of them met a misconfiguration. Both hold for the whole queue.
 	fault              webhook.Fault
 	misconfiguredSince time.Time
+	// image is why no pod behind the webhook gets its image, and imageSince since when
+	// that is so: what a registry says changes meanwhile. They are empty when one has it.
+	image      webhook.ImageFault
+	imageSince time.Time
 	// subscription is nil without a survey; remove closes it.
 	subscription *survey.Subscription
 	// statuses are how the webhooks stand as of the latest version; notified is the
@@ -90,8 +94,26 @@ func (q *waitQueue) changed() {
 	}
 	q.statuses = statuses
 	q.version++
+	q.see(statusOf(statuses, q.fault).Backing.ImageFault(), time.Now())
 	q.pace.changed(time.Now(), reachabilityOf(statusOf(statuses, q.fault).Ladder), configuration)
 	q.wakeNotifiers()
+}
+
+// see notes why no pod behind the webhook gets its image. The gate's mutex is held.
+func (q *waitQueue) see(image webhook.ImageFault, now time.Time) {
+	if q.image == image {
+		return
+	}
+	switch {
+	case image == "":
+		q.imageSince = time.Time{}
+	case q.image == "":
+		q.imageSince = now
+	}
+	q.image = image
+	for _, w := range q.waiters { // that changes the bound of each
+		w.wake()
+	}
 }
 
 // statusOf returns the status of a fault's webhook, and of several the one that lacks

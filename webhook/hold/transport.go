@@ -61,6 +61,9 @@ type Transport struct {
 	// Grace bounds how long a request is held for a webhook that is
 	// misconfigured; DefaultGrace when 0.
 	Grace time.Duration
+	// Images bounds how long a request is held for a webhook none of whose pods gets its
+	// image, by the fault; Timeout bounds it for those that it does not have.
+	Images map[webhook.ImageFault]time.Duration
 	// Outage bounds how long a request waits for an API server that is away, or
 	// takes no requests: one that restarts, is overloaded, or whose etcd has no leader.
 	// With 0 only writes wait for it, and only while other requests are held. Watches

@@ -36,7 +36,8 @@ func (w *waiter) wake() {
 // wait blocks until the request should be sent again: the waiter leads and its time
 // has come, or the webhook has answered another request. The error is the cause of
 // the context's end, or a boundError: a request may wait as long as limit says, and
-// for a webhook that is misconfigured for no longer than grace. tell is called with
+// for a webhook that is misconfigured for no longer than grace, nor for one whose pods
+// do not get their image for longer than the transport's Images say. tell is called with
 // every change of the webhook that f is about, unless another waiter of the same
 // notifier has told it.
 func (w *waiter) wait(ctx context.Context, limit bound, grace time.Duration, f webhook.Fault, tell func(survey.Status)) error {
@@ -76,7 +77,11 @@ func (w *waiter) bound(limit bound, grace time.Duration) bound {
 	w.queue.gate.mu.Lock()
 	defer w.queue.gate.mu.Unlock()
 	if bad := w.queue.misconfiguredSince; !bad.IsZero() && bad.Add(grace).Before(limit.ends) {
-		return bound{grace, bad.Add(grace)}
+		limit = bound{grace, bad.Add(grace)}
+	}
+	image, bounded := w.notifier.transport.Images[w.queue.image]
+	if since := w.queue.imageSince; bounded && !since.IsZero() && since.Add(image).Before(limit.ends) {
+		limit = bound{image, since.Add(image)}
 	}
 	return limit
 }

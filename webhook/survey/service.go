@@ -55,15 +55,23 @@ type service struct {
 // followService begins to follow a Service, given as namespace/name.
 func (s *Survey) followService(key string) *service {
 	ctx, stop := cancellable(context.Background())
-	b := &service{survey: s, stop: stop, readMounts: make(chan struct{}, 1)}
-	b.namespace, b.name, _ = strings.Cut(key, "/")
-	b.services = newFollower[corev1.Service](b, servicesGVR,
-		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", b.name).String()}, func() { b.serviceChanged(ctx) })
-	b.endpointSlices = newFollower[discoveryv1.EndpointSlice](b, endpointSlicesGVR,
-		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + b.name}, s.notify)
+	b := s.newService(key)
+	b.stop = stop
+	b.services.changed, b.endpointSlices.changed = func() { b.serviceChanged(ctx) }, s.notify
 	for _, run := range []func(context.Context){b.services.run, b.endpointSlices.run, b.readSecrets} {
 		s.running.Go(func() { run(ctx) })
 	}
+	return b
+}
+
+// newService makes what reads a Service, given as namespace/name.
+func (s *Survey) newService(key string) *service {
+	b := &service{survey: s, readMounts: make(chan struct{}, 1)}
+	b.namespace, b.name, _ = strings.Cut(key, "/")
+	b.services = newFollower[corev1.Service](b, servicesGVR,
+		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", b.name).String()}, func() {})
+	b.endpointSlices = newFollower[discoveryv1.EndpointSlice](b, endpointSlicesGVR,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + b.name}, func() {})
 	return b
 }
 
