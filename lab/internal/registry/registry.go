@@ -1,5 +1,6 @@
 // Package registry serves chart folders as an OCI registry, so that the lab can
-// install oci:// charts without a network. Clients can only read.
+// install oci:// charts without a network. Clients can only read the lab's charts;
+// they may push what they like elsewhere, also over what is there.
 //
 // It keeps everything in memory, speaks plain HTTP as the caller's server does,
 // and knows no users. It does not serve images: the lab loads those into
@@ -16,6 +17,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/registry"
 )
@@ -44,10 +46,10 @@ func Handler(chartDirs ...string) (http.Handler, error) {
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		if strings.HasPrefix(r.URL.Path, "/v2/"+Prefix) && r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusMethodNotAllowed)
-			fmt.Fprintln(w, `{"errors":[{"code":"UNSUPPORTED","message":"the lab's registry is read-only"}]}`)
+			fmt.Fprintln(w, `{"errors":[{"code":"UNSUPPORTED","message":"the lab's own charts are read-only"}]}`)
 			return
 		}
 		h.ServeHTTP(w, r)
