@@ -17,6 +17,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/steps/internal/applyset"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
@@ -41,8 +42,11 @@ const (
 
 // Action applies the objects of one step.
 type Action struct {
-	spec      plan.Apply
-	manifests []manifest.Object
+	step    plan.Step
+	spec    plan.Apply
+	sources *source.Store
+
+	manifests []manifest.Object         // nil until they were fetched
 	brought   map[schema.GroupKind]bool // the kinds that the step itself defines
 	namespace string
 
@@ -53,27 +57,43 @@ type Action struct {
 	created map[string]bool
 }
 
-// New reads the files of an apply step; namespace is that of objects for which neither
-// they nor the step name one. What is wrong in the files is told here, before the plan
-// starts; the cluster is asked in Run only.
-func New(step plan.Step, namespace string, n Neighbours) (*Action, error) {
-	spec := *step.Apply
-	manifests, err := manifest.Read(step)
-	namespace = cmp.Or(spec.Namespace, namespace)
-	if err := errors.Join(err, manifest.CheckDuplicates(manifests, namespace)); err != nil {
-		return nil, runner.Permanent(err)
+// New reads the files of an apply step from a store; namespace is that of objects for
+// which neither they nor the step name one. What is wrong in the files is told here,
+// before the plan starts. The cluster is asked in Run only, and what is not on this
+// machine is fetched there.
+func New(step plan.Step, namespace string, n Neighbours, from *source.Store) (*Action, error) {
+	namespace = cmp.Or(step.Apply.Namespace, namespace)
+	a := &Action{
+		step: step, spec: *step.Apply, sources: from, namespace: namespace,
+		set: applyset.Of(n.Plan, step, namespace), neighbours: n, created: map[string]bool{},
+	}
+	if source.Fetches(step) {
+		return a, nil
+	}
+	return a, a.read(context.Background())
+}
+
+// read reads the step's objects, once.
+func (a *Action) read(ctx context.Context) error {
+	if a.manifests != nil {
+		return nil
+	}
+	manifests, err := manifest.Read(ctx, a.step, a.sources)
+	if err := errors.Join(err, runner.Permanent(manifest.CheckDuplicates(manifests, a.namespace))); err != nil {
+		return err
 	}
 	if len(manifests) == 0 {
-		return nil, runner.Permanent(errors.New("there is no object to apply"))
+		return runner.Permanent(errors.New("there is no object to apply"))
 	}
-	return &Action{
-		spec: spec, manifests: manifests, brought: broughtBy(manifests), namespace: namespace,
-		set: applyset.Of(n.Plan, step, namespace), neighbours: n, created: map[string]bool{},
-	}, nil
+	a.manifests, a.brought = manifests, broughtBy(manifests)
+	return nil
 }
 
 // Run applies the objects, and waits as the step says.
 func (a *Action) Run(ctx context.Context, s *cluster.Session, reporter runner.Reporter) error {
+	if err := a.read(ctx); err != nil {
+		return err
+	}
 	r := newRun(a, s, reporter)
 	err := r.do(ctx)
 	if ctx.Err() != nil && err != nil {

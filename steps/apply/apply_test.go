@@ -100,7 +100,7 @@ func (f fixture) applyIn(ctx context.Context, t *testing.T, text string, change 
 	for _, c := range change {
 		c(&spec)
 	}
-	action, err := New(plan.Step{Name: "step", Dir: dir, Apply: &spec}, f.session.Cluster.Namespace(), f.neighbours)
+	action, err := New(plan.Step{Name: "step", Dir: dir, Apply: &spec}, f.session.Cluster.Namespace(), f.neighbours, nil)
 	require.NoError(t, err)
 	r := &recorder{}
 	return r, action.Run(ctx, f.session, r)
@@ -354,7 +354,7 @@ func TestNewTellsFaultsInFiles(t *testing.T) {
 		"nothing": {plan.Apply{}, "there is no object to apply"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(plan.Step{Dir: dir, Apply: &tt.spec}, f.session.Cluster.Namespace(), f.neighbours)
+			_, err := New(plan.Step{Dir: dir, Apply: &tt.spec}, f.session.Cluster.Namespace(), f.neighbours, nil)
 			require.ErrorContains(t, err, tt.err)
 			require.True(t, runner.IsPermanent(err))
 		})

@@ -17,6 +17,9 @@ import (
 
 // Health reads how the step's objects stand. Nothing is sent.
 func (a *Action) Health(ctx context.Context, s *cluster.Session) ([]watch.Standing, error) {
+	if err := a.read(ctx); err != nil {
+		return nil, err
+	}
 	r := newRun(a, s, nil)
 	judge := watch.Judge(ctx, s)
 	var all []watch.Standing

@@ -23,6 +23,9 @@ import (
 
 // Preview finds what would become of the step's objects, by dry runs.
 func (a *Action) Preview(ctx context.Context, s *cluster.Session) ([]*dryrun.Object, error) {
+	if err := a.read(ctx); err != nil {
+		return nil, err
+	}
 	objects, errs := make([]*dryrun.Object, len(a.manifests)), make([]error, len(a.manifests))
 	var sender dryrun.Sender
 	dryrun.Each(len(objects), func(i int) {

@@ -3,6 +3,7 @@ package apply
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/kplan-dev/kplan/internal/clean"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/applyset"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
@@ -40,9 +42,22 @@ type Neighbours struct {
 	// Sets has the IDs of the apply sets of the plan's steps on the same cluster.
 	Sets map[string]bool
 	// Places says which step has an object that another step sends. It is asked for
-	// only when something would be deleted.
+	// only when something would be deleted. With an *UnreadError it says so of all
+	// steps but one, or some.
 	Places func(context.Context) (map[Place]string, error)
 }
+
+// UnreadError says that nobody knows yet what another step sends.
+type UnreadError struct {
+	Step string
+	Err  error
+}
+
+func (e *UnreadError) Error() string {
+	return fmt.Sprintf("it is not known yet what the step %s has: %v", e.Step, e.Err)
+}
+
+func (e *UnreadError) Unwrap() error { return e.Err }
 
 // pruner keeps the step's apply set, and deletes the members that go. Only the attempt's
 // own goroutine uses it.
@@ -239,7 +254,8 @@ func (p *pruner) toPrune(ctx context.Context, applied func(removal.Object) bool)
 		return nil, nil, err
 	}
 	elsewhere, err := p.neighbours.Places(ctx)
-	if err != nil {
+	unread := (*UnreadError)(nil)
+	if err != nil && !errors.As(err, &unread) {
 		return nil, nil, fmt.Errorf("reading what the plan's other steps have: %w", err)
 	}
 	for _, o := range members {
@@ -253,6 +269,8 @@ func (p *pruner) toPrune(ctx context.Context, applied func(removal.Object) bool)
 			reason = "helm.sh/resource-policy: keep"
 		case o.GetAnnotations()["client.lifecycle.config.k8s.io/deletion"] == "detach":
 			reason = "client.lifecycle.config.k8s.io/deletion: detach"
+		case unread != nil: // the object may be that step's
+			reason = clean.Line(unread.Error())
 		}
 		if reason != "" {
 			o.Why = reason

@@ -63,7 +63,7 @@ func TestPruneDeletesWhatTheManifestsNoLongerHave(t *testing.T) {
 	require.Empty(t, w.take())
 
 	dir := filepath.Dir(f.write(t, configMaps("a")))
-	action, err := New(plan.Step{Name: "step", Dir: dir, Apply: &plan.Apply{Files: []string{"*.yaml"}, Namespace: f.namespace, Prune: true}}, "", f.neighbours)
+	action, err := New(plan.Step{Name: "step", Dir: dir, Apply: &plan.Apply{Files: []string{"*.yaml"}, Namespace: f.namespace, Prune: true}}, "", f.neighbours, nil)
 	require.NoError(t, err)
 	would, err := action.Preview(t.Context(), f.session)
 	require.NoError(t, err)

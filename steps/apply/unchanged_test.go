@@ -63,7 +63,7 @@ func TestASecondApplyOfAnyKindWritesNothing(t *testing.T) {
 // removeOutside deletes what of the objects is in no namespace of the test's.
 func (f fixture) removeOutside(t *testing.T, text string) {
 	t.Helper()
-	objects, err := manifest.Read(plan.Step{Dir: t.TempDir(), Apply: &plan.Apply{Files: []string{f.write(t, text)}}})
+	objects, err := manifest.Read(t.Context(), plan.Step{Dir: t.TempDir(), Apply: &plan.Apply{Files: []string{f.write(t, text)}}}, nil)
 	require.NoError(t, err)
 	ctx := context.WithoutCancel(t.Context())
 	for _, o := range objects {

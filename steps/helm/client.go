@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	helmkube "helm.sh/helm/v3/pkg/kube"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,27 +21,31 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
+	"github.com/kplan-dev/kplan/steps/internal/stall"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
 
-// client is Helm's client with waits of our own: by watch, and ended by the
+// client is a Helm engine's client with waits of our own: by watch, and ended by the
 // attempt's context, which Helm's interface has no place for.
 type client struct {
-	*helmkube.Client
+	engine.Client
 	sender
-	ctx      context.Context
-	reporter runner.Reporter
-	records  *recorder
+	namespace string // of the release
+	ctx       context.Context
+	reporter  runner.Reporter
+	records   *recorder
 	// plan is the name of the plan that is run; it may be empty.
 	plan string
 	// before gives the objects of failed installs that this one goes on with; it
 	// is nil for all else.
-	before func() (helmkube.ResourceList, error)
+	before func() (engine.ResourceList, error)
 	// waited are the objects that Helm waited for last: in the end, the release's.
-	waited helmkube.ResourceList
+	waited engine.ResourceList
 	// missed are those that were held when Helm waited for them.
 	missed []watch.Target
+	hooks  hookRuns
 
 	mu sync.Mutex
 	// applied are the objects that were sent, or found unchanged, without hooks.
@@ -49,32 +53,34 @@ type client struct {
 	// failure is the last error: Helm keeps only the text of a hook's
 	// (helm.sh/helm/v3 pkg/action/install.go, performInstall).
 	failure error
+	// checked are the objects of the manifest that Helm looked at last before it sent any.
+	checked engine.ResourceList
 }
 
-var (
-	_ helmkube.Interface    = (*client)(nil)
-	_ helmkube.InterfaceExt = (*client)(nil)
-)
-
-// IsReachable says yes: the cluster was asked when the run began.
-func (c *client) IsReachable() error { return nil }
+var _ engine.Host = (*client)(nil)
 
 // Build reads objects. Kinds that are not known are looked up with fresh
 // discovery, and waited for where another step brings them: it may have ended
 // before they are served.
-func (c *client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error) {
+func (c *client) Build(r io.Reader, validate bool) (engine.ResourceList, error) {
 	b, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
 	}
 	resources, err := c.Client.Build(bytes.NewReader(b), validate)
-	if err == nil || !strings.Contains(err.Error(), "no matches for kind") {
-		return resources, err
+	if err != nil && strings.Contains(err.Error(), "no matches for kind") {
+		if err := c.await(string(b)); err != nil {
+			return nil, c.note(err)
+		}
+		resources, err = c.Client.Build(bytes.NewReader(b), validate)
 	}
-	if err := c.await(string(b)); err != nil {
-		return nil, c.note(err)
+	if err != nil {
+		return nil, err
 	}
-	return c.Client.Build(bytes.NewReader(b), validate)
+	if validate {
+		c.checked = resources
+	}
+	return resources, c.lookAhead(resources)
 }
 
 // await waits for the kinds of a manifest that other steps bring.
@@ -89,22 +95,36 @@ func (c *client) await(manifest string) error {
 	}
 	missing, err := watch.Missing(c.ctx, c.session, slices.Collect(maps.Keys(kinds))...)
 	if err != nil {
-		return cause(c.ctx, err)
+		return c.otherVersion(cause(c.ctx, err), kinds)
 	}
 	return watch.Await(c.ctx, c.session, c.reporter, missing...)
 }
 
-// Wait waits until the objects are ready that Helm's own wait looks at, but for
-// Jobs; the timeout is the step's own.
-func (c *client) Wait(resources helmkube.ResourceList, _ time.Duration) error {
-	c.waited = resources
-	return c.ready(resources, targets(resources, isAwaited))
+// otherVersion adds to the error of kinds that are not served in which version they are:
+// the chart is older than the cluster.
+func (c *client) otherVersion(err error, kinds map[schema.GroupVersionKind]bool) error {
+	if !meta.IsNoMatchError(err) {
+		return err
+	}
+	for kind := range kinds {
+		_, unserved := c.session.Cluster.Mapping(c.ctx, kind)
+		if !meta.IsNoMatchError(unserved) {
+			continue
+		}
+		if now, none := servedVersion(c.ctx, c.session.Cluster, kind); none == nil {
+			return runner.WithHint(runner.Permanent(unserved), fmt.Sprintf("the cluster serves %s as %s: take a version of the chart that knows it", kind.Kind, now.GroupVersion()))
+		}
+	}
+	return err
 }
 
-// WaitWithJobs waits for all of these and for Jobs.
-func (c *client) WaitWithJobs(resources helmkube.ResourceList, _ time.Duration) error {
+// Wait waits until the objects are ready that Helm's own wait looks at, with Jobs or
+// without; the timeout is the step's own.
+func (c *client) Wait(resources engine.ResourceList, jobs bool) error {
 	c.waited = resources
-	return c.ready(resources, targets(resources, func(kind schema.GroupVersionKind) bool { return isAwaited(kind) || kind.GroupKind() == job }))
+	return c.ready(resources, targets(resources, func(kind schema.GroupVersionKind) bool {
+		return isAwaited(kind) || jobs && kind.GroupKind() == job
+	}))
 }
 
 // settled waits for the custom resources among the objects that Helm waited for.
@@ -116,7 +136,7 @@ func (c *client) settled() error {
 // ready waits for objects, and for the API server to serve the kinds among
 // them: Helm reads the objects of new kinds right after. Those that are held are
 // waited for when all is sent; see gathered.
-func (c *client) ready(resources helmkube.ResourceList, ts []watch.Target) error {
+func (c *client) ready(resources engine.ResourceList, ts []watch.Target) error {
 	pending := c.order.Pending()
 	ts = slices.DeleteFunc(ts, func(t watch.Target) bool {
 		held := slices.ContainsFunc(pending, func(it *sequence.Item) bool {
@@ -146,39 +166,32 @@ func (c *client) ready(resources helmkube.ResourceList, ts []watch.Target) error
 // WatchUntilReady waits until a hook's Jobs and Pods have run to their end;
 // other kinds are done when they are created. It does not wait when the step
 // waits for nothing.
-func (c *client) WatchUntilReady(resources helmkube.ResourceList, _ time.Duration) error {
+func (c *client) WatchUntilReady(resources engine.ResourceList) error {
 	defer c.revision.did(resources)
 	if c.ignoreHooks {
+		c.hooks.end(runner.HookCreated, nil)
 		return nil
 	}
 	ts := targets(resources, func(kind schema.GroupVersionKind) bool { return runsToItsEnd(kind.GroupKind()) })
 	for _, t := range ts {
 		c.reporter.Report(runner.Report{Type: runner.TypeProgress, Object: t.Object(), Message: "hook " + t.Object()})
 	}
-	if err := c.until(ts, watch.Wait{Judge: ended}); err != nil {
-		return err
+	if err := c.until(ts, watch.Wait{Judge: ended, Limits: &stall.Hooks, Patience: hookPatience}); err != nil {
+		c.hooks.end(runner.HookFailed, err)
+		return c.note(c.hooks.explained(err))
 	}
+	c.hooks.end(runner.HookSucceeded, nil)
 	c.records.ran()
 	return nil
 }
 
-// WaitForDelete waits until the objects are gone.
-func (c *client) WaitForDelete(resources helmkube.ResourceList, _ time.Duration) error {
-	return c.until(targets(resources, nil), watch.Wait{For: "deletion", Judge: absent, Deletion: true})
-}
+// hookPatience is how long a hook runs before it is looked at why it does not end: its
+// pods are read then, as podlog does from the start.
+const hookPatience = 2 * time.Second
 
-// WaitAndGetCompletedPodPhase waits until a pod has run to its end.
-func (c *client) WaitAndGetCompletedPodPhase(name string, _ time.Duration) (corev1.PodPhase, error) {
-	t := watch.Target{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: c.Namespace, Name: name}
-	phase := corev1.PodUnknown
-	err := c.until([]watch.Target{t}, watch.Wait{Judge: func(_ watch.Target, u *unstructured.Unstructured) watch.Reading {
-		phase = podPhase(u)
-		if phase == corev1.PodSucceeded || phase == corev1.PodFailed {
-			return watch.Reading{State: watch.Reached}
-		}
-		return watch.Reading{State: watch.Waiting, Reason: string(phase)}
-	}})
-	return phase, err
+// WaitForDelete waits until the objects are gone.
+func (c *client) WaitForDelete(resources engine.ResourceList) error {
+	return c.until(targets(resources, nil), watch.Wait{For: "deletion", Judge: absent, Deletion: true})
 }
 
 func (c *client) until(ts []watch.Target, w watch.Wait) error {
@@ -236,7 +249,7 @@ func (c *client) note(err error) error {
 }
 
 // targets are the objects of the kinds that keep says yes to; all without.
-func targets(resources helmkube.ResourceList, keep func(schema.GroupVersionKind) bool) []watch.Target {
+func targets(resources engine.ResourceList, keep func(schema.GroupVersionKind) bool) []watch.Target {
 	var ts []watch.Target
 	_ = resources.Visit(func(i *resource.Info, err error) error {
 		kind := i.Mapping.GroupVersionKind

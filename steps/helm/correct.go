@@ -9,22 +9,24 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	helmkube "helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/util/csaupgrade"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/drift"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 )
 
-// manager is the field manager of the helm command, so that people can go on with it.
-const manager = "helm"
+// manager is the field manager of what Helm sends.
+const manager = engine.Manager
 
 // correction does with the drift of a deployed revision what the step says: it puts
 // objects right, or tells what is not as it was rendered.
@@ -32,6 +34,8 @@ type correction struct {
 	*Action
 	client   *client
 	reporter runner.Reporter
+	// serverSide says that the release's objects are applied by the server.
+	serverSide bool
 }
 
 // right does with the drift of an unchanged release what the step says.
@@ -64,7 +68,9 @@ func (co *correction) right(d *Drift) error {
 // tell says what was changed, for each object.
 func (co *correction) tell(what string, changed []Changed) {
 	for _, c := range changed {
-		for _, f := range c.Fields {
+		c.Fields = slices.Clone(c.Fields)
+		for i, f := range c.Fields {
+			c.Fields[i] = f.Hidden(co.options.Hide)
 			name := c.Object + " " + f.Path
 			if by := f.Owner.String(); by != "" {
 				name += " (set by " + by + ")"
@@ -76,7 +82,7 @@ func (co *correction) tell(what string, changed []Changed) {
 }
 
 // missed tells which objects are gone and are left so, and returns the others.
-func (co *correction) missed(d *Drift, resources helmkube.ResourceList) helmkube.ResourceList {
+func (co *correction) missed(d *Drift, resources engine.ResourceList) engine.ResourceList {
 	if len(d.Gone) == 0 {
 		return resources
 	}
@@ -90,8 +96,8 @@ func (co *correction) missed(d *Drift, resources helmkube.ResourceList) helmkube
 // a field is no drift, and shows in that nothing changes.
 func (co *correction) apply(changed []Changed) ([]Changed, error) {
 	c := co.client
-	c.revision = revision{namespace: c.Namespace, later: map[identity]*unstructured.Unstructured{}}
-	resources := make(helmkube.ResourceList, len(changed))
+	c.revision = revision{namespace: c.namespace, later: map[identity]*unstructured.Unstructured{}}
+	resources := make(engine.ResourceList, len(changed))
 	at := map[*resource.Info]int{}
 	for i, ch := range changed {
 		resources[i] = ch.info
@@ -107,7 +113,7 @@ func (co *correction) apply(changed []Changed) ([]Changed, error) {
 	put := make([]bool, len(changed))
 	items := c.items(resources, func(info, own *resource.Info) error {
 		i := at[info]
-		did, err := patch(own, changed[i])
+		did, err := co.patch(own, changed[i])
 		mu.Lock()
 		defer mu.Unlock()
 		put[i] = did
@@ -133,7 +139,7 @@ func (co *correction) apply(changed []Changed) ([]Changed, error) {
 
 // patch puts the fields of one object right that are not as rendered, and reports
 // whether that changed it. Should somebody else write meanwhile, it looks again.
-func patch(own *resource.Info, ch Changed) (changed bool, err error) {
+func (co *correction) patch(own *resource.Info, ch Changed) (changed bool, err error) {
 	helper := resource.NewHelper(own.Client, own.Mapping).WithFieldManager(manager)
 	live, found := ch.Live, ch.Fields
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -162,12 +168,26 @@ func patch(own *resource.Info, ch Changed) (changed bool, err error) {
 		}
 		after, err := unstructuredOf(answer)
 		changed = err == nil && after.GetResourceVersion() != before.GetResourceVersion()
+		if changed && co.serverSide {
+			err = handOver(helper, own, after)
+		}
 		return err
 	})
 	if apierrors.IsInvalid(err) {
 		err = runner.Permanent(err)
 	}
 	return changed, err
+}
+
+// handOver makes of fields that were put right in a live object what Helm applied by the
+// server: it gives up no others when the release does not have them any more.
+func handOver(helper *resource.Helper, own *resource.Info, live *unstructured.Unstructured) error {
+	body, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(manager), manager)
+	if err != nil || len(body) == 0 {
+		return err
+	}
+	_, err = helper.Patch(own.Namespace, own.Name, types.JSONPatchType, body, &metav1.PatchOptions{})
+	return err
 }
 
 // confirmation is how long a dry run may take that tells whether a field is there to

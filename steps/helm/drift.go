@@ -6,13 +6,12 @@ import (
 	"strings"
 	"time"
 
-	helmkube "helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/drift"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 )
 
 // Drift is how the objects of a deployed revision differ from what was rendered.
@@ -70,7 +69,7 @@ func (a *Action) Drift(ctx context.Context, s *cluster.Session) (*Drift, error) 
 }
 
 // drift compares a revision's objects with those that the cluster has.
-func (r reader) drift(ctx context.Context, rev *release.Release, resources helmkube.ResourceList) (*Drift, error) {
+func (r reader) drift(ctx context.Context, rev *engine.Release, resources engine.ResourceList) (*Drift, error) {
 	live, err := r.live(ctx, resources)
 	if err != nil {
 		return nil, err
@@ -117,7 +116,7 @@ func (r reader) drift(ctx context.Context, rev *release.Release, resources helmk
 func (c Changed) target() *unstructured.Unstructured { return drift.Right(c.Live, c.Fields) }
 
 // mark puts on a manifest by what Helm knows its objects.
-func mark(u *unstructured.Unstructured, r *release.Release) {
+func mark(u *unstructured.Unstructured, r *engine.Release) {
 	labels, annotations := u.GetLabels(), u.GetAnnotations()
 	if labels == nil {
 		labels = map[string]string{}
@@ -133,14 +132,14 @@ func mark(u *unstructured.Unstructured, r *release.Release) {
 
 // byHook reports whether an owner last wrote while a program of the revision's hooks
 // ran: it was the hook, whose clients go by any name.
-func byHook(r *release.Release, o drift.Owner) bool {
+func byHook(r *engine.Release, o drift.Owner) bool {
 	for _, h := range r.Hooks {
 		if h.Kind != job.Kind && h.Kind != pod.Kind {
 			continue
 		}
 		began, ended := h.LastRun.StartedAt, h.LastRun.CompletedAt
 		// managedFields has whole seconds.
-		if !o.Time.IsZero() && !o.Time.Before(began.Time.Truncate(time.Second)) && !o.Time.After(ended.Time) {
+		if !o.Time.IsZero() && !o.Time.Before(began.Truncate(time.Second)) && !o.Time.After(ended) {
 			return true
 		}
 	}

@@ -9,11 +9,11 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/removal"
 )
@@ -35,11 +35,22 @@ type Extent struct {
 	// Programs are those that the release runs, as field managers name them.
 	Programs []string
 
+	// Spaces are the namespaces among the release's own objects.
+	Spaces []Space
+
 	objects, hooks, definitions []removal.Object
 }
 
 // Goes are the objects that go, in no certain order.
-func (e *Extent) Goes() []removal.Object { return slices.Concat(e.objects, e.hooks, e.definitions) }
+func (e *Extent) Goes() []removal.Object {
+	all := slices.Concat(e.objects, e.hooks, e.definitions)
+	for _, s := range e.Spaces {
+		if len(s.Foreign) == 0 {
+			all = append(all, s.Object)
+		}
+	}
+	return all
+}
 
 // Extent reads what there is of the release; nil when it is not there.
 func (u Uninstall) Extent(ctx context.Context, s *cluster.Session) (*Extent, error) {
@@ -88,12 +99,12 @@ func (u Uninstall) extent(ctx context.Context, s *cluster.Session, all history) 
 	}
 	if u.CRDs {
 		e.definitions = defined
-		return e, nil
+	} else {
+		for _, o := range defined {
+			e.keep(o, removal.DefinitionsStay)
+		}
 	}
-	for _, o := range defined {
-		e.keep(o, removal.DefinitionsStay)
-	}
-	return e, nil
+	return e, u.occupy(ctx, s, e)
 }
 
 const keepPolicy = "its chart says helm.sh/resource-policy: keep"
@@ -115,6 +126,8 @@ func (u Uninstall) own(ctx context.Context, s *cluster.Session, e *Extent, sent 
 			e.keep(o, "it belongs to release "+of)
 		case removal.IsKept(o):
 			e.keep(o, keepPolicy)
+		case removal.Later(o.GroupVersionKind().GroupKind()):
+			e.Spaces = append(e.Spaces, Space{Object: o})
 		default:
 			e.objects = append(e.objects, o)
 		}
@@ -128,7 +141,12 @@ func (u Uninstall) own(ctx context.Context, s *cluster.Session, e *Extent, sent 
 			return h.GroupVersionKind().GroupKind() == o.GroupVersionKind().GroupKind() && h.GetName() == o.GetName()
 		})
 		// Hooks bear no other mark of their release.
-		if i >= 0 && contains(o.GetLabels(), sent.hooks[i].GetLabels()) && !slices.ContainsFunc(e.objects, sameAs(o)) {
+		if i < 0 || !contains(o.GetLabels(), sent.hooks[i].GetLabels()) || slices.ContainsFunc(e.objects, sameAs(o)) {
+			continue
+		}
+		if removal.Later(o.GroupVersionKind().GroupKind()) && !removal.IsKept(o) {
+			e.Spaces = append(e.Spaces, Space{Object: o})
+		} else {
 			e.hooks = append(e.hooks, o)
 		}
 	}
@@ -223,7 +241,7 @@ type manifests struct{ objects, hooks, definitions []*unstructured.Unstructured 
 // failed upgrade was to delete may still be there.
 func manifestsOf(all history) (manifests, error) {
 	var m manifests
-	revisions := []*release.Release{all.last()}
+	revisions := []*engine.Release{all.last()}
 	if d := all.deployed(); d != nil && d != all.last() {
 		revisions = append(revisions, d)
 	}
@@ -308,5 +326,5 @@ func programsOf(container any) []string {
 		program, _ := command[0].(string)
 		names = append(names, path.Base(program))
 	}
-	return slices.DeleteFunc(names, func(n string) bool { return n == "" || n == "." || removal.IsTool(n) })
+	return slices.DeleteFunc(names, func(n string) bool { return n == "" || n == "." || removal.IsTool(n) || removal.IsCommon(n) })
 }

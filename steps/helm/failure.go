@@ -4,25 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
-	helmkube "helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kplan-dev/kplan/internal/clean"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 )
 
-// schemaFault is how Helm begins what a chart's schema says of its values.
-const schemaFault = "values don't meet the specifications of the schema"
+// notImported is what Helm says of an object that is not the release's.
+const notImported = "cannot be imported into the current release"
 
 // ForeignHint is what to do about an object of a chart that is somebody else's.
-const ForeignHint = "the object exists and belongs to something else: delete it, or label and annotate it as the release's"
+const ForeignHint = "take_ownership: true makes it this release's; else delete it, or leave it out of one of the charts"
 
 // failed makes the step's error, and does with the release what the step says.
 func (o *operation) failed(err error) error {
@@ -37,7 +36,16 @@ func (o *operation) failed(err error) error {
 	if o.ctx.Err() != nil {
 		causes = append(causes, context.Cause(o.ctx))
 	}
-	out := explain(kubeerr.Reword(clean.Line(withoutValues(err.Error())), causes...), o.Namespace)
+	if strings.Contains(err.Error(), notImported) {
+		if foreign := o.foreigners(); foreign != nil {
+			return foreign
+		}
+	}
+	text := charts.WithoutValues(err.Error())
+	if refused := o.Refused(o.chart, text); len(refused) > 0 {
+		text = charts.RefusedError(refused).Error()
+	}
+	out := explain(kubeerr.Reword(clean.Line(text), causes...), o.Namespace)
 	if o.records.made == nil {
 		return out
 	}
@@ -53,9 +61,9 @@ func isTimeout(err error) bool {
 func explain(err error, namespace string) error {
 	text := err.Error()
 	switch {
-	case strings.Contains(text, "cannot be imported into the current release"):
+	case strings.Contains(text, notImported):
 		return runner.WithHint(runner.Permanent(err), ForeignHint)
-	case strings.Contains(text, schemaFault),
+	case strings.Contains(text, charts.SchemaFault),
 		strings.Contains(text, "execution error at ("), strings.Contains(text, "parse error at ("),
 		strings.Contains(text, "error converting YAML to JSON"), strings.Contains(text, "nil pointer evaluating"):
 		return runner.WithHint(runner.Permanent(err), "check the step's values against the chart's: helm show values")
@@ -74,43 +82,19 @@ func cause(ctx context.Context, err error) error {
 }
 
 // busy reports whether a revision is in the middle of something.
-func busy(s release.Status) bool { return s.IsPending() || s == release.StatusUninstalling }
+func busy(s engine.Status) bool { return s.IsPending() || s == engine.StatusUninstalling }
 
 // pendingError says that the newest of a release's revisions is in the middle
 // of something.
-func pendingError(r *release.Release) error {
+func pendingError(r *engine.Release) error {
 	err := fmt.Errorf("release %s/%s revision %d is %s since %s: another run works on it, or one was killed",
 		r.Namespace, r.Name, r.Version, r.Info.Status, r.Info.LastDeployed.Format("2006-01-02 15:04:05 MST"))
 	return runner.WithHint(runner.Permanent(err), "if nobody works on it any more, kplan run --take-over goes on with it")
 }
 
-// quotedValues are the places where the JSON schema library puts a value into
-// an error (github.com/santhosh-tekuri/jsonschema/v6/kind/kind.go); each is on
-// one line.
-var quotedValues = []struct {
-	at *regexp.Regexp
-	by string
-}{
-	{regexp.MustCompile(`: '.*' does not match pattern `), ": the value does not match pattern "},
-	{regexp.MustCompile(`: (?:'.*'|\S+) is not valid (\S+): .*`), ": the value is not a valid $1"},
-	{regexp.MustCompile(`((?:inimum|aximum|multipleOf): got )\S+, `), "${1}another, "},
-}
-
-// withoutValues takes the values of a chart out of what its schema says of
-// them; their paths and the rules stay.
-func withoutValues(text string) string {
-	if !strings.Contains(text, schemaFault) {
-		return text
-	}
-	for _, q := range quotedValues {
-		text = q.at.ReplaceAllString(text, q.by)
-	}
-	return text
-}
-
 // secretsOf are the Secrets among resources, as they are before Helm puts the
 // API server's answers in their place.
-func secretsOf(resources helmkube.ResourceList) []*unstructured.Unstructured {
+func secretsOf(resources engine.ResourceList) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, info := range resources {
 		if gk := info.Mapping.GroupVersionKind.GroupKind(); gk.Group != "" || gk.Kind != "Secret" {

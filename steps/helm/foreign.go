@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
-	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +14,7 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
@@ -25,6 +25,9 @@ import (
 // release has already are not looked at, nor are hooks and the crds folder, all
 // as by Helm (helm.sh/helm/v3 pkg/action/validate.go).
 func (a *Action) Foreign(ctx context.Context, s *cluster.Session, has charts.Capabilities) ([]string, error) {
+	if a.Spec.TakeOwnership {
+		return nil, nil
+	}
 	all, err := a.installed(ctx, s)
 	if err != nil {
 		return nil, err
@@ -73,7 +76,7 @@ func (a *Action) Foreign(ctx context.Context, s *cluster.Session, has charts.Cap
 func (a *Action) had(all history) (map[watch.Target]bool, error) {
 	from := cmp.Or(all.deployed(), all.last())
 	had := map[watch.Target]bool{}
-	if from == nil || from.Info.Status == release.StatusUninstalled {
+	if from == nil || from.Info.Status == engine.StatusUninstalled {
 		return had, nil
 	}
 	objects, err := charts.Decode(from.Manifest)
@@ -121,6 +124,30 @@ func (a *Action) foreign(ctx context.Context, s *cluster.Session, o *unstructure
 		is = "belongs to Helm release " + owner
 	}
 	return fmt.Sprintf("%s exists and %s: the release %s cannot have it", target.Object(), is, own), nil
+}
+
+// foreigners tells of all objects that Helm was about to send whose they are, if they are
+// not the release's: Helm names the first one. It is nil when there is none, or that cannot
+// be told.
+func (o *operation) foreigners() error {
+	had, err := o.had(o.all)
+	if err != nil {
+		return nil
+	}
+	var said []string
+	for _, info := range o.client.checked {
+		u, err := contentOf(info)
+		if err != nil || had[watch.TargetOf(u)] {
+			continue
+		}
+		if text, err := o.foreign(o.ctx, o.client.session, u); err == nil && text != "" {
+			said = append(said, text)
+		}
+	}
+	if len(said) == 0 {
+		return nil
+	}
+	return runner.WithHint(runner.Permanent(fmt.Errorf("objects cannot be imported into the current release: %s", some(said))), ForeignHint)
 }
 
 // managedBy is the label without which Helm takes no object for its own.

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"helm.sh/helm/v3/pkg/release"
-
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/drift"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
 
@@ -32,11 +31,11 @@ func (a *Action) Health(ctx context.Context, s *cluster.Session) (*Revision, []w
 		return nil, nil, err
 	}
 	last := all.last()
-	if last == nil || last.Info.Status == release.StatusUninstalled {
+	if last == nil || last.Info.Status == engine.StatusUninstalled {
 		return nil, nil, nil
 	}
 	info := &Revision{
-		Namespace: last.Namespace, Name: last.Name, Number: last.Version, Status: string(last.Info.Status), Updated: last.Info.LastDeployed.Time,
+		Namespace: last.Namespace, Name: last.Name, Number: last.Version, Status: string(last.Info.Status), Updated: last.Info.LastDeployed,
 	}
 	if last.Chart != nil && last.Chart.Metadata != nil {
 		info.Chart = last.Chart.Metadata.Name + " " + last.Chart.Metadata.Version
@@ -51,7 +50,7 @@ func (a *Action) Health(ctx context.Context, s *cluster.Session) (*Revision, []w
 		return info, nil, err
 	}
 	changed := map[string][]drift.Field{}
-	if last.Info.Status == release.StatusDeployed {
+	if last.Info.Status == engine.StatusDeployed {
 		d, err := read.drift(ctx, last, resources)
 		if err != nil {
 			return info, nil, err

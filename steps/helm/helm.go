@@ -1,44 +1,35 @@
 // Package helm is the helm step: it installs a release, or upgrades it when it
-// is there, by the Helm SDK.
+// is there, by a Helm SDK.
 //
 // It does not use Helm's own waits, which poll every two seconds and cannot be
 // cancelled (helm/helm#12086), runs no plugin, post-renderer or dependency
 // update, and does not hold requests for webhooks itself: the session's
 // transport does, under Helm, which sees slow requests instead of errors.
 //
-// Helm 3 gets security fixes until February 2027; what depends on it is in
-// this package and steps/internal/charts alone.
+// Which version of Helm that is does not matter here: see steps/internal/engine.
 package helm
 
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
-	"helm.sh/helm/v3/pkg/action"
-	helmchart "helm.sh/helm/v3/pkg/chart"
-	helmkube "helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/steps/internal/removal"
-)
-
-const (
-	// kept is how many revisions of a release are kept, as in Helm's own default.
-	kept = 10
-	// forever stands for Helm's timeouts, which the step's own bound replaces.
-	forever = 24 * time.Hour
 )
 
 // Labels of revisions.
@@ -52,10 +43,6 @@ const (
 	unlockedLabel = "kplan.dev/unlocked"
 )
 
-func init() {
-	helmkube.ManagedFieldsManager = manager
-}
-
 // Action installs or upgrades one release.
 type Action struct {
 	*charts.Chart
@@ -64,6 +51,10 @@ type Action struct {
 	recorded atomic.Bool
 	// corrected counts the fields that attempts have put right.
 	corrected atomic.Int64
+	// changedCRDs counts the CustomResourceDefinitions that attempts have changed.
+	changedCRDs atomic.Int64
+	// toldRandom says that it was told what the chart renders by chance.
+	toldRandom atomic.Bool
 	// drifted are they, or those that were left as they are; attempts come one at a
 	// time.
 	drifted []string
@@ -83,6 +74,8 @@ type Options struct {
 	Locked func() bool
 	// TakeOver goes on with a revision that another left unfinished, whoever it was.
 	TakeOver bool
+	// Hide replaces what is sensitive in a text; nil means that nothing is.
+	Hide func(string) string
 }
 
 // locked reports whether no other run of the plan works on the cluster.
@@ -110,12 +103,12 @@ func New(c *charts.Chart, namespace string, o Options) *Action {
 
 // Run installs or upgrades the release, and waits as the step says.
 func (a *Action) Run(ctx context.Context, s *cluster.Session, r runner.Reporter) error {
-	values, err := a.Values()
+	values, err := a.Values(ctx)
 	if err != nil {
-		return runner.Permanent(err)
+		return err
 	}
-	r.Report(runner.Report{Type: runner.TypeProgress, Message: "loading chart " + charts.Public(a.Spec.Chart)})
-	ch, err := a.Source.Load(ctx)
+	r.Report(runner.Report{Type: runner.TypeProgress, Message: "loading chart " + source.Public(a.Spec.Chart)})
+	ch, err := a.Source.Load(fetching(ctx, r, source.Public(a.Spec.Chart)))
 	if err != nil {
 		return err
 	}
@@ -138,11 +131,21 @@ func (a *Action) Run(ctx context.Context, s *cluster.Session, r runner.Reporter)
 		return run.failed(err)
 	}
 	r.Report(runner.Report{
-		Type: runner.TypeResult, Revision: rel.Version, Unchanged: !a.recorded.Load() && a.corrected.Load() == 0,
+		Type: runner.TypeResult, Revision: rel.Version, Unchanged: !a.recorded.Load() && a.corrected.Load() == 0 && a.changedCRDs.Load() == 0,
 		Release: &runner.Release{Namespace: rel.Namespace, Name: rel.Name}, Objects: run.client.applied, // nothing sends any more
 		Message: fmt.Sprintf("release %s/%s, chart %s %s%s", rel.Namespace, rel.Name, ch.Metadata.Name, ch.Metadata.Version, a.corrections()),
 	})
 	return nil
+}
+
+// inputsOf is a digest of a chart, and of the capabilities that the step says.
+func (a *Action) inputsOf(ch *engine.Chart) string {
+	digest := charts.Digest(ch)
+	if a.Spec.KubeVersion == "" && len(a.Spec.APIVersions) == 0 {
+		return digest
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q", digest, a.Spec.KubeVersion, slices.Sorted(slices.Values(a.Spec.APIVersions))))
+	return hex.EncodeToString(sum[:])[:len(digest)]
 }
 
 // operation is one attempt at a release.
@@ -151,30 +154,32 @@ type operation struct {
 	*connection
 	ctx      context.Context
 	reporter runner.Reporter
-	chart    *helmchart.Chart
+	chart    *engine.Chart
 	values   map[string]any
 	inputs   string
 	// last is the newest revision before this attempt; nil when there is none.
-	last *release.Release
+	last *engine.Release
 	// replaces are the failed installs that this one goes on with.
 	replaces failedInstalls
 	// installs says that the attempt is an install, and no upgrade.
 	installs bool
 	// deployed is the newest deployed revision before this attempt; nil without.
-	deployed *release.Release
+	deployed *engine.Release
 	// resend says that the newest revision is sent again as it was rendered.
 	resend bool
+	// all is the history before this attempt.
+	all history
 }
 
 // prepare connects Helm to the session, and finds what is there.
-func (a *Action) prepare(ctx context.Context, s *cluster.Session, r runner.Reporter, ch *helmchart.Chart, values map[string]any) (*operation, error) {
+func (a *Action) prepare(ctx context.Context, s *cluster.Session, r runner.Reporter, ch *engine.Chart, values map[string]any) (*operation, error) {
 	conn, err := a.connect(ctx, s, r)
 	if err != nil {
 		return nil, err
 	}
 	o := &operation{
 		Action: a, connection: conn, ctx: ctx, reporter: r,
-		chart: ch, values: values, inputs: charts.Digest(ch),
+		chart: ch, values: values, inputs: a.inputsOf(ch),
 	}
 	conn.records.complete = o.complete
 	all, err := a.history(ctx, conn)
@@ -184,7 +189,7 @@ func (a *Action) prepare(ctx context.Context, s *cluster.Session, r runner.Repor
 	if all, err = a.takeUp(ctx, conn, r, all); err != nil {
 		return nil, err
 	}
-	o.last, o.deployed = all.last(), all.deployed()
+	o.all, o.last, o.deployed = all, all.last(), all.deployed()
 	o.replaces = failedInstalls{
 		release: a.ReleaseName, namespace: a.Namespace, revisions: all.failedInstalls(),
 		client: conn.client, reporter: r,
@@ -192,80 +197,40 @@ func (a *Action) prepare(ctx context.Context, s *cluster.Session, r runner.Repor
 	return o, nil
 }
 
-// connect makes Helm's configuration over a session.
+// connect opens a Helm engine over a session.
 func (a *Action) connect(ctx context.Context, s *cluster.Session, r runner.Reporter) (*connection, error) {
-	config := new(action.Configuration)
-	quiet := func(string, ...any) {} // Helm's log is for its developers; errors say what people need
-	if err := config.Init(s.Getter(a.Namespace), a.Namespace, "secret", quiet); err != nil {
+	base, err := a.Engine().Open(s.Getter(a.Namespace), s.Clientset, a.Namespace)
+	if err != nil {
 		return nil, fmt.Errorf("setting Helm up: %w", err)
-	}
-	config.Releases.MaxHistory = kept
-	base, ok := config.KubeClient.(*helmkube.Client)
-	if !ok {
-		return nil, fmt.Errorf("unexpected Helm client %T", config.KubeClient)
 	}
 	rest, err := rest.HTTPClientFor(s.Config)
 	if err != nil {
 		return nil, fmt.Errorf("setting Helm up: %w", err)
 	}
-	c := &client{Client: base, ctx: ctx, reporter: r, plan: a.options.Plan, sender: sender{
-		session: s, rest: rest, order: sequence.New(ctx), ignoreHooks: a.Spec.Wait == plan.WaitNone,
+	ahead, err := newLookahead(s, rest)
+	if err != nil {
+		return nil, err
+	}
+	c := &client{Client: base, namespace: a.Namespace, ctx: ctx, reporter: r, plan: a.options.Plan, hooks: hookRuns{reporter: r}, sender: sender{
+		session: s, ahead: ahead, kinds: a.Engine().InstallOrder(), order: sequence.New(ctx), ignoreHooks: a.Spec.Wait == plan.WaitNone,
 	}}
+	c.revision.ignoreHooks = a.Spec.DisableHooks
 	c.matcher.Cluster.Labels = s.Cluster.Labels(ctx)
-	config.KubeClient = c
-	records := &recorder{Driver: config.Releases.Driver, client: c, labels: a.options.labels()}
+	records := &recorder{Records: base.Records(), client: c, labels: a.options.labels()}
 	c.records = records
-	config.Releases.Driver = records
-	return &connection{config, c, records}, nil
-}
-
-// install installs or upgrades, or finds that there is nothing to do.
-func (o *operation) install() (*release.Release, error) {
-	unchanged := o.last != nil && o.sameInputs()
-	if unchanged && o.options.ForceUpgrade && !o.recorded.Load() {
-		unchanged = false
-		o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "the chart and its values did not change; they are rendered and sent by force"})
-	}
-	o.resend = unchanged && o.last.Info.Status == release.StatusFailed
-	switch {
-	case o.last == nil, o.last.Info.Status == release.StatusUninstalled, len(o.replaces.revisions) > 0:
-		return o.first()
-	case unchanged && o.last.Info.Status == release.StatusDeployed:
-		return o.again()
-	default:
-		return o.upgrade()
-	}
-}
-
-// sameInputs reports whether the newest revision was made from the same chart and
-// values. When it is deployed it is not sent again: that would make a new
-// revision for nothing, and charts which make a certificate on each render
-// would break their running webhook with it. When it failed, it is sent again
-// as it was rendered then, for the same reason.
-func (o *operation) sameInputs() bool {
-	return o.last.Labels[inputsLabel] == o.inputs &&
-		o.last.Chart != nil && o.last.Chart.Metadata != nil &&
-		o.last.Chart.Metadata.Version == o.chart.Metadata.Version &&
-		sameValues(o.last.Config, o.values)
-}
-
-func sameValues(a, b map[string]any) bool {
-	if len(a) == 0 && len(b) == 0 {
-		return true
-	}
-	x, errX := charts.Canonical(a)
-	y, errY := charts.Canonical(b)
-	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
+	return &connection{base, c, records}, nil
 }
 
 // again waits for what is there, after it has put right what others changed. When
 // objects of the release are gone it sends all of them again, as they were rendered.
-func (o *operation) again() (*release.Release, error) {
+func (o *operation) again() (*engine.Release, error) {
 	resources, err := o.client.Build(manifestOf(o.last), false)
 	if err != nil {
 		return o.last, fmt.Errorf("reading the release's objects: %w", err)
 	}
-	read, correct := reader{o.client.session}, &correction{Action: o.Action, client: o.client, reporter: o.reporter}
+	read, correct := reader{o.client.session}, &correction{
+		Action: o.Action, client: o.client, reporter: o.reporter, serverSide: o.last.ApplyMethod == engine.ServerSide,
+	}
 	d, err := read.drift(o.ctx, o.last, resources)
 	switch {
 	case err != nil:
@@ -290,7 +255,9 @@ func (o *operation) again() (*release.Release, error) {
 		return o.last, nil
 	}
 	// No hook is run that could make custom resources ready: all are waited for at once.
-	return o.last, o.client.ready(resources, targets(resources, func(kind schema.GroupVersionKind) bool { return isAwaited(kind) || isCustom(kind) }))
+	return o.last, o.client.ready(resources, targets(resources, func(kind schema.GroupVersionKind) bool {
+		return isAwaited(kind) || isCustom(kind) || o.Spec.WaitForJobs && kind.GroupKind() == job
+	}))
 }
 
 // corrections says what drift there was, and what became of it.
@@ -318,43 +285,6 @@ func some(names []string) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
-}
-
-func (o *operation) first() (*release.Release, error) {
-	o.installs = true
-	i := action.NewInstall(o.Configuration)
-	i.ReleaseName, i.Namespace = o.ReleaseName, o.Namespace
-	i.CreateNamespace = o.Spec.CreateNamespace
-	i.SkipCRDs = o.Spec.SkipCRDs
-	i.Wait, i.DisableHooks = o.waits(), false
-	i.Timeout = forever
-	i.Labels = map[string]string{inputsLabel: o.inputs}
-	i.Replace = o.last != nil // one that failed, or was uninstalled and its history kept
-	if o.resend {
-		i.PostRenderer = rendered(o.last.Manifest)
-		unrendered(o.chart)
-	}
-	o.records.replaces = i.Replace
-	if len(o.replaces.revisions) > 0 {
-		o.client.before, o.records.finish = o.replaces.before, o.replaces.prune
-	}
-	return i.Run(o.chart, o.values)
-}
-
-func (o *operation) upgrade() (*release.Release, error) {
-	u := action.NewUpgrade(o.Configuration)
-	u.Namespace = o.Namespace
-	u.SkipCRDs = o.Spec.SkipCRDs
-	u.Wait = o.waits()
-	u.Timeout = forever
-	u.MaxHistory = kept
-	u.ResetValues = true // the plan says all of the values
-	u.Labels = map[string]string{inputsLabel: o.inputs}
-	if o.resend {
-		u.PostRenderer = rendered(o.last.Manifest)
-		unrendered(o.chart)
-	}
-	return u.Run(o.ReleaseName, o.chart, o.values)
 }
 
 // waits reports whether the objects are waited for.

@@ -3,11 +3,11 @@ package helm
 import (
 	"context"
 
-	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 )
 
 // Holds reports whether a revision that an earlier run made is what the cluster
@@ -24,11 +24,11 @@ func (a *Action) Holds(ctx context.Context, s *cluster.Session, r runner.Reporte
 		return false, err
 	}
 	last := all.last()
-	values, err := a.Values()
+	values, err := a.Values(ctx)
 	if err != nil {
 		return false, err
 	}
-	if last == nil || last.Version != revision || last.Info.Status != release.StatusDeployed ||
+	if last == nil || last.Version != revision || last.Info.Status != engine.StatusDeployed ||
 		last.Labels[inputsLabel] == "" || !sameValues(last.Config, values) { // another release may have the number
 		return false, nil
 	}

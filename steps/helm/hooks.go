@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 )
 
 // toRun are those hooks that are still to run in an install that goes on with
@@ -23,8 +24,8 @@ import (
 // done. A Job or Pod is done once it succeeded; what a failed one left makes way.
 // Other kinds are done while they are there: what is gone may be needed by the
 // hooks that follow.
-func (f failedInstalls) toRun(hooks []*release.Hook) ([]*release.Hook, error) {
-	var run []*release.Hook
+func (f failedInstalls) toRun(hooks []*engine.Hook) ([]*engine.Hook, error) {
+	var run []*engine.Hook
 	for _, h := range hooks {
 		done, err := f.done(h)
 		if err != nil {
@@ -37,7 +38,7 @@ func (f failedInstalls) toRun(hooks []*release.Hook) ([]*release.Hook, error) {
 	return run, nil
 }
 
-func (f failedInstalls) done(h *release.Hook) (bool, error) {
+func (f failedInstalls) done(h *engine.Hook) (bool, error) {
 	before := f.ranBefore(h)
 	if before == nil {
 		return false, nil
@@ -48,7 +49,7 @@ func (f failedInstalls) done(h *release.Hook) (bool, error) {
 		return false, err
 	}
 	runs := runsToItsEnd(made[0].Mapping.GroupVersionKind.GroupKind())
-	if runs && before.LastRun.Phase == release.HookPhaseSucceeded {
+	if runs && before.LastRun.Phase == engine.HookPhaseSucceeded {
 		f.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "hook " + objectOf(made[0]) + " succeeded in an attempt before and is not run again"})
 		return true, nil
 	}
@@ -59,22 +60,22 @@ func (f failedInstalls) done(h *release.Hook) (bool, error) {
 	if !runs {
 		return true, nil
 	}
-	if _, errs := f.client.Delete(made); len(errs) > 0 {
+	if _, errs := f.client.Delete(made, metav1.DeletePropagationBackground); len(errs) > 0 {
 		return false, errors.Join(errs...)
 	}
-	return false, f.client.WaitForDelete(made, forever)
+	return false, f.client.WaitForDelete(made)
 }
 
 // ranBefore is the hook as the newest failed install ran it that did; nil if none
 // did, or if that does not matter.
-func (f failedInstalls) ranBefore(h *release.Hook) *release.Hook {
+func (f failedInstalls) ranBefore(h *engine.Hook) *engine.Hook {
 	events := 0
 	for _, e := range h.Events {
-		if e == release.HookPreInstall || e == release.HookPostInstall {
+		if e == engine.HookPreInstall || e == engine.HookPostInstall {
 			events++
 		}
 	}
-	if events != 1 || len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, release.HookBeforeHookCreation) {
+	if events != 1 || len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, engine.HookBeforeHookCreation) {
 		return nil // with two events nobody knows for which of them it ran
 	}
 	name := f.objectOfHook(h)
@@ -89,7 +90,7 @@ func (f failedInstalls) ranBefore(h *release.Hook) *release.Hook {
 }
 
 // objectOfHook names the object of a hook.
-func (f failedInstalls) objectOfHook(h *release.Hook) identity {
+func (f failedInstalls) objectOfHook(h *engine.Hook) identity {
 	objects, err := charts.Decode(h.Manifest)
 	if err != nil || len(objects) != 1 {
 		return identity{name: h.Path} // Helm says what is wrong with it

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
-	helmkube "helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
@@ -32,22 +32,29 @@ const (
 // runs.
 type reader struct{ session *cluster.Session }
 
-// live reads the objects of resources as the cluster has them, in their order; nil
-// where it has none.
-func (r reader) live(ctx context.Context, resources helmkube.ResourceList) ([]*unstructured.Unstructured, error) {
-	type place struct {
-		schema.GroupVersionResource
-		namespace string
-	}
+// place is a kind and a namespace, whose objects come with one list.
+type place struct {
+	schema.GroupVersionResource
+	namespace string
+}
+
+// byPlace gives the indices of the objects of each place.
+func byPlace(resources []*resource.Info) map[place][]int {
 	groups := map[place][]int{}
 	for i, info := range resources {
 		p := place{info.Mapping.Resource, info.Namespace}
 		groups[p] = append(groups[p], i)
 	}
+	return groups
+}
+
+// live reads the objects of resources as the cluster has them, in their order; nil
+// where it has none.
+func (r reader) live(ctx context.Context, resources engine.ResourceList) ([]*unstructured.Unstructured, error) {
 	found := make([]*unstructured.Unstructured, len(resources))
 	var lists errgroup.Group
 	lists.SetLimit(lookups)
-	for _, group := range groups {
+	for _, group := range byPlace(resources) {
 		if len(group) >= listFrom {
 			lists.Go(func() error {
 				r.listed(ctx, resources, group, found)
@@ -82,7 +89,7 @@ func (r reader) live(ctx context.Context, resources helmkube.ResourceList) ([]*u
 // listed reads objects of one kind and namespace by lists. Those that it does not
 // find, since they have lost their label or may not be listed, are asked for one by
 // one after that.
-func (r reader) listed(ctx context.Context, resources helmkube.ResourceList, group []int, found []*unstructured.Unstructured) {
+func (r reader) listed(ctx context.Context, resources engine.ResourceList, group []int, found []*unstructured.Unstructured) {
 	wanted := map[string]int{}
 	for _, i := range group {
 		wanted[resources[i].Name] = i

@@ -5,19 +5,19 @@ import (
 	"slices"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/releaseutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 )
 
-// Before reports whether an install is done with the rendered object a before it
-// sends b. Objects of one kind are sent side by side; hooks of one sort are
+// Before reports whether an install by a version of Helm is done with the rendered
+// object a before it sends b. Objects of one kind are sent side by side; hooks of one sort are
 // sent one by one, and are taken to have no order here.
-func Before(a, b *unstructured.Unstructured) bool {
+func Before(e engine.Engine, a, b *unstructured.Unstructured) bool {
 	if x, y := stageOf(a), stageOf(b); x != template || y != template {
 		return x < y
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.GetKind(), b.GetKind())) < 0
+	return cmp.Or(cmp.Compare(rank(e, a), rank(e, b)), strings.Compare(a.GetKind(), b.GetKind())) < 0
 }
 
 // stage is the part of an install that sends an object.
@@ -30,11 +30,11 @@ const (
 )
 
 func stageOf(o *unstructured.Unstructured) stage {
-	for event := range strings.SplitSeq(o.GetAnnotations()[release.HookAnnotation], ",") {
+	for event := range strings.SplitSeq(o.GetAnnotations()[engine.HookAnnotation], ",") {
 		switch strings.TrimSpace(event) {
-		case release.HookPreInstall.String():
+		case engine.HookPreInstall.String():
 			return preInstall
-		case release.HookPostInstall.String():
+		case engine.HookPostInstall.String():
 			return postInstall
 		}
 	}
@@ -44,9 +44,10 @@ func stageOf(o *unstructured.Unstructured) stage {
 // rank is the place of an object's kind in Helm's order; the kinds that it does
 // not have come last, by name (helm.sh/helm/v3 pkg/releaseutil/kind_sorter.go,
 // lessByKind, which is not exported).
-func rank(o *unstructured.Unstructured) int {
-	if i := slices.Index(releaseutil.InstallOrder, o.GetKind()); i >= 0 {
+func rank(e engine.Engine, o *unstructured.Unstructured) int {
+	order := e.InstallOrder()
+	if i := slices.Index(order, o.GetKind()); i >= 0 {
 		return i
 	}
-	return len(releaseutil.InstallOrder)
+	return len(order)
 }

@@ -7,10 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/action"
-	helmkube "helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -19,6 +17,8 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/dryrun"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 )
 
 // The things that a step can do with its release.
@@ -51,7 +51,7 @@ type Preview struct {
 
 // Preview finds what the step would do. The session must send dry runs only.
 func (a *Action) Preview(ctx context.Context, s *cluster.Session) (*Preview, error) {
-	values, err := a.Values()
+	values, err := a.Values(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,20 +67,24 @@ func (a *Action) Preview(ctx context.Context, s *cluster.Session) (*Preview, err
 	v := &previewer{operation: o, live: reader{s}}
 	p := &Preview{
 		Namespace: o.Namespace, Name: o.ReleaseName, Revision: 1, Does: Installs,
-		Chart: ch.Metadata.Name + " " + ch.Metadata.Version, Values: values,
+		Chart: ch.Metadata.Name + " " + ch.Metadata.Version, Values: o.given(),
 	}
 	if o.last != nil {
 		p.Before, p.ValuesBefore, p.Revision = chartOf(o.last), o.last.Config, o.last.Version+1
 	}
-	unchanged := o.last != nil && o.sameInputs() && !o.options.ForceUpgrade
-	if unchanged && o.last.Info.Status == release.StatusDeployed {
+	unchanged, err := o.unchanged()
+	if err != nil {
+		return nil, err
+	}
+	unchanged = unchanged && !o.options.ForceUpgrade
+	if unchanged && o.last.Info.Status == engine.StatusDeployed {
 		return p, v.unchanged(p)
 	}
-	o.resend = unchanged && o.last.Info.Status == release.StatusFailed
+	o.resend = unchanged && o.last.Info.Status == engine.StatusFailed
 	return p, v.next(p)
 }
 
-func chartOf(r *release.Release) string {
+func chartOf(r *engine.Release) string {
 	if r.Chart == nil || r.Chart.Metadata == nil {
 		return ""
 	}
@@ -91,6 +95,8 @@ func chartOf(r *release.Release) string {
 type previewer struct {
 	*operation
 	live reader
+	// folder are the names of what the chart's crds folder has.
+	folder map[string]bool
 }
 
 // unchanged finds what becomes of a release whose inputs did not change.
@@ -138,17 +144,17 @@ func (v *previewer) next(p *Preview) error {
 		return explain(err, v.Namespace)
 	}
 	before := v.deployed
-	install := v.last == nil || v.last.Info.Status == release.StatusUninstalled || len(v.replaces.revisions) > 0
-	events := []release.HookEvent{release.HookPreInstall, release.HookPostInstall}
+	install := v.isFirst()
+	events := []engine.HookEvent{engine.HookPreInstall, engine.HookPostInstall}
 	if !install {
-		p.Does, events = Upgrades, []release.HookEvent{release.HookPreUpgrade, release.HookPostUpgrade}
+		p.Does, events = Upgrades, []engine.HookEvent{engine.HookPreUpgrade, engine.HookPostUpgrade}
 		if before == nil {
 			before = v.last
 		}
 	}
 	for _, e := range events {
 		for _, h := range rel.Hooks {
-			if slices.Contains(h.Events, e) {
+			if slices.Contains(h.Events, e) && !v.Spec.DisableHooks {
 				p.Hooks = append(p.Hooks, string(e)+" "+h.Kind+"/"+h.Name)
 			}
 		}
@@ -170,7 +176,7 @@ func (v *previewer) next(p *Preview) error {
 }
 
 // rendered makes the next revision as Helm does, by its dry run with the cluster.
-func (v *previewer) rendered() (*release.Release, error) {
+func (v *previewer) rendered() (*engine.Release, error) {
 	if v.resend {
 		return v.last, nil
 	}
@@ -178,24 +184,24 @@ func (v *previewer) rendered() (*release.Release, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := *v.Configuration
-	config.KubeClient = lenient{v.client}
-	if v.last == nil || v.last.Info.Status == release.StatusUninstalled || len(v.replaces.revisions) > 0 {
-		i := action.NewInstall(&config)
-		i.ReleaseName, i.Namespace = v.ReleaseName, v.Namespace
-		i.DryRun, i.DryRunOption, i.Replace = true, "server", v.last != nil
-		return i.Run(ch, v.values)
+	options, err := v.engineOptions()
+	if err != nil {
+		return nil, err
 	}
-	u := action.NewUpgrade(&config)
-	u.Namespace, u.ResetValues = v.Namespace, true
-	u.DryRun, u.DryRunOption = true, "server"
-	return u.Run(v.ReleaseName, ch, v.values)
+	helm := v.Over(lenient{v.client}, v.records)
+	if v.isFirst() {
+		return helm.Install(ch, v.values, engine.Install{Sending: v.sending(), Name: v.ReleaseName, Namespace: v.Namespace, DryRun: true, Replace: v.last != nil, Options: options})
+	}
+	return helm.Upgrade(ch, v.values, engine.Upgrade{
+		Sending: v.sending(), Name: v.ReleaseName, Namespace: v.Namespace, DryRun: true, Reuse: v.reuse(), Options: options,
+	})
 }
 
 // objectsOf are a revision's objects, with those of the crds folder in an install.
-func (v *previewer) objectsOf(r *release.Release, install bool) ([]*unstructured.Unstructured, error) {
+func (v *previewer) objectsOf(r *engine.Release, install bool) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
-	if install && !v.Spec.SkipCRDs && r.Chart != nil {
+	crds := v.Spec.CRDPolicy()
+	if (install && crds == plan.CreateCRDs || crds == plan.UpgradeCRDs) && r.Chart != nil {
 		for _, crd := range r.Chart.CRDObjects() {
 			found, err := charts.Decode(string(crd.File.Data))
 			if err != nil {
@@ -203,6 +209,10 @@ func (v *previewer) objectsOf(r *release.Release, install bool) ([]*unstructured
 			}
 			objects = append(objects, found...)
 		}
+	}
+	v.folder = map[string]bool{}
+	for _, u := range objects {
+		v.folder[u.GetName()] = true
 	}
 	own, err := charts.Decode(r.Manifest)
 	if err != nil {
@@ -216,16 +226,16 @@ func (v *previewer) objectsOf(r *release.Release, install bool) ([]*unstructured
 }
 
 // ask sends the objects of a revision as dry runs, each as Helm would send it.
-func (v *previewer) ask(p *Preview, before *release.Release) error {
-	original := helmkube.ResourceList{}
+func (v *previewer) ask(p *Preview, before *engine.Release) error {
+	original := engine.ResourceList{}
 	var err error
-	if before != nil && before.Info.Status != release.StatusUninstalled {
+	if before != nil && before.Info.Status != engine.StatusUninstalled {
 		if original, err = (lenient{v.client}).Build(manifestOf(before), false); err != nil {
 			return fmt.Errorf("reading the objects of revision %d: %w", before.Version, err)
 		}
 	}
 	p.Objects = make([]*dryrun.Object, len(p.Rendered))
-	infos := make(helmkube.ResourceList, len(p.Rendered))
+	infos := make(engine.ResourceList, len(p.Rendered))
 	errs := make([]error, len(p.Rendered))
 	var sender dryrun.Sender
 	dryrun.Each(len(p.Rendered), func(i int) {
@@ -264,7 +274,7 @@ func (v *previewer) ask(p *Preview, before *release.Release) error {
 		if err != nil {
 			return err
 		}
-		if live != nil && live.GetAnnotations()[helmkube.ResourcePolicyAnno] != helmkube.KeepPolicy {
+		if live != nil && live.GetAnnotations()[engine.ResourcePolicyAnno] != engine.KeepPolicy {
 			p.Objects = append(p.Objects, &dryrun.Object{Kind: info.Mapping.GroupVersionKind, Namespace: info.Namespace, Name: info.Name, Before: live})
 		}
 	}
@@ -273,27 +283,44 @@ func (v *previewer) ask(p *Preview, before *release.Release) error {
 
 // dry sends one object as Helm would.
 func (v *previewer) dry(ctx context.Context, before, info *resource.Info, manifest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if v.folder[info.Name] && kinds.IsDefinition(manifest) {
+		return v.dryCRD(ctx, info, manifest)
+	}
 	own, err := v.client.over(ctx, info)
 	if err != nil {
 		return nil, err
 	}
 	own.Object = manifest.DeepCopy()
-	var original helmkube.ResourceList
+	var original engine.ResourceList
 	if before != nil {
-		original = helmkube.ResourceList{before}
+		original = engine.ResourceList{before}
 	}
-	if _, err := v.client.Client.Update(original, helmkube.ResourceList{own}, false); err != nil {
+	if _, err := v.client.Client.Update(original, engine.ResourceList{own}, v.sending()); err != nil {
 		return nil, single(err)
 	}
 	return unstructuredOf(own.Object)
+}
+
+// dryCRD sends one of the crds folder as the step says: one that is there is left as it is,
+// or brought to what the chart has.
+func (v *previewer) dryCRD(ctx context.Context, info *resource.Info, manifest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if v.Spec.CRDPolicy() != plan.UpgradeCRDs {
+		live, err := v.live.get(ctx, info)
+		if err != nil || live != nil {
+			return live, err
+		}
+	}
+	return v.client.session.Resource(info.Mapping, "").Apply(ctx, info.Name, manifest, metav1.ApplyOptions{
+		FieldManager: manager, Force: true, DryRun: []string{metav1.DryRunAll},
+	})
 }
 
 // lenient is a client that leaves out objects whose kind the cluster does not know
 // yet, rather than to wait for it.
 type lenient struct{ *client }
 
-// Build implements helmkube.Interface.
-func (l lenient) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
+// Build implements engine.Client.
+func (l lenient) Build(r io.Reader, _ bool) (engine.ResourceList, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
@@ -303,7 +330,7 @@ func (l lenient) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
 		return nil, err
 	}
 	known := map[schema.GroupVersionKind]error{}
-	var list helmkube.ResourceList
+	var list engine.ResourceList
 	for _, u := range objects {
 		gvk := u.GroupVersionKind()
 		err, asked := known[gvk]

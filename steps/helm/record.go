@@ -1,45 +1,47 @@
 package helm
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
-
-	"helm.sh/helm/v3/pkg/action"
-	helmchart "helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/postrender"
-	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
-	helmtime "helm.sh/helm/v3/pkg/time"
+	"time"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 )
 
-// connection is Helm's configuration over a session, with parts of ours.
+// connection is a Helm engine over a session, with parts of ours.
 type connection struct {
-	*action.Configuration
+	engine.Session
 	client  *client
 	records *recorder
+}
+
+// operations are the engine's with these parts.
+func (c *connection) operations() engine.Operations { return c.Over(c.client, c.records) }
+
+// write brings the record of a revision up to date.
+func (c *connection) write(r *engine.Release) error {
+	return c.records.Update(engine.Key(r.Name, r.Version), r)
 }
 
 // recorder is Helm's storage for one operation. It sees the revision that the
 // operation makes before Helm carries it out, and waits for what is held before
 // Helm writes down that all was done.
 type recorder struct {
-	driver.Driver
+	engine.Records
 	client *client
 	// labels say who makes revisions.
 	labels map[string]string
 	// complete, when set, changes a new revision before it is written, and says
 	// which of its hooks are to run.
-	complete func(*release.Release) (*todo, error)
+	complete func(*engine.Release) (*todo, error)
 	// finish, when set, is what is left to do before a revision is written down as
 	// deployed.
-	finish func(*release.Release)
+	finish func(*engine.Release)
 	// replaces says that the operation is an install over another revision, and
 	// replaced is that revision as Helm supersedes it: before there is a new one. It is
 	// written afterwards, so that there is always one to go on with.
@@ -47,20 +49,20 @@ type recorder struct {
 	replaced func() error
 	// made is the revision that the operation wrote, or tried to, and what is being
 	// done, for Helm's description; nil and empty before.
-	made *release.Release
+	made *engine.Release
 	what string
 	key  string
 	// hooks are all of made's. Helm itself sees only those of todo.
-	hooks []*release.Hook
+	hooks []*engine.Hook
 	todo  *todo
 	// failure is why a revision was not deployed that Helm took to be.
 	failure error
 }
 
-var _ driver.Driver = (*recorder)(nil)
+var _ engine.Records = (*recorder)(nil)
 
-// Create implements driver.Creator.
-func (d *recorder) Create(key string, r *release.Release) error {
+// Create implements engine.Records.
+func (d *recorder) Create(key string, r *engine.Release) error {
 	if d.complete != nil {
 		todo, err := d.complete(r)
 		if err != nil {
@@ -78,9 +80,12 @@ func (d *recorder) Create(key string, r *release.Release) error {
 		}
 		maps.Copy(r.Labels, d.labels)
 	}
+	if err := tooLarge(d.whole(r)); err != nil {
+		return err
+	}
 	d.made, d.key, d.what = r, key, whats[r.Info.Status]
 	d.client.revision.begin(r)
-	if err := d.Driver.Create(key, d.whole(r)); err != nil {
+	if err := d.Records.Create(key, d.whole(r)); err != nil {
 		return err
 	}
 	if d.replaced != nil {
@@ -94,17 +99,17 @@ func (d *recorder) Create(key string, r *release.Release) error {
 	return nil
 }
 
-// Update implements driver.Updator. Helm says that all was done by superseding the
+// Update implements engine.Records. Helm says that all was done by superseding the
 // revision before, in an upgrade, and then by the status of the one that it made.
 // When an object was held in vain the one before stays what it was. (When an
 // upgrade fails, Helm writes the one before again as it was.)
-func (d *recorder) Update(key string, r *release.Release) error {
+func (d *recorder) Update(key string, r *engine.Release) error {
 	own := r == d.made
-	if d.replaces && d.made == nil && r.Info.Status == release.StatusSuperseded {
-		d.replaced = func() error { return d.Driver.Update(key, r) }
+	if d.replaces && d.made == nil && r.Info.Status == engine.StatusSuperseded {
+		d.replaced = func() error { return d.Records.Update(key, r) }
 		return nil
 	}
-	if status := r.Info.Status; d.made != nil && (own && status == release.StatusDeployed || !own && status == release.StatusSuperseded) {
+	if status := r.Info.Status; d.made != nil && (own && status == engine.StatusDeployed || !own && status == engine.StatusSuperseded) {
 		if d.failure == nil {
 			d.failure = d.client.gathered()
 		}
@@ -115,17 +120,17 @@ func (d *recorder) Update(key string, r *release.Release) error {
 		case !own:
 			return nil
 		default:
-			r.SetStatus(release.StatusFailed, fmt.Sprintf("%s %q failed: %s", d.what, r.Name, d.failure))
+			r.SetStatus(engine.StatusFailed, fmt.Sprintf("%s %q failed: %s", d.what, r.Name, d.failure))
 		}
 	}
-	if stop := context.Cause(d.client.ctx); own && r.Info.Status == release.StatusFailed && stop != nil && !isTimeout(stop) {
+	if stop := context.Cause(d.client.ctx); own && r.Info.Status == engine.StatusFailed && stop != nil && !isTimeout(stop) {
 		r.Labels[interruptedLabel] = "true"
 	}
-	return d.Driver.Update(key, d.whole(r))
+	return d.Records.Update(key, d.whole(r))
 }
 
 // finished does what is left to do when all of a revision is there.
-func (d *recorder) finished(r *release.Release) {
+func (d *recorder) finished(r *engine.Release) {
 	delete(r.Labels, phaseLabel)
 	if d.todo != nil {
 		d.clear(d.todo.doneThen)
@@ -152,11 +157,11 @@ func (d *recorder) sends() {
 		}
 	}
 	goesBefore := eventsOf(d.made.Info.Status)[0]
-	if !slices.ContainsFunc(d.whole(d.made).Hooks, func(h *release.Hook) bool { return slices.Contains(h.Events, goesBefore) }) {
+	if !slices.ContainsFunc(d.whole(d.made).Hooks, func(h *engine.Hook) bool { return slices.Contains(h.Events, goesBefore) }) {
 		return // there is nothing to know
 	}
 	d.made.Labels[phaseLabel] = "true"
-	_ = d.Driver.Update(d.key, d.whole(d.made)) // as Helm takes it: the hooks may run again after a crash
+	_ = d.Records.Update(d.key, d.whole(d.made)) // as Helm takes it: the hooks may run again after a crash
 }
 
 // ran takes note that the hook has ended well which Helm runs now. Helm writes that
@@ -166,9 +171,9 @@ func (d *recorder) ran() {
 		return
 	}
 	for _, h := range d.made.Hooks {
-		if h.LastRun.Phase == release.HookPhaseUnknown && h.LastRun.CompletedAt.IsZero() {
-			h.LastRun.Phase, h.LastRun.CompletedAt = release.HookPhaseSucceeded, helmtime.Now()
-			_ = d.Driver.Update(d.key, d.whole(d.made)) // see sends
+		if h.LastRun.Phase == engine.HookPhaseUnknown && h.LastRun.CompletedAt.IsZero() {
+			h.LastRun.Phase, h.LastRun.CompletedAt = engine.HookPhaseSucceeded, time.Now()
+			_ = d.Records.Update(d.key, d.whole(d.made)) // see sends
 			return
 		}
 	}
@@ -178,14 +183,14 @@ func (d *recorder) ran() {
 type todo struct {
 	// first is what Helm runs before the revision's objects are sent; then is what it
 	// runs after that, nil for the same.
-	first, then []*release.Hook
+	first, then []*engine.Hook
 	// doneFirst and doneThen ran before in these two, and are still to be removed if
 	// their policy says so.
-	doneFirst, doneThen []*release.Hook
+	doneFirst, doneThen []*engine.Hook
 }
 
 // leave takes note of a hook that ran already.
-func (t *todo) leave(h *release.Hook, before bool) {
+func (t *todo) leave(h *engine.Hook, before bool) {
 	if before {
 		t.doneFirst = append(t.doneFirst, h)
 	} else {
@@ -194,12 +199,12 @@ func (t *todo) leave(h *release.Hook, before bool) {
 }
 
 // whats are how Helm begins the description of what failed, by the status before.
-var whats = map[release.Status]string{
-	release.StatusPendingInstall: "Release", release.StatusPendingUpgrade: "Upgrade", release.StatusPendingRollback: "Rollback",
+var whats = map[engine.Status]string{
+	engine.StatusPendingInstall: "Release", engine.StatusPendingUpgrade: "Upgrade", engine.StatusPendingRollback: "Rollback",
 }
 
 // whole is a revision with all of its hooks.
-func (d *recorder) whole(r *release.Release) *release.Release {
+func (d *recorder) whole(r *engine.Release) *engine.Release {
 	if r != d.made || d.hooks == nil {
 		return r
 	}
@@ -210,12 +215,14 @@ func (d *recorder) whole(r *release.Release) *release.Release {
 
 // complete makes of a new revision what is sent: all of the last one when that is
 // sent again, so that its parts fit together.
-func (o *operation) complete(r *release.Release) (*todo, error) {
+func (o *operation) complete(r *engine.Release) (*todo, error) {
+	o.mark(r)
 	if o.resend {
-		r.Chart, r.Info.Notes, r.Hooks = o.last.Chart, o.last.Info.Notes, nil
+		// Helm 4 makes another text of the same objects.
+		r.Chart, r.Info.Notes, r.Manifest, r.Hooks = o.last.Chart, o.last.Info.Notes, o.last.Manifest, nil
 		for _, h := range o.last.Hooks {
 			anew := *h
-			anew.LastRun = release.HookExecution{}
+			anew.LastRun = engine.HookExecution{}
 			r.Hooks = append(r.Hooks, &anew)
 		}
 	}
@@ -228,24 +235,13 @@ func (o *operation) complete(r *release.Release) (*todo, error) {
 
 // unrendered takes the templates out of a chart that is sent again: what they
 // would render to, or fail with, does not matter.
-func unrendered(ch *helmchart.Chart) {
+func unrendered(ch *engine.Chart) {
 	ch.Templates = nil
 	for _, sub := range ch.Dependencies() {
 		unrendered(sub)
 	}
 }
 
-// rendered stands for what a chart renders to: the manifest of a revision. It
-// runs no program, unlike Helm's other post-renderers.
-type rendered string
+func manifestOf(r *engine.Release) io.Reader { return strings.NewReader(r.Manifest) }
 
-var _ postrender.PostRenderer = rendered("")
-
-// Run implements postrender.PostRenderer.
-func (m rendered) Run(*bytes.Buffer) (*bytes.Buffer, error) {
-	return bytes.NewBufferString(string(m)), nil
-}
-
-func manifestOf(r *release.Release) io.Reader { return strings.NewReader(r.Manifest) }
-
-func hookManifest(h *release.Hook) io.Reader { return strings.NewReader(h.Manifest) }
+func hookManifest(h *engine.Hook) io.Reader { return strings.NewReader(h.Manifest) }

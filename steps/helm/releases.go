@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"slices"
 
-	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 )
 
@@ -39,19 +36,15 @@ type Installed struct {
 // The error joins why manifests cannot be read in whole; the releases are
 // returned all the same.
 func List(ctx context.Context, client kubernetes.Interface, namespace string) ([]Installed, error) {
-	secrets := driver.NewSecrets(current{client.CoreV1().Secrets(namespace), ctx})
-	var problems []error
-	secrets.Log = func(string, ...any) { // of a Secret, which is among the arguments
-		problems = append(problems, errors.New("a release cannot be read: its Secret holds something else"))
-	}
-	all, err := secrets.List(func(*release.Release) bool { return true })
+	const last = "owner=helm,status notin (superseded,uninstalled,uninstalling)" // revisions only
+	all, problems, err := engine.Secrets{Client: client.CoreV1().Secrets(namespace)}.List(ctx, last)
 	if err != nil {
 		return nil, kubeerr.Explain(err, kubeerr.Op{Verb: "list", Resource: corev1.Resource("secrets"), Namespace: namespace})
 	}
-	slices.SortFunc(all, func(a, b *release.Release) int {
+	slices.SortFunc(all, func(a, b *engine.Release) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(b.Version, a.Version))
 	})
-	all = slices.CompactFunc(all, func(a, b *release.Release) bool { return a.Namespace == b.Namespace && a.Name == b.Name })
+	all = slices.CompactFunc(all, func(a, b *engine.Release) bool { return a.Namespace == b.Namespace && a.Name == b.Name })
 	var out []Installed
 	for _, r := range all {
 		i, err := installed(r)
@@ -65,7 +58,7 @@ func List(ctx context.Context, client kubernetes.Interface, namespace string) ([
 
 // installed leaves out what Helm cannot know to be there: a release read from a
 // cluster may lack any part.
-func installed(r *release.Release) (Installed, error) {
+func installed(r *engine.Release) (Installed, error) {
 	i := Installed{Name: r.Name, Namespace: r.Namespace, Values: r.Config}
 	if r.Info != nil {
 		i.Status = r.Info.Status.String()
@@ -99,16 +92,4 @@ func installed(r *release.Release) (Installed, error) {
 		}
 	}
 	return i, errors.Join(problems...)
-}
-
-// current lists the Secrets of last revisions only, with a context, which Helm's
-// driver has no place for.
-type current struct {
-	typedcorev1.SecretInterface
-	ctx context.Context
-}
-
-func (c current) List(_ context.Context, o metav1.ListOptions) (*corev1.SecretList, error) {
-	o.LabelSelector += ",status notin (superseded,uninstalled,uninstalling)"
-	return c.SecretInterface.List(c.ctx, o)
 }

@@ -5,28 +5,28 @@ import (
 	"fmt"
 	"strings"
 
-	helmkube "helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 )
 
 // failedInstalls are the failed installs of a release that another goes on with.
 type failedInstalls struct {
 	release, namespace string
 	// revisions are theirs, newest first.
-	revisions []*release.Release
+	revisions []*engine.Release
 	client    *client
 	reporter  runner.Reporter
 }
 
 // before are the objects of the failed installs, as the newest of them has each.
-func (f failedInstalls) before() (helmkube.ResourceList, error) {
-	var all helmkube.ResourceList
+func (f failedInstalls) before() (engine.ResourceList, error) {
+	var all engine.ResourceList
 	for _, r := range f.revisions {
 		objects, err := f.client.Client.Build(manifestOf(r), false) // what is not served is not waited for
 		if err != nil && strings.Contains(err.Error(), "no matches for kind") {
@@ -48,7 +48,7 @@ func (f failedInstalls) before() (helmkube.ResourceList, error) {
 // Helm has none but the target, and so would leave custom resources as they are.
 // How the failed ones sent them is that original, and what is live counts too,
 // since each may have failed before it sent them: merge says so.
-func (c *client) base(original, target helmkube.ResourceList) (base helmkube.ResourceList, merge bool, err error) {
+func (c *client) base(original, target engine.ResourceList) (base engine.ResourceList, merge bool, err error) {
 	if c.before == nil {
 		return original, false, nil
 	}
@@ -67,10 +67,10 @@ func (c *client) base(original, target helmkube.ResourceList) (base helmkube.Res
 
 // prune removes what the failed installs left and the release does not have, as
 // an upgrade would. Failures are told only: the release is deployed all the same.
-func (f failedInstalls) prune(r *release.Release) {
+func (f failedInstalls) prune(r *engine.Release) {
 	left, err := f.leftBehind(r)
 	if err == nil && len(left) > 0 {
-		_, errs := f.client.Delete(left)
+		_, errs := f.client.Delete(left, metav1.DeletePropagationBackground)
 		err = errors.Join(errs...)
 	}
 	if err != nil {
@@ -79,7 +79,7 @@ func (f failedInstalls) prune(r *release.Release) {
 }
 
 // leftBehind are the release's objects that r does not have.
-func (f failedInstalls) leftBehind(r *release.Release) (helmkube.ResourceList, error) {
+func (f failedInstalls) leftBehind(r *engine.Release) (engine.ResourceList, error) {
 	before, err := f.before()
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (f failedInstalls) leftBehind(r *release.Release) (helmkube.ResourceList, e
 	if err != nil {
 		return nil, err
 	}
-	var left helmkube.ResourceList
+	var left engine.ResourceList
 	for _, info := range before.Difference(target) {
 		live, err := liveOf(info)
 		if err != nil {
@@ -109,7 +109,7 @@ func (f failedInstalls) owns(live runtime.Object) bool {
 	}
 	a := m.GetAnnotations()
 	return a["meta.helm.sh/release-name"] == f.release && a["meta.helm.sh/release-namespace"] == f.namespace &&
-		a[helmkube.ResourcePolicyAnno] != helmkube.KeepPolicy
+		a[engine.ResourcePolicyAnno] != engine.KeepPolicy
 }
 
 // liveOf reads an object; nil when it is gone.

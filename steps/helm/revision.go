@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"slices"
 
-	helmkube "helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/webhook"
 )
 
@@ -18,6 +17,8 @@ import (
 // Helm's goroutine alone uses it; the zero value knows nothing.
 type revision struct {
 	namespace string // of the release
+	// ignoreHooks says that no hooks are run.
+	ignoreHooks bool
 	// later are the objects that were not sent yet, and the hooks that have not
 	// ended.
 	later map[identity]*unstructured.Unstructured
@@ -30,11 +31,11 @@ type identity struct {
 }
 
 // begin takes note of what a revision consists of.
-func (r *revision) begin(rel *release.Release) {
+func (r *revision) begin(rel *engine.Release) {
 	r.namespace, r.later = rel.Namespace, map[identity]*unstructured.Unstructured{}
 	manifests := []string{rel.Manifest}
 	for _, h := range rel.Hooks {
-		if slices.ContainsFunc(h.Events, func(e release.HookEvent) bool { return slices.Contains(eventsOf(rel.Info.Status), e) }) {
+		if !r.ignoreHooks && slices.ContainsFunc(h.Events, func(e engine.HookEvent) bool { return slices.Contains(eventsOf(rel.Info.Status), e) }) {
 			manifests = append(manifests, h.Manifest)
 		}
 	}
@@ -47,14 +48,14 @@ func (r *revision) begin(rel *release.Release) {
 }
 
 // eventsOf are the hooks that run while a release has a status.
-func eventsOf(s release.Status) []release.HookEvent {
+func eventsOf(s engine.Status) []engine.HookEvent {
 	switch s {
-	case release.StatusPendingUpgrade:
-		return []release.HookEvent{release.HookPreUpgrade, release.HookPostUpgrade}
-	case release.StatusPendingRollback:
-		return []release.HookEvent{release.HookPreRollback, release.HookPostRollback}
+	case engine.StatusPendingUpgrade:
+		return []engine.HookEvent{engine.HookPreUpgrade, engine.HookPostUpgrade}
+	case engine.StatusPendingRollback:
+		return []engine.HookEvent{engine.HookPreRollback, engine.HookPostRollback}
 	default:
-		return []release.HookEvent{release.HookPreInstall, release.HookPostInstall}
+		return []engine.HookEvent{engine.HookPreInstall, engine.HookPostInstall}
 	}
 }
 
@@ -71,13 +72,13 @@ func (r *revision) of(it *sequence.Item) identity {
 // sends takes note that an object is being sent. Hooks count until they have
 // ended: see did.
 func (r *revision) sends(it *sequence.Item) {
-	if o := r.later[r.of(it)]; o != nil && o.GetAnnotations()[release.HookAnnotation] == "" {
+	if o := r.later[r.of(it)]; o != nil && o.GetAnnotations()[engine.HookAnnotation] == "" {
 		delete(r.later, r.of(it))
 	}
 }
 
 // did takes note that hooks have ended.
-func (r *revision) did(hooks helmkube.ResourceList) {
+func (r *revision) did(hooks engine.ResourceList) {
 	for _, info := range hooks {
 		delete(r.later, r.identity(info.Mapping.GroupVersionKind.GroupKind(), info.Namespace, info.Name))
 	}

@@ -7,13 +7,14 @@ import (
 	"sync"
 	"sync/atomic"
 
-	helmkube "helm.sh/helm/v3/pkg/kube"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 	"github.com/kplan-dev/kplan/webhook"
 )
@@ -22,9 +23,10 @@ import (
 // the other, as Helm does (helm.sh/helm/v3 pkg/kube/client.go, batchPerform).
 // Objects that are held for a webhook which the release may still bring are
 // left behind.
-func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, error) {
+func (c *client) Create(resources engine.ResourceList, how engine.Sending) (*engine.Result, error) {
 	c.progress("creating %s", count(len(resources)))
 	c.records.begin(resources)
+	c.hooks.begin(c.records.made, resources)
 	c.sign(resources)
 	secrets := secretsOf(resources)
 	var (
@@ -32,7 +34,7 @@ func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, erro
 		named = map[*resource.Info]string{} // by the API server
 	)
 	items := c.items(resources, func(info, own *resource.Info) error {
-		_, err := c.Client.Create(helmkube.ResourceList{own})
+		_, err := c.Client.Create(engine.ResourceList{own}, how)
 		if err == nil {
 			c.keep(own, true)
 		}
@@ -47,6 +49,7 @@ func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, erro
 		c.send(batch...)
 	}
 	if err := c.note(c.gather(resources)); err != nil {
+		c.hooks.end(runner.HookFailed, err)
 		return nil, err
 	}
 	mu.Lock()
@@ -54,12 +57,12 @@ func (c *client) Create(resources helmkube.ResourceList) (*helmkube.Result, erro
 	for info, name := range named {
 		info.Name = name
 	}
-	return &helmkube.Result{Created: resources}, nil
+	return &engine.Result{Created: resources}, nil
 }
 
 // sign labels the release's namespace with the plan when Helm makes it, so that it can
 // be taken away again. Helm makes it before anything of the release.
-func (c *client) sign(resources helmkube.ResourceList) {
+func (c *client) sign(resources engine.ResourceList) {
 	if c.plan == "" || len(resources) != 1 || c.revision.later != nil || resources[0].Mapping.GroupVersionKind.GroupKind() != namespaceKind {
 		return
 	}
@@ -75,35 +78,36 @@ func (c *client) sign(resources helmkube.ResourceList) {
 
 var namespaceKind = schema.GroupKind{Kind: "Namespace"}
 
-// Update brings objects from one revision to another, one after the other as
-// Helm does (helm.sh/helm/v3 pkg/kube/client.go, update), but for those that are
-// held; see Create. As there, nothing more is sent once an object could not be
-// read or created, while others that could not be changed stop nothing. Objects
-// that the new revision does not have are deleted when none failed: what is held
-// may be so for one of them.
-func (c *client) Update(original, target helmkube.ResourceList, force bool) (*helmkube.Result, error) {
+// Update brings objects from one revision to another: those of one kind side by
+// side, where Helm has no order but that of their names (helm.sh/helm/v3
+// pkg/kube/client.go, update), and one kind after the other, but for those that are
+// held; see Create. As there, no kind more is sent once an object could not be read
+// or created, while others that could not be changed stop nothing. Objects that the
+// new revision does not have are deleted when none failed: what is held may be so for
+// one of them.
+func (c *client) Update(original, target engine.ResourceList, how engine.Sending) (*engine.Result, error) {
 	c.progress("updating %s", count(len(target)))
 	c.records.begin(target)
+	c.ahead.expect(target)
 	secrets := append(secretsOf(original), secretsOf(target)...)
 	original, merge, err := c.base(original, target)
 	if err != nil {
-		return &helmkube.Result{}, c.note(err)
+		return &engine.Result{}, c.note(err)
 	}
-	update := c.Client.Update
-	if merge {
-		update = c.UpdateThreeWayMerge
-	}
+	how.Merge = how.Merge || merge
 	var (
 		mu   sync.Mutex
-		res  = &helmkube.Result{}
+		res  = &engine.Result{}
 		ends atomic.Bool
 	)
 	items := c.items(target, func(_, own *resource.Info) error {
-		var before helmkube.ResourceList
+		var before engine.ResourceList
 		if o := original.Get(own); o != nil {
-			before = helmkube.ResourceList{o}
+			from := *o
+			from.Client = own.Client // Helm's has no context
+			before = engine.ResourceList{&from}
 		}
-		r, err := update(before, helmkube.ResourceList{own}, force)
+		r, err := c.Client.Update(before, engine.ResourceList{own}, how)
 		mu.Lock()
 		defer mu.Unlock()
 		if err == nil {
@@ -115,16 +119,18 @@ func (c *client) Update(original, target helmkube.ResourceList, force bool) (*he
 		}
 		return withoutSecrets(err, secrets)
 	})
-	for _, it := range items {
-		if ends.Load() {
-			break
+	for _, batch := range byKind(items) {
+		for _, once := range apart(batch) {
+			if ends.Load() {
+				break
+			}
+			c.send(once...)
 		}
-		c.send(it)
 	}
-	var deleted helmkube.ResourceList
+	var deleted engine.ResourceList
 	if !c.order.Failed() {
-		var r *helmkube.Result
-		if r, err = c.Client.Update(original.Difference(target), nil, force); err == nil {
+		var r *engine.Result
+		if r, err = c.Client.Update(original.Difference(target), nil, how); err == nil {
 			deleted = r.Deleted
 		}
 		err = withoutSecrets(err, secrets)
@@ -132,20 +138,14 @@ func (c *client) Update(original, target helmkube.ResourceList, force bool) (*he
 	err = c.note(errors.Join(err, c.gather(target)))
 	mu.Lock()
 	defer mu.Unlock() // those that are left behind go on
-	return &helmkube.Result{Created: slices.Clone(res.Created), Updated: slices.Clone(res.Updated), Deleted: deleted}, err
+	return &engine.Result{Created: slices.Clone(res.Created), Updated: slices.Clone(res.Updated), Deleted: deleted}, err
 }
 
-// Delete deletes objects, and those that depend on them in the background.
-func (c *client) Delete(resources helmkube.ResourceList) (*helmkube.Result, []error) {
-	return c.DeleteWithPropagationPolicy(resources, metav1.DeletePropagationBackground)
-}
-
-// DeleteWithPropagationPolicy deletes objects, one kind after the other as Helm
-// does, but for those that are held. What is held while it is made is given up
-// first: it is not there.
-func (c *client) DeleteWithPropagationPolicy(resources helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
+// Delete deletes objects, one kind after the other as Helm does, but for those that
+// are held. What is held while it is made is given up first: it is not there.
+func (c *client) Delete(resources engine.ResourceList, policy metav1.DeletionPropagation) (*engine.Result, []error) {
 	if len(resources) == 0 {
-		return c.Client.DeleteWithPropagationPolicy(resources, policy)
+		return c.Client.Delete(resources, policy)
 	}
 	c.order.Drop(func(it *sequence.Item) bool { return among(it, resources) })
 	var (
@@ -153,7 +153,7 @@ func (c *client) DeleteWithPropagationPolicy(resources helmkube.ResourceList, po
 		errs []error
 	)
 	items := c.items(resources, func(_, own *resource.Info) error {
-		_, failed := c.Client.DeleteWithPropagationPolicy(helmkube.ResourceList{own}, policy)
+		_, failed := c.Client.Delete(engine.ResourceList{own}, policy)
 		mu.Lock()
 		defer mu.Unlock()
 		errs = append(errs, failed...) // and the others are deleted all the same
@@ -174,7 +174,7 @@ func (c *client) DeleteWithPropagationPolicy(resources helmkube.ResourceList, po
 		_ = c.note(errors.Join(errs...)) // Helm keeps only their texts
 		return nil, errs
 	}
-	return &helmkube.Result{Deleted: resources}, nil
+	return &engine.Result{Deleted: resources}, nil
 }
 
 // gathered waits for all that was left behind, and then for what Helm's own wait

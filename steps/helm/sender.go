@@ -7,17 +7,16 @@ import (
 	"net/http"
 	"slices"
 
-	helmkube "helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/releaseutil"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
 
 	"github.com/kplan-dev/kplan/steps/helm/sequence"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/match"
 )
@@ -26,8 +25,10 @@ import (
 // a context, which Helm's own have not.
 type sender struct {
 	session *cluster.Session
-	// rest is the session's HTTP client, for the clients of single objects.
-	rest *http.Client
+	// ahead is the session's transport for the clients of single objects.
+	ahead *lookahead
+	// kinds are those that Helm knows, in the order in which it sends them.
+	kinds []string
 	// order is in which objects are sent, and matcher tells which of them webhooks
 	// judge, by the labels of namespaces.
 	order   *sequence.Sequence
@@ -48,7 +49,7 @@ func (s *sender) send(batch ...*sequence.Item) {
 
 // gather waits for objects that were sent, but for those that are held for what
 // the release may still bring; hooks wait for themselves alone.
-func (s *sender) gather(resources helmkube.ResourceList) error {
+func (s *sender) gather(resources engine.ResourceList) error {
 	hooks := slices.ContainsFunc(resources, isHook)
 	return s.order.Gather(func(it *sequence.Item, f webhook.Fault) bool {
 		if hooks && !among(it, resources) {
@@ -70,9 +71,26 @@ func byKind(items []*sequence.Item) [][]*sequence.Item {
 	return out
 }
 
+// apart parts a batch so that nothing is twice in one: of two copies of an object in a
+// manifest the later one wins, as with Helm.
+func apart(batch []*sequence.Item) [][]*sequence.Item {
+	type object struct{ namespace, name string }
+	var out [][]*sequence.Item
+	times := map[object]int{}
+	for _, it := range batch {
+		o := object{it.Namespace, it.Name}
+		if n := times[o]; n == len(out) {
+			out = append(out, nil)
+		}
+		out[times[o]] = append(out[times[o]], it)
+		times[o]++
+	}
+	return out
+}
+
 // items are what is to be sent of objects, each with a copy of its object whose
 // client tells the sequence when it is held.
-func (s *sender) items(resources helmkube.ResourceList, send func(info, own *resource.Info) error) []*sequence.Item {
+func (s *sender) items(resources engine.ResourceList, send func(info, own *resource.Info) error) []*sequence.Item {
 	var items []*sequence.Item
 	for _, info := range resources {
 		it := &sequence.Item{
@@ -84,6 +102,7 @@ func (s *sender) items(resources helmkube.ResourceList, send func(info, own *res
 				if err != nil {
 					return err
 				}
+				defer s.ahead.wrote(info)
 				return send(info, own)
 			},
 		}
@@ -95,20 +114,28 @@ func (s *sender) items(resources helmkube.ResourceList, send func(info, own *res
 // over copies an object with a client whose requests have a context: Helm's
 // own have none.
 func (s *sender) over(ctx context.Context, info *resource.Info) (*resource.Info, error) {
-	config := rest.CopyConfig(s.session.Config)
-	config.ContentConfig = resource.UnstructuredPlusDefaultContentConfig()
-	version := info.Mapping.GroupVersionKind.GroupVersion()
-	config.GroupVersion, config.APIPath = &version, "/apis"
-	if version.Group == "" {
-		config.APIPath = "/api"
-	}
-	client, err := rest.RESTClientForConfigAndClient(config, &http.Client{Transport: &within{ctx, s.rest.Transport}})
+	client, err := s.clientOf(ctx, info.Mapping.GroupVersionKind.GroupVersion())
 	if err != nil {
-		return nil, fmt.Errorf("making the client of %s: %w", objectOf(info), err)
+		return nil, err
 	}
 	own := *info
 	own.Client = client
 	return &own, nil
+}
+
+// clientOf makes a client for the objects of a version.
+func (s *sender) clientOf(ctx context.Context, version schema.GroupVersion) (resource.RESTClient, error) {
+	config := rest.CopyConfig(s.session.Config)
+	config.ContentConfig = resource.UnstructuredPlusDefaultContentConfig()
+	config.GroupVersion, config.APIPath = &version, "/apis"
+	if version.Group == "" {
+		config.APIPath = "/api"
+	}
+	client, err := rest.RESTClientForConfigAndClient(config, &http.Client{Transport: &within{ctx, s.ahead}})
+	if err != nil {
+		return nil, fmt.Errorf("making the client of %s: %w", version, err)
+	}
+	return client, nil
 }
 
 // within sends requests that have no context of their own with one.
@@ -132,7 +159,7 @@ func single(err error) error {
 }
 
 // among reports whether an item is one of resources.
-func among(it *sequence.Item, resources helmkube.ResourceList) bool {
+func among(it *sequence.Item, resources engine.ResourceList) bool {
 	return slices.ContainsFunc(resources, func(info *resource.Info) bool {
 		return info.Mapping.GroupVersionKind == it.Kind && info.Namespace == it.Namespace && info.Name == it.Name
 	})
@@ -148,7 +175,7 @@ func (s *sender) free(info *resource.Info, f webhook.Fault) bool {
 		return false // nothing in it, or of it, can be sent without it
 	case hook && runsToItsEnd(gk) && !s.ignoreHooks:
 		return false // Helm waits for its end next
-	case hook, basic(gk.Kind):
+	case hook, s.basic(gk.Kind):
 		return s.revision.mayBring(f, s.revision.identity(gk, info.Namespace, info.Name))
 	}
 	return true
@@ -156,14 +183,14 @@ func (s *sender) free(info *resource.Info, f webhook.Fault) bool {
 
 // basic reports whether objects of a kind are what workloads run on: accounts,
 // rights, configuration, storage.
-func basic(kind string) bool {
-	i := slices.Index(releaseutil.InstallOrder, kind)
-	return i >= 0 && i < slices.Index(releaseutil.InstallOrder, "Service")
+func (s *sender) basic(kind string) bool {
+	i := slices.Index(s.kinds, kind)
+	return i >= 0 && i < slices.Index(s.kinds, "Service")
 }
 
 func isHook(info *resource.Info) bool {
 	u, ok := info.Object.(*unstructured.Unstructured)
-	return ok && u.GetAnnotations()[release.HookAnnotation] != ""
+	return ok && u.GetAnnotations()[engine.HookAnnotation] != ""
 }
 
 // judged reports whether a webhook that is called where that of a fault is

@@ -8,14 +8,13 @@ import (
 	"slices"
 	"strconv"
 
-	"helm.sh/helm/v3/pkg/action"
-	helmkube "helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
 )
@@ -45,7 +44,7 @@ func (a *Action) takeUp(ctx context.Context, c *connection, r runner.Reporter, a
 		return nil, pendingError(last)
 	}
 	r.Report(runner.Report{Type: runner.TypeLog, Message: left + "; the step goes on with it"})
-	if last.Info.Status == release.StatusUninstalling {
+	if last.Info.Status == engine.StatusUninstalling {
 		return a.finishUninstall(ctx, c, all)
 	}
 	last.Labels = maps.Clone(last.Labels)
@@ -53,8 +52,8 @@ func (a *Action) takeUp(ctx context.Context, c *connection, r runner.Reporter, a
 		last.Labels = map[string]string{}
 	}
 	last.Labels[interruptedLabel] = "true"
-	last.SetStatus(release.StatusFailed, fmt.Sprintf("Interrupted: it was left %s", last.Info.Status))
-	if err := c.Releases.Update(last); err != nil {
+	last.SetStatus(engine.StatusFailed, fmt.Sprintf("Interrupted: it was left %s", last.Info.Status))
+	if err := c.write(last); err != nil {
 		return nil, kubeerr.Explain(fmt.Errorf("writing down that %s: %w", left, cause(ctx, err)), kubeerr.Op{Verb: "update", Namespace: a.Namespace})
 	}
 	return all, nil
@@ -64,15 +63,13 @@ func (a *Action) takeUp(ctx context.Context, c *connection, r runner.Reporter, a
 // ended well.
 func (a *Action) finishUninstall(ctx context.Context, c *connection, all history) (history, error) {
 	last := all.last()
-	last.Hooks = slices.DeleteFunc(slices.Clone(last.Hooks), func(h *release.Hook) bool {
-		before, after := slices.Contains(h.Events, release.HookPreDelete), slices.Contains(h.Events, release.HookPostDelete)
-		return before != after && h.LastRun.Phase == release.HookPhaseSucceeded && !h.LastRun.StartedAt.Before(last.Info.Deleted)
+	last.Hooks = slices.DeleteFunc(slices.Clone(last.Hooks), func(h *engine.Hook) bool {
+		before, after := slices.Contains(h.Events, engine.HookPreDelete), slices.Contains(h.Events, engine.HookPostDelete)
+		return before != after && h.LastRun.Phase == engine.HookPhaseSucceeded && !h.LastRun.StartedAt.Before(last.Info.Deleted)
 	})
-	err := c.Releases.Update(last) // Helm reads it again
+	err := c.write(last) // Helm reads it again
 	if err == nil {
-		u := action.NewUninstall(c.Configuration)
-		u.Wait, u.Timeout, u.KeepHistory = a.waits(), forever, len(all) > 1
-		_, err = u.Run(a.ReleaseName)
+		err = c.operations().Uninstall(engine.Uninstall{Name: a.ReleaseName, Wait: a.waits(), KeepHistory: len(all) > 1})
 	}
 	if err != nil {
 		return nil, kubeerr.Explain(fmt.Errorf("finishing the uninstall of release %s/%s: %w", a.Namespace, a.ReleaseName, cause(ctx, err)),
@@ -83,19 +80,19 @@ func (a *Action) finishUninstall(ctx context.Context, c *connection, all history
 
 // takeover is what a revision that sends the last one again takes over from it.
 type takeover struct {
-	last     *release.Release
+	last     *engine.Release
 	client   *client
 	reporter runner.Reporter
 }
 
 // resumes reports whether a revision goes on with the last one: that is of the same
 // kind, and was interrupted.
-func (o takeover) resumes(r *release.Release) bool {
+func (o takeover) resumes(r *engine.Release) bool {
 	if o.last.Labels[interruptedLabel] == "" {
 		return false
 	}
 	wasInstall := o.last.Info.FirstDeployed.Equal(o.last.Info.LastDeployed)
-	return wasInstall == (r.Info.Status == release.StatusPendingInstall)
+	return wasInstall == (r.Info.Status == engine.StatusPendingInstall)
 }
 
 // unfinished are the hooks of a revision that the one which was interrupted had not
@@ -103,9 +100,9 @@ func (o takeover) resumes(r *release.Release) bool {
 //
 // When all hooks had ended that go before the objects, or all that go after them,
 // none of these is run again: what some of them made may be gone by design.
-func (o takeover) unfinished(r *release.Release) (*todo, error) {
+func (o takeover) unfinished(r *engine.Release) (*todo, error) {
 	before, after := eventsOf(r.Info.Status)[0], eventsOf(r.Info.Status)[1]
-	ready := o.last.Labels[phaseLabel] != "" || slices.ContainsFunc(o.last.Hooks, func(h *release.Hook) bool {
+	ready := o.last.Labels[phaseLabel] != "" || slices.ContainsFunc(o.last.Hooks, func(h *engine.Hook) bool {
 		return !slices.Contains(h.Events, before) && slices.Contains(h.Events, after) && !h.LastRun.StartedAt.IsZero()
 	})
 	over := map[bool]bool{true: ready || allSucceeded(o.last.Hooks, before, after), false: allSucceeded(o.last.Hooks, after, before)}
@@ -141,23 +138,23 @@ func (o takeover) unfinished(r *release.Release) (*todo, error) {
 
 // allSucceeded reports whether all hooks of an event have ended well. It is not known
 // of those that are for another event too.
-func allSucceeded(hooks []*release.Hook, event, other release.HookEvent) bool {
+func allSucceeded(hooks []*engine.Hook, event, other engine.HookEvent) bool {
 	for _, h := range hooks {
-		if slices.Contains(h.Events, event) && (h.LastRun.Phase != release.HookPhaseSucceeded || slices.Contains(h.Events, other)) {
+		if slices.Contains(h.Events, event) && (h.LastRun.Phase != engine.HookPhaseSucceeded || slices.Contains(h.Events, other)) {
 			return false
 		}
 	}
 	return true
 }
 
-func (o takeover) notAgain(h *release.Hook) {
+func (o takeover) notAgain(h *engine.Hook) {
 	o.reporter.Report(runner.Report{Type: runner.TypeLog, Message: "hook " + h.Kind + "/" + h.Name + " succeeded before the run was interrupted, and is not run again"})
 }
 
 // ranToItsEnd reports whether a hook of the revision that was interrupted has ended
 // well. Its maker may have been stopped before it wrote that down, or while the
 // hook ran: then it is waited for. What a failed one left makes way.
-func (o takeover) ranToItsEnd(h *release.Hook) (bool, error) {
+func (o takeover) ranToItsEnd(h *engine.Hook) (bool, error) {
 	if h.LastRun.StartedAt.IsZero() {
 		return false, nil
 	}
@@ -166,7 +163,7 @@ func (o takeover) ranToItsEnd(h *release.Hook) (bool, error) {
 		return false, err
 	}
 	runs := runsToItsEnd(made[0].Mapping.GroupVersionKind.GroupKind())
-	recorded := h.LastRun.Phase == release.HookPhaseSucceeded
+	recorded := h.LastRun.Phase == engine.HookPhaseSucceeded
 	if made[0].Name == "" || recorded && runs { // one whose name is generated is not found again
 		return recorded, nil
 	}
@@ -181,7 +178,7 @@ func (o takeover) ranToItsEnd(h *release.Hook) (bool, error) {
 		return false, err
 	}
 	if !runs {
-		h.LastRun.Phase = release.HookPhaseSucceeded
+		h.LastRun.Phase = engine.HookPhaseSucceeded
 		return true, nil
 	}
 	state := watch.Failed
@@ -199,7 +196,7 @@ func (o takeover) ranToItsEnd(h *release.Hook) (bool, error) {
 		return false, err
 	}
 	if state == watch.Reached {
-		h.LastRun.Phase = release.HookPhaseSucceeded
+		h.LastRun.Phase = engine.HookPhaseSucceeded
 		return true, nil
 	}
 	return false, o.remove(made[0])
@@ -208,10 +205,10 @@ func (o takeover) ranToItsEnd(h *release.Hook) (bool, error) {
 // remove deletes an object, and waits until it is gone.
 func (o takeover) remove(info *resource.Info) error {
 	objects := []*resource.Info{info}
-	if _, errs := o.client.Delete(objects); len(errs) > 0 {
+	if _, errs := o.client.Delete(objects, metav1.DeletePropagationBackground); len(errs) > 0 {
 		return errs[0]
 	}
-	return o.client.WaitForDelete(objects, forever)
+	return o.client.WaitForDelete(objects)
 }
 
 // revisionAnnotation of a hook's object says which revision of a release made it.
@@ -219,7 +216,7 @@ const revisionAnnotation = "kplan.dev/revision"
 
 // markOf tells a revision from all others, also from those that had its number; it
 // is empty when no run of a plan made it.
-func markOf(r *release.Release) string {
+func markOf(r *engine.Release) string {
 	if r.Labels[runLabel] == "" {
 		return ""
 	}
@@ -228,10 +225,10 @@ func markOf(r *release.Release) string {
 
 // begin takes note of what Helm is about to send. Hooks say which revision made them,
 // so that a later run knows them again.
-func (d *recorder) begin(resources helmkube.ResourceList) {
+func (d *recorder) begin(resources engine.ResourceList) {
 	for _, info := range resources {
 		m, err := meta.Accessor(info.Object)
-		if err != nil || m.GetAnnotations()[release.HookAnnotation] == "" {
+		if err != nil || m.GetAnnotations()[engine.HookAnnotation] == "" {
 			continue
 		}
 		if made := d.made; made != nil && markOf(made) != "" {
@@ -245,14 +242,14 @@ func (d *recorder) begin(resources helmkube.ResourceList) {
 }
 
 // clear removes hooks that ended well, as far as their policy says so.
-func (d *recorder) clear(hooks []*release.Hook) {
+func (d *recorder) clear(hooks []*engine.Hook) {
 	for _, h := range hooks {
-		if !slices.Contains(h.DeletePolicies, release.HookSucceeded) || h.Kind == "CustomResourceDefinition" {
+		if !slices.Contains(h.DeletePolicies, engine.HookSucceeded) || h.Kind == "CustomResourceDefinition" {
 			continue
 		}
 		made, err := d.client.Build(hookManifest(h), false)
 		if err == nil {
-			_, errs := d.client.Delete(made)
+			_, errs := d.client.Delete(made, metav1.DeletePropagationBackground)
 			err = errors.Join(errs...)
 		}
 		if err != nil {

@@ -8,13 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
-
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/transport"
 )
@@ -68,10 +65,10 @@ func (o *operation) undo() (what string, err error) {
 		return "undoing it", err
 	}
 	defer conn.client.order.Close()
-	found, err := conn.Releases.History(o.ReleaseName)
+	found, err := conn.records.Query(engine.Of(o.ReleaseName))
 	all := newestFirst(found)
 	switch {
-	case errors.Is(err, driver.ErrReleaseNotFound):
+	case errors.Is(err, engine.ErrNotFound):
 		return "", nil
 	case err != nil:
 		// Not knowing what was deployed is no leave to remove it.
@@ -82,28 +79,28 @@ func (o *operation) undo() (what string, err error) {
 		return o.uninstall(conn, len(all) > 1)
 	}
 	if to := o.rollbackTo(all); o.Spec.OnFailure == plan.RollbackRelease && to != nil {
-		return o.rollback(conn, to.Version)
+		return o.rollback(conn, to)
 	}
 	return "", nil
 }
 
 // same reports whether two are the same revision. Numbers alone do not tell: another
 // run may have given the same one to its own.
-func same(a, b *release.Release) bool {
+func same(a, b *engine.Release) bool {
 	return a != nil && b != nil && a.Version == b.Version &&
 		a.Info.FirstDeployed.Equal(b.Info.FirstDeployed) && a.Info.LastDeployed.Equal(b.Info.LastDeployed)
 }
 
 // rollbackTo is the revision of a history that was deployed before this attempt;
 // nil when there is none, also if the attempt was an install.
-func (o *operation) rollbackTo(all history) *release.Release {
+func (o *operation) rollbackTo(all history) *engine.Release {
 	if o.installs {
 		return nil
 	}
 	deployed := all.deployed()
 	if deployed != nil && same(deployed, o.records.made) {
 		// Helm was done, and the step's own waits failed: Helm has superseded it.
-		i := slices.IndexFunc(all, func(r *release.Release) bool { return same(r, o.deployed) })
+		i := slices.IndexFunc(all, func(r *engine.Release) bool { return same(r, o.deployed) })
 		if i < 0 {
 			return nil
 		}
@@ -118,12 +115,13 @@ func (o *operation) until(end time.Time) (context.Context, context.CancelFunc) {
 		&runner.TimeoutError{After: time.Until(end).Round(time.Second), For: "the release to be undone"})
 }
 
-func (o *operation) rollback(c *connection, revision int) (string, error) {
-	what := fmt.Sprintf("rolling back to revision %d", revision)
+func (o *operation) rollback(c *connection, to *engine.Release) (string, error) {
+	what := fmt.Sprintf("rolling back to revision %d", to.Version)
 	o.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: what})
-	r := action.NewRollback(c.Configuration)
-	r.Version, r.Wait, r.Timeout, r.MaxHistory = revision, o.waits(), forever, kept
-	err := r.Run(o.ReleaseName)
+	err := c.operations().Rollback(engine.Rollback{
+		Sending: o.sendingLike(to), Name: o.ReleaseName, Revision: to.Version, Wait: o.waits(),
+		MaxHistory: o.Spec.Kept(), DisableHooks: o.Spec.DisableHooks,
+	})
 	return what, c.settle("Rollback", c.records.made, err)
 }
 
@@ -131,13 +129,11 @@ func (o *operation) rollback(c *connection, revision int) (string, error) {
 func (o *operation) uninstall(c *connection, others bool) (string, error) {
 	const what = "uninstalling the release, which was never deployed,"
 	o.reporter.Report(runner.Report{Type: runner.TypeProgress, Message: what[:len(what)-1]})
-	u := action.NewUninstall(c.Configuration)
-	u.Wait, u.Timeout, u.KeepHistory = o.waits(), forever, others
-	_, err := u.Run(o.ReleaseName)
+	err := c.operations().Uninstall(engine.Uninstall{Name: o.ReleaseName, Wait: o.waits(), KeepHistory: others, DisableHooks: o.Spec.DisableHooks})
 	if err == nil {
 		return what, nil
 	}
-	left, unread := c.Releases.Get(o.ReleaseName, o.records.made.Version)
+	left, unread := c.records.Get(engine.Key(o.ReleaseName, o.records.made.Version))
 	if unread != nil { // gone, as a rule
 		return what, err
 	}
@@ -146,12 +142,12 @@ func (o *operation) uninstall(c *connection, others bool) (string, error) {
 
 // settle writes down as failed a revision that Helm left in the middle of what it
 // failed at: it does not write that of hooks. Every later run would refuse it.
-func (c *connection) settle(operation string, r *release.Release, failure error) error {
+func (c *connection) settle(operation string, r *engine.Release, failure error) error {
 	if failure == nil || r == nil || !busy(r.Info.Status) {
 		return failure
 	}
-	r.SetStatus(release.StatusFailed, fmt.Sprintf("%s %q failed: %s", operation, r.Name, failure))
-	if err := c.Releases.Update(r); err != nil {
+	r.SetStatus(engine.StatusFailed, fmt.Sprintf("%s %q failed: %s", operation, r.Name, failure))
+	if err := c.write(r); err != nil {
 		return fmt.Errorf("%w; writing that down failed: %w", failure, err)
 	}
 	return failure

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"helm.sh/helm/v3/pkg/release"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 )
 
 // log is a reporter that keeps nothing.
@@ -66,7 +66,7 @@ func undoIsBounded(t *testing.T, template, says string) {
 	stepOf := func(wait plan.WaitFor, values map[string]any) *Action {
 		c, err := charts.New(plan.Step{Name: "never", Helm: &plan.Helm{
 			Chart: dir, Namespace: ns, Wait: wait, OnFailure: plan.RollbackRelease, Values: values,
-		}}, ns)
+		}}, ns, nil)
 		require.NoError(t, err)
 		return New(c, session.Cluster.Namespace(), Options{})
 	}
@@ -95,8 +95,9 @@ func undoIsBounded(t *testing.T, template, says string) {
 	require.True(t, failed, "%v", err)
 	require.Contains(t, undoing, says)
 	require.True(t, errors.Is(err, failure), "the first failure is not lost")
-	last, err := o.Releases.Last("never")
+	all, err := o.history(t.Context(), o.connection)
 	require.NoError(t, err)
+	last := all.last()
 	require.Equal(t, 3, last.Version)
-	require.Equal(t, release.StatusFailed, last.Info.Status, "not pending: the next run can go on")
+	require.Equal(t, engine.StatusFailed, last.Info.Status, "not pending: the next run can go on")
 }

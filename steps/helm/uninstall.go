@@ -8,10 +8,6 @@ import (
 	"io"
 	"slices"
 
-	"helm.sh/helm/v3/pkg/action"
-	helmkube "helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,6 +16,7 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/removal"
 )
@@ -54,13 +51,16 @@ func (u Uninstall) Run(ctx context.Context, s *cluster.Session, r runner.Reporte
 	}
 	remover := &removal.Remover{Options: u.Options, Session: s, Reporter: r, Total: len(e.Orphans) + len(e.Goes())}
 	remover.Mend(ctx)
-	for _, k := range e.Kept {
-		r.Report(runner.Report{Type: runner.TypeLog, Message: k.Object + " stays: " + k.Reason})
+	tell := func(all []removal.Kept) {
+		for _, k := range all {
+			r.Report(runner.Report{Type: runner.TypeLog, Message: k.Object + " stays: " + k.Reason})
+		}
 	}
+	tell(e.Kept)
 	if err := remover.Remove(ctx, e.Orphans); err != nil {
 		return err
 	}
-	if all.last().Info.Status != release.StatusUninstalled {
+	if all.last().Info.Status != engine.StatusUninstalled {
 		if err := u.uninstall(ctx, conn, remover, e); err != nil {
 			return err
 		}
@@ -70,17 +70,38 @@ func (u Uninstall) Run(ctx context.Context, s *cluster.Session, r runner.Reporte
 			return err
 		}
 	}
-	for _, revision := range slices.Backward(all) {
-		if _, err := conn.Releases.Delete(revision.Name, revision.Version); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
-			return kubeerr.Explain(fmt.Errorf("deleting the record of revision %d: %w", revision.Version, cause(ctx, err)),
-				kubeerr.Op{Verb: "delete", Namespace: u.Namespace})
-		}
+	// Others may have come, or gone, since the release was looked at.
+	if err := u.occupy(ctx, s, e); err != nil {
+		return err
+	}
+	known := len(e.Kept)
+	e.keepSpaces()
+	tell(e.Kept[known:])
+	if err := u.vacate(ctx, remover, e, false); err != nil {
+		return err
+	}
+	if err := u.forget(ctx, conn, all); err != nil {
+		return err
+	}
+	if err := u.vacate(ctx, remover, e, true); err != nil {
+		return err
 	}
 	message := fmt.Sprintf("release %s/%s uninstalled, %s", u.Namespace, u.Name, count(len(e.Goes())))
 	if n := len(e.Kept); n > 0 {
 		message += fmt.Sprintf("; %d stay", n)
 	}
 	r.Report(runner.Report{Type: runner.TypeResult, Message: message})
+	return nil
+}
+
+// forget deletes the release's record.
+func (u Uninstall) forget(ctx context.Context, conn *connection, all history) error {
+	for _, revision := range slices.Backward(all) {
+		if _, err := conn.records.Delete(engine.Key(revision.Name, revision.Version)); err != nil && !errors.Is(err, engine.ErrNotFound) {
+			return kubeerr.Explain(fmt.Errorf("deleting the record of revision %d: %w", revision.Version, cause(ctx, err)),
+				kubeerr.Op{Verb: "delete", Namespace: u.Namespace})
+		}
+	}
 	return nil
 }
 
@@ -98,11 +119,7 @@ func (u Uninstall) open(ctx context.Context, s *cluster.Session, r runner.Report
 // uninstall has Helm uninstall the release, but for its record.
 func (u Uninstall) uninstall(ctx context.Context, conn *connection, remover *removal.Remover, e *Extent) error {
 	client := &uninstaller{client: conn.client, remove: func() error { return remover.Remove(ctx, e.objects) }}
-	conn.KubeClient = client
-	conn.Releases.Driver = resumed{conn.Releases.Driver}
-	a := action.NewUninstall(conn.Configuration)
-	a.KeepHistory, a.Timeout = true, forever
-	_, err := a.Run(u.Name)
+	err := conn.Over(client, resumed{conn.records}).Uninstall(engine.Uninstall{Name: u.Name, KeepHistory: true})
 	switch {
 	case client.failure != nil:
 		return client.failure
@@ -125,11 +142,11 @@ type uninstaller struct {
 	failure error
 }
 
-var _ helmkube.InterfaceDeletionPropagation = (*uninstaller)(nil)
+var _ engine.Uninstaller = (*uninstaller)(nil)
 
 // Build reads objects. What is to be deleted need not be of a kind that the API
 // server still serves.
-func (c *uninstaller) Build(r io.Reader, validate bool) (helmkube.ResourceList, error) {
+func (c *uninstaller) Build(r io.Reader, validate bool) (engine.ResourceList, error) {
 	if validate { // of a hook that is to be created
 		return c.client.Build(r, validate)
 	}
@@ -157,28 +174,27 @@ func (c *uninstaller) Build(r io.Reader, validate bool) (helmkube.ResourceList, 
 	return c.client.Build(&left, validate)
 }
 
-// DeleteWithPropagationPolicy deletes the objects of the release: Helm calls it once,
-// and Delete for those of hooks.
-func (c *uninstaller) DeleteWithPropagationPolicy(resources helmkube.ResourceList, _ metav1.DeletionPropagation) (*helmkube.Result, []error) {
+// DeleteAll implements engine.Uninstaller.
+func (c *uninstaller) DeleteAll(resources engine.ResourceList, _ metav1.DeletionPropagation) (*engine.Result, []error) {
 	if c.failure = c.remove(); c.failure != nil {
 		return nil, []error{c.failure}
 	}
-	return &helmkube.Result{Deleted: resources}, nil
+	return &engine.Result{Deleted: resources}, nil
 }
 
 // resumed leaves out of a release that was being uninstalled the hooks that have run
 // to their end for it.
-type resumed struct{ driver.Driver }
+type resumed struct{ engine.Records }
 
-// Query implements driver.Queryor.
-func (d resumed) Query(labels map[string]string) ([]*release.Release, error) {
-	all, err := d.Driver.Query(labels)
+// Query implements engine.Records.
+func (d resumed) Query(labels map[string]string) ([]*engine.Release, error) {
+	all, err := d.Records.Query(labels)
 	for _, r := range all {
-		if r.Info.Status != release.StatusUninstalling {
+		if r.Info.Status != engine.StatusUninstalling {
 			continue
 		}
 		for _, h := range r.Hooks {
-			if ran := h.LastRun; ran.Phase == release.HookPhaseSucceeded && !ran.StartedAt.Before(r.Info.Deleted) && len(h.Events) == 1 {
+			if ran := h.LastRun; ran.Phase == engine.HookPhaseSucceeded && !ran.StartedAt.Before(r.Info.Deleted) && len(h.Events) == 1 {
 				h.Events = nil
 			}
 		}

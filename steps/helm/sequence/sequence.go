@@ -27,6 +27,9 @@ const (
 	grace = time.Second
 	// drain is how long requests on their way may go on after one failed.
 	drain = 2 * time.Second
+	// inFlight is how many items may be on their way at once; those that are held do
+	// not count.
+	inFlight = 16
 	// forever stands for a wait that only a change ends.
 	forever = 24 * time.Hour
 )
@@ -68,8 +71,8 @@ func (s *Sequence) Close() {
 	s.sends.Wait()
 }
 
-// Send sends the items of a batch side by side, after those of the batches
-// before. It returns when each was answered, or is left behind: because it is
+// Send sends the items of a batch side by side, a few at once, after those of the
+// batches before. It returns when each was answered, or is left behind: because it is
 // held and free, or has to come after one that is. Once an item failed, none is
 // waited for any more.
 func (s *Sequence) Send(batch ...*Item) {
@@ -207,7 +210,7 @@ func (s *Sequence) step(leave func(*Item, webhook.Fault) bool) time.Duration {
 	if s.stop == nil {
 		s.ctx, s.stop = context.WithCancelCause(s.parent)
 	}
-	wait := time.Duration(0)
+	wait, free := time.Duration(0), inFlight-s.flying()
 	for i, end := 0, 0; i < len(s.items); i = end {
 		batch := s.items[i].batch
 		if batch > s.reached && wait > 0 {
@@ -216,13 +219,27 @@ func (s *Sequence) step(leave func(*Item, webhook.Fault) bool) time.Duration {
 		s.reached = max(s.reached, batch)
 		for end = i; end < len(s.items) && s.items[end].batch == batch; end++ {
 		}
-		wait = max(wait, s.stepBatch(s.items[i:end], s.items[:i], leave))
+		wait = max(wait, s.stepBatch(s.items[i:end], s.items[:i], &free, leave))
 	}
 	return wait
 }
 
-// stepBatch is step for one batch, which comes after the items before.
-func (s *Sequence) stepBatch(batch, before []*Item, leave func(*Item, webhook.Fault) bool) time.Duration {
+// flying counts the items that are on their way.
+func (s *Sequence) flying() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, it := range s.items {
+		if it.state == sent {
+			n++
+		}
+	}
+	return n
+}
+
+// stepBatch is step for one batch, which comes after the items before; free is how
+// many more may be on their way.
+func (s *Sequence) stepBatch(batch, before []*Item, free *int, leave func(*Item, webhook.Fault) bool) time.Duration {
 	var first time.Time // one that is left became held
 	flying, wait := false, time.Duration(0)
 	for _, it := range batch {
@@ -233,7 +250,10 @@ func (s *Sequence) stepBatch(batch, before []*Item, leave func(*Item, webhook.Fa
 			case s.ctx.Err() != nil:
 				s.finish(it, context.Cause(s.ctx))
 				continue
+			case blocker == nil && *free <= 0:
+				wait = forever // its turn comes when another one is answered
 			case blocker == nil:
+				*free--
 				s.start(it)
 				p.state = sent
 			default:

@@ -357,6 +357,44 @@ func TestWhatIsQueuedIsSentWhileOthersAreHeld(t *testing.T) {
 	})
 }
 
+// Of a large batch a few items are on their way at once; what is held takes nobody's
+// place.
+func TestABatchIsSentAFewAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, until("Configuration", late, "Alert"))
+		s := New(t.Context())
+		defer s.Close()
+		var mu sync.Mutex
+		var batch []*Item
+		flying, most := 0, 0
+		for i := range 5 * inFlight {
+			it := c.item(fmt.Sprintf("Rule%d", i))
+			send := it.Send
+			it.Send = func(ctx context.Context) error {
+				mu.Lock()
+				flying++
+				most = max(most, flying)
+				mu.Unlock()
+				defer func() { mu.Lock(); flying--; mu.Unlock() }()
+				return send(ctx)
+			}
+			batch = append(batch, it)
+		}
+
+		s.Send(batch...)
+		require.Equal(t, inFlight, most)
+
+		batch = nil
+		for i := range 3 * inFlight {
+			batch = append(batch, c.item(fmt.Sprintf("Alert%d", i)))
+		}
+		s.Send(batch...)
+		s.Send(c.item("Configuration"))
+		require.NoError(t, s.Gather(nil))
+		require.Len(t, c.admitted, 8*inFlight+1)
+	})
+}
+
 // Work that is done beside a sequence ends when an item fails, and meanwhile what
 // becomes free is sent.
 func TestWhile(t *testing.T) {

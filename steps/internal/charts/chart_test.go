@@ -16,6 +16,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 )
 
@@ -45,9 +46,17 @@ func remote(t *testing.T) (*charts.Chart, <-chan struct{}) {
 	index, err := repo.IndexDirectory(dir, server.URL)
 	require.NoError(t, err)
 	require.NoError(t, index.WriteFile(filepath.Join(dir, "index.yaml"), 0o600))
-	c, err := charts.New(plan.Step{Name: "s", Helm: &plan.Helm{Chart: "x", Repo: server.URL}}, "default")
+	c, err := charts.New(plan.Step{Name: "s", Helm: &plan.Helm{Chart: "x", Repo: server.URL}}, "default", store(t))
 	require.NoError(t, err)
 	return c, asked
+}
+
+// store gets charts anew, without those of other tests.
+func store(t *testing.T) *source.Store {
+	t.Helper()
+	s := source.New(source.Options{Cache: t.TempDir()})
+	t.Cleanup(s.Close)
+	return s
 }
 
 // A chart is fetched for whoever asks first. The others wait as long as they
@@ -85,7 +94,7 @@ func TestRenderEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	cancel(stopped)
-	c, err := charts.New(plan.Step{Name: "s", Helm: &plan.Helm{Chart: "./nowhere"}}, "default")
+	c, err := charts.New(plan.Step{Name: "s", Helm: &plan.Helm{Chart: "./nowhere"}}, "default", nil)
 	require.NoError(t, err)
 
 	_, err = c.Render(ctx, charts.Capabilities{})
@@ -115,10 +124,10 @@ func TestUnreachableRepository(t *testing.T) {
 		"wants credentials": {answering(http.StatusUnauthorized), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			chart, err := charts.New(plan.Step{Name: "s", Helm: &plan.Helm{Chart: "x", Repo: c.repo}}, "default")
+			chart, err := charts.New(plan.Step{Name: "s", Helm: &plan.Helm{Chart: "x", Repo: c.repo}}, "default", store(t))
 			require.NoError(t, err)
 			_, err = chart.Render(t.Context(), charts.Capabilities{})
-			var away *charts.UnreachableError
+			var away *source.UnreachableError
 			require.Equal(t, c.unreachable, errors.As(err, &away), "%v", err)
 			require.NotContains(t, err.Error(), "hunter2")
 			require.NotEmpty(t, runner.HintOf(err))

@@ -5,24 +5,28 @@ import (
 	"bytes"
 	"compress/gzip"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	helmchart "helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chart/loader"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
 )
 
 // loaded is the chart of files, given by name. The loader takes subcharts from a
 // map, so that their order is another one each time.
-func loaded(t *testing.T, files map[string]string) *helmchart.Chart {
+func loaded(t *testing.T, files map[string]string) *engine.Chart {
 	t.Helper()
-	var buffered []*loader.BufferedFile
+	dir := t.TempDir()
 	for name, text := range files {
-		buffered = append(buffered, &loader.BufferedFile{Name: name, Data: []byte(text)})
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	ch, err := loader.LoadFiles(buffered)
+	ch, err := EngineOf(plan.Helm{}).Load(dir)
 	require.NoError(t, err)
 	return ch
 }

@@ -9,13 +9,15 @@ import (
 	"slices"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/release"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/source"
+	"github.com/kplan-dev/kplan/steps/internal/engine"
+	"github.com/kplan-dev/kplan/steps/internal/kinds"
 )
 
 // Capabilities are what a chart may ask about a cluster: its version and API
@@ -36,13 +38,13 @@ const libraries = "v1.37.0"
 // its crds folder, its templates and its install hooks. No cluster is asked, so
 // templates that look up objects find none.
 func (c *Chart) Render(ctx context.Context, has Capabilities) ([]*unstructured.Unstructured, error) {
-	rel, err := c.DryRelease(ctx, has, !c.Spec.SkipCRDs)
+	rel, err := c.DryRelease(ctx, has, c.Spec.CRDPolicy() != plan.SkipCRDs)
 	if err != nil {
 		return nil, err
 	}
 	objects, err := Decode(rel.Manifest)
 	for _, h := range rel.Hooks {
-		if Installs(h) {
+		if Installs(h) && !c.Spec.DisableHooks {
 			more, e := Decode(h.Manifest)
 			objects, err = append(objects, more...), errors.Join(err, e)
 		}
@@ -62,8 +64,8 @@ func (c *Chart) Place(objects []*unstructured.Unstructured) {
 
 // DryRelease makes the release of a first install; crds says whether the crds folder
 // is part of its manifest.
-func (c *Chart) DryRelease(ctx context.Context, has Capabilities, crds bool) (*release.Release, error) {
-	values, err := c.Values()
+func (c *Chart) DryRelease(ctx context.Context, has Capabilities, crds bool) (*engine.Release, error) {
+	values, err := c.Values(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,25 +79,46 @@ func (c *Chart) DryRelease(ctx context.Context, has Capabilities, crds bool) (*r
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	i := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
-	i.ReleaseName, i.Namespace = c.ReleaseName, c.Namespace
-	i.DryRun, i.ClientOnly, i.Replace = true, true, true
-	i.IncludeCRDs = crds
-	i.APIVersions = has.APIs
-	if i.KubeVersion, err = chartutil.ParseKubeVersion(cmp.Or(has.Version, libraries)); err != nil {
-		return nil, fmt.Errorf("version of the cluster: %w", err)
-	}
-	rel, err := i.RunWithContext(ctx, ch, values)
+	has = c.Told(has)
+	rel, err := c.Engine().Render(ctx, ch, values, engine.Render{
+		Name: c.ReleaseName, Namespace: c.Namespace, IncludeCRDs: crds,
+		KubeVersion: cmp.Or(has.Version, libraries), APIVersions: has.APIs,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("rendering chart %s: %w", Public(c.Spec.Chart), err)
+		return nil, fmt.Errorf("rendering chart %s: %w", source.Public(c.Spec.Chart), err)
 	}
 	return rel, nil
 }
 
+// Told are the capabilities of a cluster as the step lets the chart see them.
+func (c *Chart) Told(has Capabilities) Capabilities {
+	if v := c.Spec.KubeVersion; v != "" {
+		has.Version = "v" + strings.TrimPrefix(v, "v")
+	}
+	has.APIs = slices.Concat(has.APIs, c.Spec.APIVersions)
+	return has
+}
+
+// Brings are the API versions and kinds of the CustomResourceDefinitions in a chart's
+// crds folder.
+func Brings(ch *engine.Chart) []string {
+	var apis []string
+	for _, crd := range ch.CRDObjects() {
+		objects, _ := Decode(string(crd.File.Data)) // who sends them says what is wrong
+		for _, o := range objects {
+			for _, kind := range kinds.DefinitionOf(o).Kinds() {
+				version := kind.GroupVersion().String()
+				apis = append(apis, version, version+"/"+kind.Kind)
+			}
+		}
+	}
+	return apis
+}
+
 // Installs reports whether a hook is run by an install.
-func Installs(h *release.Hook) bool {
-	return slices.ContainsFunc(h.Events, func(e release.HookEvent) bool {
-		return e == release.HookPreInstall || e == release.HookPostInstall
+func Installs(h *engine.Hook) bool {
+	return slices.ContainsFunc(h.Events, func(e engine.HookEvent) bool {
+		return e == engine.HookPreInstall || e == engine.HookPostInstall
 	})
 }
 

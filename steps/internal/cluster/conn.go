@@ -8,8 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kplan-dev/kplan/internal/flight"
 	"github.com/kplan-dev/kplan/plan"
-	"github.com/kplan-dev/kplan/steps/internal/flight"
 )
 
 // Conn is the way to one cluster of a plan. It is safe for concurrent use.

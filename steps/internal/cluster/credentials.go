@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kplan-dev/kplan/internal/flight"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/flight"
 )
 
 // readTimeout bounds reading a kubeconfig's Secret.

@@ -61,3 +61,18 @@ func (c *Cluster) Serves(ctx context.Context) (lists []*metav1.APIResourceList, 
 	}
 	return lists, v.GitVersion, nil
 }
+
+// ServesAll lists what the API server serves, as it was at most a few seconds ago. It
+// fails when an API service does not tell its kinds: what there is of them nobody can
+// know.
+func (c *Cluster) ServesAll(ctx context.Context) ([]*metav1.APIResourceList, error) {
+	c.refreshSince(time.Now().Add(-recently))
+	_, lists, err := discovery.ToDiscoveryInterfaceWithContext(c.discovery).ServerGroupsAndResourcesWithContext(ctx)
+	if _, partial := discovery.GroupDiscoveryFailedErrorGroups(err); partial {
+		err = runner.WithHint(err, "see kubectl get apiservices: start again what serves it, or delete the API service if that is gone for good")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lists, nil
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -105,6 +106,22 @@ func (o *opener) access(name string, spec plan.Cluster) (*Access, error) {
 		return nil, err
 	}
 	return a.As(name, spec.Namespace), nil
+}
+
+// Home names the cluster that keeps the records of a plan's runs: that of the command line
+// if a step works on it, else that of defaults.cluster, else that of the first step whose
+// kubeconfig is on this machine. It is not known when there is none.
+func Home(p *plan.Plan, conns map[string]*Conn) (name string, known bool) {
+	names := []string{"", p.Defaults.Cluster}
+	for _, s := range p.Steps {
+		names = append(names, p.StepCluster(s))
+	}
+	for _, name := range append(names, slices.Sorted(maps.Keys(conns))...) { // the last have the kubeconfigs of others
+		if c := conns[name]; c != nil && c.Local() {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 // checkFlags refuses flags that pick a cluster when no step works on that: the

@@ -23,6 +23,16 @@ func (f Field) String() string {
 	return fmt.Sprintf("%s is %s instead of %s%s", f.Path, short(f.Have), short(f.Want), by)
 }
 
+// Hidden is the field with its values hidden if hide changes the one that is wanted: what
+// it has in that one's place may be as secret, and nobody knows it.
+func (f Field) Hidden(hide func(string) string) Field {
+	b, err := json.Marshal(f.Want)
+	if text := string(b); err != nil || hide != nil && hide(text) != text {
+		f.Secret = true
+	}
+	return f
+}
+
 // String names the manager and what it wrote by, but for the object itself.
 func (o Owner) String() string {
 	switch {

@@ -149,6 +149,9 @@ func cannotTell(err error) (why string, unreachable bool) {
 // Only is a transport whose writes are dry runs.
 type Only struct{ Next http.RoundTripper }
 
+// Wrap puts an Only around a transport.
+func Wrap(next http.RoundTripper) http.RoundTripper { return Only{Next: next} }
+
 // RoundTrip implements http.RoundTripper.
 func (t Only) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method == http.MethodGet || req.Method == http.MethodHead {

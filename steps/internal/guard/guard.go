@@ -22,6 +22,7 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/apply"
 	"github.com/kplan-dev/kplan/steps/helm"
+	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
 	"github.com/kplan-dev/kplan/webhook"
@@ -57,7 +58,7 @@ func Find(ctx context.Context, p *plan.Plan, source Source, known func(cluster s
 			k := known(cluster)
 			finders = append(finders, &finder{graph: graph, cluster: cluster, known: k, kinds: newResolver(k.Served), namespaces: map[string]map[string]string{}})
 		}
-		finders[i].steps = append(finders[i].steps, &step{name: s.Name, charted: s.Helm != nil, objects: manifest.Bare(objects)})
+		finders[i].steps = append(finders[i].steps, &step{name: s.Name, helm: s.Helm, objects: manifest.Bare(objects)})
 	}
 	var guards []runner.Guard
 	for _, f := range finders {
@@ -83,7 +84,7 @@ type finder struct {
 
 type step struct {
 	name    string
-	charted bool // Helm sends the objects
+	helm    *plan.Helm // when Helm sends the objects
 	objects []*unstructured.Unstructured
 	entries []entry
 }
@@ -220,8 +221,8 @@ func (e entry) precedes(s *step, o *unstructured.Unstructured) bool {
 	switch {
 	case e.Kind == webhook.Conversion:
 		return true
-	case s.charted:
-		return helm.Before(e.from, o)
+	case s.helm != nil:
+		return helm.Before(charts.EngineOf(*s.helm), e.from, o)
 	default:
 		return apply.Before(e.from.GroupVersionKind().GroupKind(), o.GroupVersionKind().GroupKind())
 	}

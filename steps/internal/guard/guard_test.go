@@ -31,7 +31,7 @@ func TestGuards(t *testing.T) {
 			require.NoError(t, err)
 
 			var text strings.Builder
-			guards, err := analyze.Guards(t.Context(), p)
+			guards, err := analyze.Guards(t.Context(), p, nil)
 			for _, g := range guards {
 				text.WriteString(g.Step + ": " + g.String() + "\n")
 			}

@@ -79,16 +79,24 @@ func (k *resolver) resource(gvk schema.GroupVersionKind) (schema.GroupVersionRes
 // CRDs among the objects define, and of those of Kubernetes itself. Others are
 // taken to have.
 func Namespaced(objects []*unstructured.Unstructured) func(schema.GroupVersionKind) bool {
-	k := newResolver(nil)
+	resource := Resources(nil, objects)
+	return func(gvk schema.GroupVersionKind) bool {
+		_, namespaced := resource(gvk)
+		return namespaced
+	}
+}
+
+// Resources tells the resource of a kind, and whether its objects have namespaces: of the
+// kinds that a cluster serves, of those that CRDs among the objects define, and of those of
+// Kubernetes itself. Others are guessed.
+func Resources(served []*metav1.APIResourceList, objects []*unstructured.Unstructured) func(schema.GroupVersionKind) (schema.GroupVersionResource, bool) {
+	k := newResolver(served)
 	for _, o := range objects {
 		if kinds.IsDefinition(o) {
 			_ = k.add(o) // one that means nothing defines no kind
 		}
 	}
-	return func(gvk schema.GroupVersionKind) bool {
-		_, namespaced := k.resource(gvk)
-		return namespaced
-	}
+	return k.resource
 }
 
 // clusterScoped are the kinds of Kubernetes itself that have no namespace

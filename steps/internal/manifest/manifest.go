@@ -1,7 +1,8 @@
 // Package manifest reads the objects that a step sends, from its files, from the plan
 // and from its chart: for the step itself, and for what is known of it beforehand.
 //
-// It asks no cluster, and gets no chart: package charts does.
+// It asks no cluster, and gets neither charts nor texts: package charts and package
+// source do.
 package manifest
 
 import (
@@ -10,9 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,12 +20,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 )
-
-// maxFileBytes bounds one file: larger ones are not manifests.
-const maxFileBytes = 64 << 20
 
 // Object is an object that a step sends, with the place that it was read from.
 type Object struct {
@@ -35,11 +32,13 @@ type Object struct {
 	// Source says where it was read, for errors: "store.yaml:9: document 2", or
 	// "objects[0]"; it is empty for one of a chart.
 	Source string
-	// File is the absolute path of its file; empty for an object that stands in the
-	// plan.
+	// File is the absolute path of its file; empty for an object that is in none.
 	File string
-	// Document is the YAML document of the file that has the object, and Line the
-	// line of the file, counted from 1, that it begins with.
+	// Field is the field of the step that names what the object comes from; nil for one
+	// that stands in the plan.
+	Field []any
+	// Document is the YAML document of the file that has the object, as it is written
+	// there, and Line the line of the file, counted from 1, that it begins with.
 	Document []byte
 	Line     int
 	// At is the object's path in the document, or among the step's objects.
@@ -58,11 +57,12 @@ func (o Object) ID() string {
 }
 
 // Of reads the objects that a step sends as far as they are known without its
-// cluster; chart is that of a helm step, and has what it may ask about the cluster.
-func Of(ctx context.Context, step plan.Step, chart *charts.Chart, has charts.Capabilities) ([]Object, error) {
+// cluster, from a store; chart is that of a helm step, and has what it may ask about
+// the cluster.
+func Of(ctx context.Context, step plan.Step, from *source.Store, chart *charts.Chart, has charts.Capabilities) ([]Object, error) {
 	switch {
 	case step.Apply != nil:
-		return Objects(step)
+		return Objects(ctx, step, from)
 	case chart == nil:
 		return nil, nil
 	}
@@ -81,14 +81,14 @@ func Placeless(bare []*unstructured.Unstructured) []Object {
 
 // Planned reads the objects that a step sends as far as they are known without
 // any cluster: a chart is rendered for the default namespace.
-func Planned(ctx context.Context, step plan.Step) (_ []Object, err error) {
+func Planned(ctx context.Context, step plan.Step, from *source.Store) (_ []Object, err error) {
 	var chart *charts.Chart
 	if step.Helm != nil {
-		if chart, err = charts.New(step, metav1.NamespaceDefault); err != nil {
+		if chart, err = charts.New(step, metav1.NamespaceDefault, from); err != nil {
 			return nil, err
 		}
 	}
-	return Of(ctx, step, chart, charts.Capabilities{})
+	return Of(ctx, step, from, chart, charts.Capabilities{})
 }
 
 // Bare returns objects without their places.
@@ -104,8 +104,8 @@ func Bare(objects []Object) []*unstructured.Unstructured {
 // namespace get the step's, if it has one. The cluster is not asked, so this
 // includes objects of kinds without namespaces. Those that can be read are given
 // even if others cannot.
-func Objects(step plan.Step) ([]Object, error) {
-	objects, err := Read(step)
+func Objects(ctx context.Context, step plan.Step, from *source.Store) ([]Object, error) {
+	objects, err := Read(ctx, step, from)
 	for _, o := range objects {
 		if o.GetNamespace() == "" {
 			o.SetNamespace(step.Apply.Namespace)
@@ -114,126 +114,69 @@ func Objects(step plan.Step) ([]Object, error) {
 	return objects, err
 }
 
-// Read reads the objects of an apply or delete step as they are written.
-func Read(step plan.Step) ([]Object, error) {
-	var names []string
-	var objects []map[string]any
+// Read reads the objects of an apply or delete step as they are written. A nil store
+// reads files only, and as they are. What another attempt cannot mend is permanent.
+func Read(ctx context.Context, step plan.Step, from *source.Store) ([]Object, error) {
+	var inPlan []map[string]any
 	switch {
 	case step.Apply != nil:
-		names, objects = step.Apply.Files, step.Apply.Objects
+		inPlan = step.Apply.Objects
 	case step.Delete != nil:
-		names, objects = step.Delete.Files, step.Delete.Objects
+		inPlan = step.Delete.Objects
 	}
-	files, err := step.Files(names)
-	if err != nil {
-		return nil, err
-	}
-	manifests, err := readFiles(files, step.Dir)
-	own, inlineErr := inline(objects)
-	return append(manifests, own...), errors.Join(err, inlineErr)
-}
-
-// readFiles reads the manifests of files, in order. Paths in errors are
-// relative to dir where that is shorter.
-func readFiles(files []string, dir string) ([]Object, error) {
+	texts, err := from.Manifests(ctx, step)
 	var (
-		out  []Object
-		errs []error
+		all  []Object
+		errs = []error{err}
 	)
-	for _, name := range files {
-		shown := name
-		if rel, err := filepath.Rel(dir, name); err == nil && len(rel) < len(name) {
-			shown = rel
-		}
-		f, err := os.Open(name)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		found, err := decode(io.LimitReader(f, maxFileBytes+1), shown)
-		errs = append(errs, err, f.Close())
-		for _, m := range found {
-			m.File = name
-			out = append(out, m)
-		}
+	for _, t := range texts {
+		found, err := decode(t)
+		errs = append(errs, runner.Permanent(err))
+		all = append(all, found...)
 	}
-	return out, errors.Join(errs...)
+	own, err := inline(inPlan)
+	return append(all, own...), errors.Join(append(errs, runner.Permanent(err))...)
 }
 
-// decode reads the documents of one YAML or JSON file. Documents that hold
+// decode reads the documents of one YAML or JSON text. Documents that hold
 // nothing are passed over, lists taken apart. All faults are told at once.
-func decode(r io.Reader, name string) ([]Object, error) {
-	src, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(src) > maxFileBytes {
-		return nil, fmt.Errorf("%s: larger than %d MiB", name, maxFileBytes>>20)
-	}
+func decode(t source.Text) ([]Object, error) {
 	var (
 		out  []Object
 		errs []error
 	)
-	for i, doc := range split(bytes.TrimPrefix(src, []byte("\ufeff"))) {
-		source := fmt.Sprintf("%s:%d: document %d", name, doc.line, i+1)
+	docs := document.Split(bytes.TrimPrefix(t.Bytes, []byte("\ufeff")))
+	written := docs
+	if t.Written != nil {
+		if w := document.Split(bytes.TrimPrefix(t.Written, []byte("\ufeff"))); len(w) == len(docs) {
+			written = w
+		}
+	}
+	for i, doc := range docs {
+		source := fmt.Sprintf("%s:%d: document %d", t.Name, doc.Line, i+1)
 		found, err := decodeDocument(doc, source)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", source, err))
 		}
 		for _, m := range found {
-			m.Document, m.Line = doc.text, doc.begin
+			m.File, m.Field = t.File, t.Field
+			if m.File != "" {
+				m.Document, m.Line = written[i].Text, written[i].Begin
+			}
 			out = append(out, m)
 		}
 	}
 	return out, errors.Join(errs...)
 }
 
-// document is one document of a file.
-type document struct {
-	text  []byte
-	begin int // the line of the file that text begins with
-	line  int // the first line with something in it
-}
-
-// split takes the documents of a YAML file apart. Empty ones count, as readers
-// count them, but what comes before the first separator does only when it is
-// something. Three dashes separate at the start of a line, where no text of a
-// document can have them.
-func split(src []byte) []document {
-	docs := []document{{begin: 1}}
-	for n, text := range bytes.SplitAfter(src, []byte("\n")) {
-		bare := bytes.TrimRight(text, " \t\r\n")
-		rest, dashes := bytes.CutPrefix(text, []byte("---"))
-		if dashes && (len(bare) == 3 || rest[0] == ' ' || rest[0] == '\t') || string(bare) == "..." {
-			docs = append(docs, document{begin: n + 1})
-			text = append([]byte("   "), text[3:]...)
-			bare = bytes.TrimSpace(text)
-		}
-		d := &docs[len(docs)-1]
-		blank := len(bytes.TrimSpace(bare)) == 0 || bytes.TrimSpace(bare)[0] == '#' || d.line == 0 && bare[0] == '%'
-		switch {
-		case blank && d.line == 0 && len(bytes.TrimSpace(bare)) > 0 && bytes.TrimSpace(bare)[0] == '#':
-		case blank && d.line == 0:
-			text = []byte("\n") // directives too: the parser wants dashes after them
-		case d.line == 0:
-			d.line = n + 1
-		}
-		d.text = append(d.text, text...)
-	}
-	if docs[0].line == 0 {
-		docs = docs[1:]
-	}
-	return docs
-}
-
-func decodeDocument(doc document, source string) ([]Object, error) {
-	if doc.line == 0 {
+func decodeDocument(doc document.Part, source string) ([]Object, error) {
+	if doc.Line == 0 {
 		return nil, nil
 	}
-	raw, err := yaml.YAMLToJSONStrict(doc.text)
+	raw, err := yaml.YAMLToJSONStrict(doc.Text)
 	if err != nil {
 		// Once more with the lines before it, so that the error has the file's lines.
-		_, err = yaml.YAMLToJSONStrict(append(bytes.Repeat([]byte("\n"), doc.begin-1), doc.text...))
+		_, err = yaml.YAMLToJSONStrict(append(bytes.Repeat([]byte("\n"), doc.Begin-1), doc.Text...))
 		return nil, plainYAML(err)
 	}
 	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {

@@ -1,10 +1,11 @@
 package manifest
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kplan-dev/kplan/source"
 )
 
 // ids lists what was decoded as "SOURCE ID".
@@ -15,6 +16,8 @@ func ids(ms []Object) []string {
 	}
 	return out
 }
+
+func text(file string) source.Text { return source.Text{Name: "f", Bytes: []byte(file)} }
 
 func TestDecode(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -68,7 +71,7 @@ func TestDecode(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := decode(strings.NewReader(tt.file), "f")
+			got, err := decode(text(tt.file))
 			if tt.err == "" {
 				require.NoError(t, err)
 			} else {
@@ -84,7 +87,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("---\n--- #\n{\"a\": 1}")
 	f.Add("apiVersion: v1\nkind: A\nmetadata: {name: &a x, namespace: *a}\n")
 	f.Fuzz(func(t *testing.T, file string) {
-		ms, _ := decode(strings.NewReader(file), "f")
+		ms, _ := decode(text(file))
 		for _, m := range ms {
 			if m.GetName() == "" || m.GetKind() == "" || m.GetAPIVersion() == "" {
 				t.Errorf("%s has no name, kind or apiVersion", m.Source)
@@ -109,7 +112,7 @@ func TestInlineNumbersAreThoseOfKubernetes(t *testing.T) {
 }
 
 func TestDuplicates(t *testing.T) {
-	ms, err := decode(strings.NewReader(`
+	ms, err := decode(text(`
 {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
 ---
 {apiVersion: v1, kind: Secret, metadata: {name: a}}
@@ -117,7 +120,7 @@ func TestDuplicates(t *testing.T) {
 {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: other}}
 ---
 {apiVersion: v2, kind: ConfigMap, metadata: {name: a, namespace: app}}
-`), "f")
+`))
 	require.NoError(t, err)
 	require.EqualError(t, CheckDuplicates(ms, "app"), "f:8: document 4: ConfigMap/app/a is given twice, first in f:2: document 1")
 	require.NoError(t, CheckDuplicates(ms, "third"))

@@ -205,7 +205,8 @@ func (t *Reporter) begin(f func()) {
 }
 
 // explain adds to an error what is wrong with the pods of what was waited for, and
-// to its hint what that means. Of a webhook's pods the error tells itself.
+// to its hint what that means. Of a webhook's pods the error tells itself. An error
+// with a method OfLog(lines []string) string says itself what the last lines mean.
 func (t *Reporter) explain(err error) error {
 	if err == nil {
 		return nil
@@ -225,7 +226,12 @@ func (t *Reporter) explain(err error) error {
 		case words != "" && !strings.Contains(hint, words):
 			hint = words + "; " + hint
 		}
-		return runner.WithHint(&troubleError{err, cut(c.worst, longTrouble), c.lastLines()}, hint)
+		trouble := &troubleError{error: err, trouble: cut(c.worst, longTrouble), lines: c.lastLines()}
+		var reader interface{ OfLog(lines []string) string }
+		if errors.As(err, &reader) {
+			trouble.means = reader.OfLog(c.lines)
+		}
+		return runner.WithHint(trouble, hint)
 	}
 	return err
 }
@@ -235,6 +241,7 @@ type troubleError struct {
 	error
 	trouble string
 	lines   string
+	means   string // "" if nobody knows
 }
 
 func (e *troubleError) Unwrap() error { return e.error }
@@ -243,6 +250,9 @@ func (e *troubleError) Unwrap() error { return e.error }
 // API server said may be below it.
 func (e *troubleError) Error() string {
 	text := e.error.Error()
+	if e.means != "" {
+		text = e.means + ": " + text
+	}
 	if tells(text, e.trouble) {
 		return text + e.lines
 	}

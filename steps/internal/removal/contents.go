@@ -2,6 +2,7 @@ package removal
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -22,8 +23,9 @@ import (
 )
 
 // Contents reads the objects of a namespace, their metadata alone, but for what
-// Kubernetes itself puts there: events, leases, endpoints, the default account. The
-// error joins what may not be listed.
+// Kubernetes itself puts there: events, leases, endpoints, the default account. It fails
+// when some of them cannot be known: a kind may not be listed, or an API service does
+// not tell its kinds.
 func Contents(ctx context.Context, s *cluster.Session, namespace string) ([]Object, error) {
 	mappings, err := namespaced(ctx, s)
 	if err != nil {
@@ -99,9 +101,9 @@ func madeByKubernetes(o Object) bool {
 // namespaced are the resources with namespaces whose objects can be listed and
 // deleted, each in the version that the API server prefers.
 func namespaced(ctx context.Context, s *cluster.Session) ([]*meta.RESTMapping, error) {
-	lists, _, err := s.Cluster.Serves(ctx)
-	if err != nil && len(lists) == 0 {
-		return nil, kubeerr.Explain(err, kubeerr.Op{})
+	lists, err := s.Cluster.ServesAll(ctx)
+	if err != nil {
+		return nil, kubeerr.Explain(fmt.Errorf("finding out what can be in a namespace: %w", cause(ctx, err)), kubeerr.Op{})
 	}
 	var all []*meta.RESTMapping
 	seen := map[schema.GroupResource]bool{}

@@ -43,30 +43,36 @@ func (w workload) String() string { return w.kind + " " + w.namespace + "/" + w.
 
 type workloads []workload
 
-// readWorkloads reads those of the cluster; none where they may not be read.
-func (b *blocks) readWorkloads(ctx context.Context) workloads {
+// readWorkloads reads those of the cluster. It fails if it may not read some of them.
+func (b *blocks) readWorkloads(ctx context.Context) (workloads, error) {
 	if b.controllers != nil {
-		return b.controllers
+		return b.controllers, nil
 	}
 	all := workloads{}
 	apps := b.Session.Clientset.AppsV1()
-	if list, err := apps.Deployments("").List(ctx, metav1.ListOptions{}); err == nil {
-		for _, d := range list.Items {
-			all = append(all, workloadOf("Deployment", d.ObjectMeta, d.Spec.Template, ptr.Deref(d.Spec.Replicas, 1), d.Status.ReadyReplicas))
-		}
+	deployments, err := apps.Deployments("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
 	}
-	if list, err := apps.StatefulSets("").List(ctx, metav1.ListOptions{}); err == nil {
-		for _, s := range list.Items {
-			all = append(all, workloadOf("StatefulSet", s.ObjectMeta, s.Spec.Template, ptr.Deref(s.Spec.Replicas, 1), s.Status.ReadyReplicas))
-		}
+	for _, d := range deployments.Items {
+		all = append(all, workloadOf("Deployment", d.ObjectMeta, d.Spec.Template, ptr.Deref(d.Spec.Replicas, 1), d.Status.ReadyReplicas))
 	}
-	if list, err := apps.DaemonSets("").List(ctx, metav1.ListOptions{}); err == nil {
-		for _, d := range list.Items {
-			all = append(all, workloadOf("DaemonSet", d.ObjectMeta, d.Spec.Template, d.Status.DesiredNumberScheduled, d.Status.NumberReady))
-		}
+	sets, err := apps.StatefulSets("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sets.Items {
+		all = append(all, workloadOf("StatefulSet", s.ObjectMeta, s.Spec.Template, ptr.Deref(s.Spec.Replicas, 1), s.Status.ReadyReplicas))
+	}
+	daemons, err := apps.DaemonSets("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range daemons.Items {
+		all = append(all, workloadOf("DaemonSet", d.ObjectMeta, d.Spec.Template, d.Status.DesiredNumberScheduled, d.Status.NumberReady))
 	}
 	b.controllers = all
-	return all
+	return all, nil
 }
 
 func workloadOf(kind string, m metav1.ObjectMeta, pod corev1.PodTemplateSpec, replicas, ready int32) workload {
@@ -95,42 +101,53 @@ func ReleaseOf(o metav1.Object) string {
 
 // controllersOf are the workloads that serve a finalizer as far as can be told: those
 // of the release that the object's definition is of, else those that run the program
-// which put the finalizer there. program is that one's name.
-func (b *blocks) controllersOf(ctx context.Context, o Object, finalizer string) (found workloads, program string) {
-	all := b.readWorkloads(ctx)
-	if release := b.definer(ctx, o); release != "" {
+// which put the finalizer there. program is that one's name; "" when it is not known, or
+// when many have it.
+func (b *blocks) controllersOf(ctx context.Context, o Object, finalizer string) (found workloads, program string, err error) {
+	if program = putBy(o.GetManagedFields(), finalizer); IsCommon(program) {
+		program = ""
+	}
+	all, err := b.readWorkloads(ctx)
+	if err != nil {
+		return nil, program, err
+	}
+	release, err := b.definer(ctx, o)
+	if err != nil {
+		return nil, program, err
+	}
+	if release != "" {
 		for _, w := range all {
 			if w.release == release {
 				found = append(found, w)
 			}
 		}
 	}
-	program = putBy(o.GetManagedFields(), finalizer)
 	if len(found) > 0 || program == "" {
-		return found, program
+		return found, program, nil
 	}
 	for _, w := range all {
 		if slices.Contains(w.programs, program) {
 			found = append(found, w)
 		}
 	}
-	return found, program
+	return found, program, nil
 }
 
-// definer is the release that brought the definition of an object's kind.
-func (b *blocks) definer(ctx context.Context, o Object) string {
+// definer is the release that brought the definition of an object's kind; "" when none
+// did.
+func (b *blocks) definer(ctx context.Context, o Object) (string, error) {
 	if !kinds.Custom(o.Mapping.Resource.Group) {
-		return ""
+		return "", nil
 	}
 	m, err := Mapping(ctx, b.Session, kinds.Definitions)
 	if err != nil || m == nil {
-		return ""
+		return "", err
 	}
 	crd, err := get(ctx, b.Session, m, "", o.Mapping.Resource.GroupResource().String())
 	if err != nil || crd == nil {
-		return ""
+		return "", err
 	}
-	return ReleaseOf(crd)
+	return ReleaseOf(crd), nil
 }
 
 // putBy is the manager that put a finalizer on an object; "" when it is not known, or
@@ -176,31 +193,34 @@ func IsTool(manager string) bool {
 
 // holder says in words who has to take a finalizer away.
 func (b *blocks) holder(ctx context.Context, o Object, finalizer string) string {
-	found, program := b.controllersOf(ctx, o, finalizer)
-	if len(found) == 0 {
-		return cmp.Or(program, "its controller") + ", and no workload of the cluster runs that"
+	found, program, err := b.controllersOf(ctx, o, finalizer)
+	switch {
+	case err != nil:
+		return cmp.Or(program, "its controller")
+	case len(found) == 0 && program == "":
+		return "its controller, and nobody knows which that is"
+	case len(found) == 0:
+		return program + ", and no workload of the cluster runs that"
 	}
 	w := found[0]
 	return fmt.Sprintf("%s (%d of %d ready)", w, w.ready, w.replicas)
 }
 
-// hopeless are the finalizers that nobody is left to take away, and why.
+// hopeless are the finalizers that nobody is left to take away, and why. A finalizer of
+// which that cannot be told is none.
 func (b *blocks) hopeless(ctx context.Context, o Object, finalizers []string) (gone []string, why string) {
 	var reasons []string
 	for _, f := range finalizers {
-		found, program := b.controllersOf(ctx, o, f)
+		found, program, err := b.controllersOf(ctx, o, f)
 		switch {
+		case err != nil:
 		case slices.ContainsFunc(found, func(w workload) bool { return w.replicas > 0 }):
 		case len(found) > 0:
 			gone = append(gone, f)
 			reasons = append(reasons, fmt.Sprintf("finalizer %s is for %s to take away, which is scaled to 0", f, found[0]))
-		case time.Since(o.GetDeletionTimestamp().Time) > benefit:
+		case program != "" && time.Since(o.GetDeletionTimestamp().Time) > benefit:
 			gone = append(gone, f)
-			who := "its controller"
-			if program != "" {
-				who = program + ", which put it there,"
-			}
-			reasons = append(reasons, fmt.Sprintf("finalizer %s stays: %s is run by no workload of the cluster", f, who))
+			reasons = append(reasons, fmt.Sprintf("finalizer %s stays: %s, which put it there, is run by no workload of the cluster", f, program))
 		}
 	}
 	return gone, strings.Join(reasons, "; ")

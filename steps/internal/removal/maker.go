@@ -28,6 +28,12 @@ func Makers(o Object) []string {
 // kubernetes are the field managers of Kubernetes' own programs.
 var kubernetes = []string{"kube-controller-manager", "kube-scheduler", "kube-apiserver", "kubelet", "kube-proxy", "cloud-controller-manager", "kube"}
 
+// IsCommon reports whether a name is one that many programs bear, so that it does not
+// tell which of them wrote an object: controller-runtime's template builds "manager".
+func IsCommon(program string) bool { return slices.Contains(common, program) }
+
+var common = []string{"manager", "controller", "controller-manager", "main", "app", "server"}
+
 // Why objects stay or go that nobody named.
 const (
 	DefinitionsStay = "definitions stay, with all objects of their kinds, unless they are to go too"
@@ -38,17 +44,24 @@ const (
 // a namespace.
 const PlanLabel = "kplan.dev/plan"
 
-// SharedWith says whose else an object is that kplan applies: who applies it too, or
-// made it before. It is empty when nobody does.
-func SharedWith(o Object) string {
+// AppliedBy says who applies an object too that kplan applies: it is theirs by now as
+// much as kplan's. It is empty when nobody does.
+func AppliedBy(o Object) string {
+	for _, m := range o.GetManagedFields() {
+		if m.Subresource == "" && m.Manager != "kplan" && m.Operation == metav1.ManagedFieldsOperationApply {
+			return m.Manager + " applies it too"
+		}
+	}
+	return ""
+}
+
+// MadeBy says which tool made an object that kplan applies, before it did. It is empty
+// when none is known to have.
+func MadeBy(o Object) string {
 	made := o.GetCreationTimestamp()
 	for _, m := range o.GetManagedFields() {
 		first := m.Time != nil && !m.Time.After(made.Time)
-		switch {
-		case m.Subresource != "" || m.Manager == "kplan":
-		case m.Operation == metav1.ManagedFieldsOperationApply:
-			return m.Manager + " applies it too"
-		case first && IsTool(m.Manager):
+		if first && m.Subresource == "" && m.Manager != "kplan" && IsTool(m.Manager) {
 			return "it was made by " + m.Manager
 		}
 	}

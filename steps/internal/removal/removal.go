@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
@@ -165,13 +166,17 @@ func (r *Remover) delete(ctx context.Context, o Object) error {
 
 // gone waits until the objects are.
 func (r *Remover) gone(ctx context.Context, b *blocks, objects []Object) error {
-	targets := make([]watch.Target, len(objects))
+	targets, uids := make([]watch.Target, len(objects)), make(map[watch.Target]types.UID, len(objects))
 	for i, o := range objects {
 		targets[i] = watch.TargetOf(o.Unstructured)
+		uids[targets[i]] = o.GetUID()
 	}
 	return watch.Until(ctx, r.Session, watch.Wait{
 		Targets: targets, Deletion: true, For: count(len(objects), "object") + " to be deleted",
 		Judge: func(t watch.Target, u *unstructured.Unstructured) watch.Reading {
+			if u != nil && u.GetUID() != uids[t] { // another one bears its name now, such as a hook that ran meanwhile
+				u = nil
+			}
 			b.see(t.Object(), u)
 			return Judge(u)
 		},

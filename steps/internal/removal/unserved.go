@@ -110,15 +110,13 @@ func (b *blocks) blockedBy(ctx context.Context, object string, st survey.Status,
 	}
 	b.mu.Lock()
 	_, done := b.broken[source.String()]
-	b.mu.Unlock()
-	if done {
-		return nil
-	}
-	b.mu.Lock()
 	b.broken[source.String()] = broken{configurations[st.Kind], st.Configuration}
 	b.mu.Unlock()
 	if err := b.breakOne(ctx, configurations[st.Kind], st.Configuration); err != nil {
 		return &BlockedError{object, fmt.Sprintf("the %s cannot be called, and %s cannot be changed: %v", st.Entry, source, err), ""}
+	}
+	if done { // another step had broken it too, and has restored it
+		return nil
 	}
 	b.Reporter.Report(runner.Report{Type: runner.TypeLog, Message: fmt.Sprintf("%s: %s; its failurePolicy is Ignore until this step has ended", source, why)})
 	return nil

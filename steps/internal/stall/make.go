@@ -25,14 +25,20 @@ func (v *View) creation(u *unstructured.Unstructured) []Stall {
 			break
 		}
 	}
-	// A service account may come, and so may a webhook that judges pods.
-	if !strings.Contains(why, "is forbidden: ") || strings.Contains(why, "looking up service account") {
+	class := Policy
+	switch {
+	case strings.Contains(why, "looking up service account"):
+		class = Account
+	case strings.Contains(why, "exceeded quota"):
+		class = Quota
+	case strings.Contains(why, "admission webhook ") && strings.Contains(why, " denied the request"):
+	case !strings.Contains(why, "is forbidden: "): // a webhook that judges pods may come
 		return nil
 	}
-	return []Stall{{Class: Quota, Reason: "its pods cannot be made: " + oneLine(why)}}
+	return []Stall{{Class: class, Reason: "its pods cannot be made: " + oneLine(why)}}
 }
 
-// lacksPods reports whether an object has fewer pods than it wants.
+// lacksPods reports whether an object has fewer pods than it wants, or a Job had none.
 func lacksPods(u *unstructured.Unstructured) bool {
 	number := func(without int64, path ...string) int64 {
 		if n, ok, err := unstructured.NestedInt64(u.Object, path...); ok && err == nil {
@@ -44,7 +50,8 @@ func lacksPods(u *unstructured.Unstructured) bool {
 	case "DaemonSet":
 		return number(0, "status", "currentNumberScheduled") < number(0, "status", "desiredNumberScheduled")
 	case "Job":
-		return number(0, "status", "active") == 0
+		// One that had a pod makes another after a while.
+		return number(0, "status", "active")+number(0, "status", "failed")+number(0, "status", "succeeded") == 0
 	}
 	return number(0, "status", "replicas") < number(1, "spec", "replicas")
 }

@@ -12,13 +12,6 @@ import (
 	"github.com/kplan-dev/kplan/webhook"
 )
 
-// absent are the words of registries and runtimes for an image that is not there, rather
-// than one that they do not give.
-var absent = []string{"not found", "manifest unknown", "name unknown", "does not exist", "no such host", "NotFound", "ErrImageNeverPull"}
-
-// unreadable are the words for an image name that nobody can read.
-const unreadable = "InvalidImageName"
-
 // pod says why a pod does not get on.
 func (v *View) pod(p *corev1.Pod) []Stall {
 	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || ready(p) {
@@ -51,18 +44,19 @@ func (v *View) pod(p *corev1.Pod) []Stall {
 
 // container says of which class the stall of a container is, without its reason.
 func (v *View) container(p *corev1.Pod, c corev1.ContainerStatus) (s Stall, ok bool) {
-	if w := c.State.Waiting; w != nil {
-		switch text := w.Reason + ": " + w.Message; w.Reason {
-		case unreadable:
+	switch webhook.ImageFaultOf(c) {
+	case webhook.ImageUnusable:
+		if c.State.Waiting.Reason == "InvalidImageName" {
 			return Stall{Class: Name}, true
-		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable":
-			if slices.ContainsFunc(absent, func(words string) bool { return strings.Contains(text, words) }) {
-				return Stall{Class: Image}, true
-			}
-			return Stall{Class: Pull}, true
-		case "CreateContainerConfigError", "CreateContainerError":
-			return Stall{Class: Config}, true
 		}
+		return Stall{Class: Never}, true
+	case webhook.ImageAbsent:
+		return Stall{Class: Image}, true
+	case webhook.ImageRefused:
+		return Stall{Class: Pull}, true
+	}
+	if w := c.State.Waiting; w != nil && (w.Reason == "CreateContainerConfigError" || w.Reason == "CreateContainerError") {
+		return Stall{Class: Config}, true
 	}
 	if ofJob(p) {
 		return s, false // it has a limit of its own

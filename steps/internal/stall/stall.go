@@ -25,6 +25,8 @@ type Class string
 const (
 	// Name is an image name that nobody can read.
 	Name Class = "image-name"
+	// Never is an image that is not on the node, and must not be pulled.
+	Never Class = "image-never"
 	// Image is an image that is not where its name says.
 	Image Class = "image"
 	// Pull is an image that cannot be pulled for another reason: a registry
@@ -37,8 +39,13 @@ const (
 	Crash Class = "crash"
 	// Start is a container whose program cannot be started.
 	Start Class = "start"
-	// Quota is pods that may not be made: a quota, a limit or a policy forbids them.
+	// Quota is pods that a quota has no room for.
 	Quota Class = "quota"
+	// Policy is pods that may not be made as they are: a limit, a policy or an
+	// admission webhook forbids them.
+	Policy Class = "policy"
+	// Account is pods whose service account does not exist.
+	Account Class = "service-account"
 	// Schedule is a pod that no node takes.
 	Schedule Class = "schedule"
 	// Volume is a claim that no volume comes for.
@@ -47,6 +54,7 @@ const (
 
 // Limits say how long each class of stall is endured.
 type Limits struct {
+	// Grace is by class; one that it does not have is endured for ever.
 	Grace map[Class]time.Duration
 	// Restarts is how often a container must have been started anew, and Starts the
 	// same for one whose program cannot be started at all.
@@ -55,13 +63,26 @@ type Limits struct {
 
 // Default are the limits of a run.
 //
+// A service account may come, and nobody knows when: there is no limit for that.
+//
 // An operator that crashes until its CRDs or certificates are there comes up within
 // the first restarts. What a Certificate or an ExternalSecret brings comes within minutes, and
 // so does a node that an autoscaler adds.
 var Default = Limits{
 	Grace: map[Class]time.Duration{
-		Name: 0, Image: time.Minute, Pull: 2 * time.Minute, Config: 3 * time.Minute, Crash: 2 * time.Minute,
-		Start: 20 * time.Second, Quota: 2 * time.Minute, Schedule: 5 * time.Minute, Volume: 2 * time.Minute,
+		Name: 0, Never: 0, Image: time.Minute, Pull: 2 * time.Minute, Config: 3 * time.Minute, Crash: 2 * time.Minute,
+		Start: 20 * time.Second, Quota: 2 * time.Minute, Policy: 2 * time.Minute, Schedule: 5 * time.Minute, Volume: 2 * time.Minute,
+	},
+	Restarts: 5, Starts: 3,
+}
+
+// Hooks are the limits of a hook of a chart: the release goes no further until it has
+// ended, so that nothing of it will come meanwhile. What others bring may.
+var Hooks = Limits{
+	Grace: map[Class]time.Duration{
+		Name: 0, Never: 0, Image: 30 * time.Second, Pull: 2 * time.Minute, Config: 2 * time.Minute, Crash: 2 * time.Minute,
+		Start: 20 * time.Second, Quota: 2 * time.Minute, Policy: 5 * time.Second, Account: 10 * time.Second,
+		Schedule: 5 * time.Minute, Volume: 2 * time.Minute,
 	},
 	Restarts: 5, Starts: 3,
 }

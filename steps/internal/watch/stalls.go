@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -30,20 +31,17 @@ type stalls struct {
 
 func newStalls(s *cluster.Session, w Wait) *stalls {
 	all := &stalls{views: map[string]*stall.View{}, limits: stall.Default, restarts: s.Cluster.Restarts, began: time.Now()}
-	if w.limits != nil {
-		all.limits = *w.limits
+	if w.Limits != nil {
+		all.limits = *w.Limits
 	}
 	return all
 }
 
 // suspecting ticks when suspects has to be asked. The caller stops it.
 func (b *tracker) suspecting() *time.Ticker {
-	t := time.NewTicker(patience)
-	switch {
-	case b.stalls == nil:
+	t := time.NewTicker(cmp.Or(b.wait.Patience, patience))
+	if b.stalls == nil {
 		t.Stop()
-	case b.wait.limits != nil:
-		t.Reset(settling)
 	}
 	return t
 }
@@ -110,9 +108,10 @@ func (b *tracker) endured(e *entry, r Reading, o *unstructured.Unstructured) Rea
 		if _, known := e.stalled[key]; !known {
 			e.stalled[key] = now
 		}
-		lasted, grace := now.Sub(e.stalled[key]), b.stalls.limits.Grace[s.Class]
+		lasted := now.Sub(e.stalled[key])
+		grace, limited := b.stalls.limits.Grace[s.Class]
 		switch {
-		case s.Open:
+		case s.Open, !limited:
 		case lasted >= grace:
 			return Reading{State: Failed, Reason: s.After(lasted), stalled: true}
 		default:

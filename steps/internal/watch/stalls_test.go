@@ -18,7 +18,13 @@ import (
 )
 
 // atOnce endures nothing.
-var atOnce = stall.Limits{Restarts: 1, Starts: 1}
+var atOnce = func() stall.Limits {
+	grace := map[stall.Class]time.Duration{}
+	for class := range stall.Hooks.Grace {
+		grace[class] = 0
+	}
+	return stall.Limits{Grace: grace, Restarts: 1, Starts: 1}
+}()
 
 // stuck are objects that a cluster cannot make ready, and what a wait for them says.
 const stuck = `
@@ -94,6 +100,14 @@ spec:
     metadata: {labels: {app: quota}}
     spec: {containers: [{name: main, image: x, resources: {limits: {cpu: "9999"}}}]}
 says: 'replicaset/quota: its pods cannot be made: pods "quota-[^ ]+" is forbidden: exceeded quota: q'
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: account}
+spec:
+  template:
+    spec: {restartPolicy: Never, serviceAccountName: absent, containers: [{name: main, image: x}]}
+says: 'job/account: its pods cannot be made: Error creating: pods "account-" is forbidden: error looking up service account [^ ]+/absent: serviceaccount "absent" not found'
 `
 
 // What cannot get on fails a wait in a real cluster, each with its own cause.
@@ -111,7 +125,7 @@ func TestUntilFailsWhatStalls(t *testing.T) {
 		t.Run(o.GetName(), func(t *testing.T) {
 			t.Parallel()
 			says := o.Object["says"].(string)
-			err := Until(bounded(t), s, Wait{Targets: []Target{TargetOf(o)}, Judge: func(_ Target, u *unstructured.Unstructured) Reading { return Ready(u) }, limits: &atOnce})
+			err := Until(bounded(t), s, Wait{Targets: []Target{TargetOf(o)}, Judge: func(_ Target, u *unstructured.Unstructured) Reading { return Ready(u) }, Limits: &atOnce, Patience: settling})
 			failure := (*FailedError)(nil)
 			require.ErrorAs(t, err, &failure)
 			require.Regexp(t, "^"+says, err.Error())

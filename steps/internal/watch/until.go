@@ -47,8 +47,11 @@ type Wait struct {
 	// class of trouble, see package stall.
 	Patient bool
 
-	// limits are those of stalls; nil is the default.
-	limits *stall.Limits
+	// Limits are those of stalls; nil is the default.
+	Limits *stall.Limits
+	// Patience is how long the wait goes on before it is looked at why; zero is the
+	// default of five seconds.
+	Patience time.Duration
 	// bound is that of one watch; zero is the default of package listwatch.
 	bound time.Duration
 }
