@@ -1,9 +1,12 @@
 // Package preflight tells what clusters have to say of a plan's steps before any of
-// them runs: kinds and namespaces that nothing brings, objects that the API server
-// would refuse, releases of another chart.
+// them runs. Check, which takes its time, looks for kinds and namespaces that nothing
+// brings, objects that the API server would refuse, and releases of another chart. Run
+// and Hold look in a moment, beside the first steps, for what keeps steps from their work:
+// rights, webhooks, quotas.
 //
-// It writes nothing: objects are sent as dry runs. It does not know what a
-// controller will make while the plan runs, but for what the plan waits for.
+// It writes nothing: Check sends objects as dry runs, the others ask for reviews of
+// rights. It does not know what a controller will make while the plan runs, but for what
+// the plan waits for.
 package preflight
 
 import (
@@ -19,6 +22,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/finding"
+	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
@@ -27,8 +31,8 @@ import (
 
 // Check asks the clusters of a plan what they have to say of it before it runs. The
 // error joins which clusters cannot be asked; one whose kubeconfig is not there yet
-// is none of them.
-func Check(ctx context.Context, p *plan.Plan, flags *genericclioptions.ConfigFlags, userAgent string) ([]finding.Finding, error) {
+// is none of them. Charts come from a store.
+func Check(ctx context.Context, p *plan.Plan, flags *genericclioptions.ConfigFlags, from *source.Store, userAgent string) ([]finding.Finding, error) {
 	all, err := cluster.Open(p, flags, userAgent)
 	if err != nil {
 		return nil, err
@@ -38,7 +42,12 @@ func Check(ctx context.Context, p *plan.Plan, flags *genericclioptions.ConfigFla
 			conn.Close()
 		}
 	}()
-	c := &checker{plan: p, graph: p.Graph(), conns: all}
+	if from != nil {
+		var ahead sync.WaitGroup
+		ahead.Go(func() { from.Ahead(ctx, p.Steps, nil) }) // ends with the context
+		defer ahead.Wait()
+	}
+	c := &checker{plan: p, graph: p.Graph(), conns: all, sources: from}
 	var (
 		group  errgroup.Group
 		names  = slices.Sorted(maps.Keys(all))
@@ -77,15 +86,21 @@ type checker struct {
 	plan  *plan.Plan
 	graph *plan.Graph
 	conns map[string]*cluster.Conn
+	// sources gets charts.
+	sources *source.Store
 
 	mu       sync.Mutex
 	findings []finding.Finding
 }
 
 func (c *checker) find(rule string, s plan.Step, hint, message string, fields ...any) {
+	c.tell(Find(rule, s, hint, message, fields...))
+}
+
+func (c *checker) tell(f finding.Finding) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.findings = append(c.findings, Find(rule, s, hint, message, fields...))
+	c.findings = append(c.findings, f)
 }
 
 // unknown says of the steps on a cluster that they cannot be checked.
@@ -129,6 +144,12 @@ const (
 	Release   = "cluster-release"
 	Owner     = "cluster-owner"
 	Chart     = "cluster-chart"
+	Rights    = "cluster-rights"
+	Webhook   = "cluster-webhook"
+	Quota     = "cluster-quota"
+	Pods      = "cluster-pods"
+	Reach     = "cluster-reach"
+	Version   = "cluster-version"
 	// Unchecked is of what the cluster cannot tell yet. It is no fault.
 	Unchecked = "cluster-unchecked"
 )
@@ -141,6 +162,12 @@ var Rules = []finding.Rule{
 	{ID: Release, Severity: finding.Error, Summary: "A release of this name is of another chart."},
 	{ID: Owner, Severity: finding.Error, Summary: "An object of a chart exists, and is not the release's."},
 	{ID: Chart, Severity: finding.Error, Summary: "A chart cannot be had, or not be rendered for the cluster."},
+	{ID: Rights, Severity: finding.Error, Summary: "The user may not do what a step does."},
+	{ID: Webhook, Severity: finding.Error, Summary: "A webhook that fails what is written cannot be called, and nothing brings what it needs."},
+	{ID: Quota, Severity: finding.Error, Summary: "A quota has no room for what is made."},
+	{ID: Pods, Severity: finding.Error, Summary: "A namespace does not admit the pods of a step."},
+	{ID: Reach, Severity: finding.Error, Summary: "A cluster cannot be reached."},
+	{ID: Version, Severity: finding.Error, Summary: "The API server is too old."},
 	{ID: Unchecked, Severity: finding.Note, Summary: "The cluster cannot tell yet."},
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
@@ -80,7 +81,7 @@ func (c *clusterChecker) objects(ctx context.Context, s plan.Step) (_ []manifest
 	switch {
 	case s.Helm != nil:
 		rule, fields = Chart, []any{"helm", "chart"}
-		if chart, err = charts.New(s, namespace); err != nil {
+		if chart, err = charts.New(s, namespace, c.sources); err != nil {
 			return nil, false, err
 		}
 	case s.Apply != nil:
@@ -88,7 +89,7 @@ func (c *clusterChecker) objects(ctx context.Context, s plan.Step) (_ []manifest
 		spec.Namespace = cmp.Or(spec.Namespace, namespace)
 		s.Apply = &spec
 	}
-	objects, err := manifest.Of(ctx, s, chart, c.has)
+	objects, err := manifest.Of(ctx, s, c.sources, chart, c.has)
 	switch {
 	case ctx.Err() != nil:
 		return nil, false, context.Cause(ctx)
@@ -109,8 +110,7 @@ func (c *clusterChecker) release(ctx context.Context, s plan.Step, a *helm.Actio
 		c.find(Unchecked, s, runner.HintOf(err), err.Error(), "helm", "release")
 		return
 	case other != "":
-		c.find(Release, s, "give the release another name, or uninstall that one first",
-			fmt.Sprintf("the release %s is of another chart, %s", s.ReleaseName(), other), "helm", "release")
+		c.tell(clash(s, other))
 	}
 	foreign, err := a.Foreign(ctx, c.session, c.has)
 	if err != nil {
@@ -119,6 +119,12 @@ func (c *clusterChecker) release(ctx context.Context, s plan.Step, a *helm.Actio
 	for _, f := range foreign {
 		c.find(Owner, s, helm.ForeignHint, f, "helm", "chart")
 	}
+}
+
+// clash is the finding of a release that is of another chart.
+func clash(s plan.Step, other string) finding.Finding {
+	message := fmt.Sprintf("the release %s is of another chart, %s", s.ReleaseName(), other)
+	return Find(Release, s, "give the release another name, or uninstall that one first", message, "helm", "release")
 }
 
 // relate finds for each step which of the others on the cluster come before it, and
