@@ -13,8 +13,10 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/output"
 	"github.com/kplan-dev/kplan/steps/internal/podlog"
 	"github.com/kplan-dev/kplan/steps/internal/readiness"
+	"github.com/kplan-dev/kplan/steps/internal/stall"
 	"github.com/kplan-dev/kplan/steps/internal/transport"
 	"github.com/kplan-dev/kplan/steps/internal/watch"
+	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/hold"
 )
 
@@ -141,6 +143,12 @@ func (s *Steps) overSession(step plan.Step, rules *readiness.Rules, c *cluster.C
 			attempt.Hold = hold.Transport{
 				Gate: c.Gate, Kind: c.KindOf, Timeout: webhooks.HoldTimeout, Grace: webhooks.MisconfiguredTimeout,
 				Outage: cluster.Outage,
+			}
+			if s.plan.StepFailFast(step) {
+				attempt.Hold.Images = map[webhook.ImageFault]time.Duration{
+					webhook.ImageUnusable: hold.DefaultGrace, // the step may be about to send what mends it
+					webhook.ImageAbsent:   stall.Default.Grace[stall.Image], webhook.ImageRefused: stall.Default.Grace[stall.Pull],
+				}
 			}
 		}
 		session, err := c.Session(cluster.Options{

@@ -12,7 +12,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
-	"github.com/kplan-dev/kplan/steps/internal/charts"
+	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
 	"github.com/kplan-dev/kplan/steps/internal/output"
@@ -69,7 +69,7 @@ func classesOf(err error) []plan.RetryOn {
 		return []plan.RetryOn{plan.RetryNotReady}
 	case *cluster.AbsentError, *output.MissingError:
 		return []plan.RetryOn{plan.RetryNotReady}
-	case *charts.UnreachableError, *cluster.UnreachableError, *cluster.RefusedError, *cluster.MovedError:
+	case *source.UnreachableError, *cluster.UnreachableError, *cluster.RefusedError, *cluster.MovedError:
 		return []plan.RetryOn{plan.RetryNetwork}
 	case apierrors.APIStatus:
 		return ofStatus(err)

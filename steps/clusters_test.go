@@ -136,6 +136,8 @@ func TestClusters(t *testing.T) {
 		"what one cluster gives another takes":    testOutputElsewhere,
 		"no cluster of its name":                  testUnreachable,
 		"a Secret that is not there yet":          testNoKubeconfigYet,
+		"the lock when one is reconnected to":     testReconnected,
+		"the order of locks":                      testOrderOfLocks,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

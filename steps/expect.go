@@ -50,7 +50,7 @@ func (s *Steps) origin(ctx context.Context, step plan.Step) *kinds.Step {
 			has = charts.CapabilitiesOf(version, served)
 		}
 	}
-	objects, err := manifest.Of(ctx, r.Step, chart, has)
+	objects, err := manifest.Of(ctx, r.Step, s.sources, chart, has)
 	if err != nil {
 		return kinds.Unknown(step.Name) // its own run says why
 	}

@@ -204,6 +204,13 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.next.ServeHTTP(w, r)
 }
 
+// wasHit reports whether the fault has struck. Requests that it cuts may still end.
+func (f *front) wasHit() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.struck
+}
+
 func (f *front) hit() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -30,13 +30,17 @@ func (s *Steps) Guards(ctx context.Context) []runner.Guard {
 		has[name] = charts.CapabilitiesOf(version, served)
 	}
 	guards, _ := guard.Find(ctx, s.plan, func(ctx context.Context, step plan.Step) ([]manifest.Object, error) {
-		var chart *charts.Chart
-		s.mu.Lock()
-		if r := s.resolved[step.Name]; r != nil {
-			chart = r.chart
+		if step.Helm == nil {
+			return manifest.Of(ctx, step, s.sources, nil, charts.Capabilities{})
 		}
+		s.mu.Lock()
+		r := s.resolved[step.Name]
+		known := r != nil && r.chart != nil
 		s.mu.Unlock()
-		return manifest.Of(ctx, step, chart, has[s.plan.StepCluster(step)])
+		if !known {
+			return nil, nil
+		}
+		return s.objects(ctx, step, has[s.plan.StepCluster(step)])
 	}, func(cluster string) guard.Known { return known[cluster] })
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -80,13 +79,10 @@ func (h *checkup) step(ctx context.Context, step plan.Step, to *status.Step) err
 		}
 		return nil
 	}
-	conn := h.conns[h.plan.StepCluster(step)]
-	if conn == nil {
-		return fmt.Errorf("the plan has no cluster %q", h.plan.StepCluster(step))
+	conn, err := h.bound(step)
+	if err != nil {
+		return err
 	}
-	h.mu.Lock()
-	h.resolved[step.Name] = &resolved{Step: step}
-	h.mu.Unlock()
 	c, err := conn.Connect(ctx)
 	if absent, is := errors.AsType[*cluster.AbsentError](err); is {
 		to.Health, to.Message = status.Absent, "the cluster is not there: "+absent.Error()
@@ -99,9 +95,7 @@ func (h *checkup) step(ctx context.Context, step plan.Step, to *status.Step) err
 	if err != nil {
 		return err
 	}
-	session, err := c.Session(cluster.Options{
-		Ready: rules, Wrap: func(next http.RoundTripper) http.RoundTripper { return dryrun.Only{Next: next} },
-	})
+	session, err := c.Session(cluster.Options{Ready: rules, Wrap: dryrun.Wrap})
 	if err != nil {
 		return err
 	}
@@ -112,7 +106,7 @@ func (h *checkup) step(ctx context.Context, step plan.Step, to *status.Step) err
 	return h.on(ctx, kind, c, session, to)
 }
 
-// healthOn looks how a step stands on its cluster.
+// on looks how a step stands on its cluster.
 func (h *checkup) on(ctx context.Context, kind sessionAction, c *cluster.Cluster, session *cluster.Session, to *status.Step) error {
 	switch a := kind.(type) {
 	case *helm.Action:
@@ -127,7 +121,7 @@ func (h *checkup) on(ctx context.Context, kind sessionAction, c *cluster.Cluster
 		if err != nil {
 			return err
 		}
-		stand(to, standings)
+		h.stand(to, standings)
 		if r.Status != "deployed" {
 			to.Health, to.Message = status.Unhealthy, fmt.Sprintf("revision %d is %s", r.Number, r.Status)
 		}
@@ -138,7 +132,7 @@ func (h *checkup) on(ctx context.Context, kind sessionAction, c *cluster.Cluster
 		if err != nil {
 			return err
 		}
-		stand(to, standings)
+		h.stand(to, standings)
 		names := map[string]bool{}
 		for _, st := range standings {
 			names[st.Target.Kind.Kind+"/"+st.Target.Name] = true
@@ -156,14 +150,14 @@ func (h *checkup) on(ctx context.Context, kind sessionAction, c *cluster.Cluster
 }
 
 // stand takes how the objects of a step stand.
-func stand(to *status.Step, standings []watch.Standing) {
+func (h *checkup) stand(to *status.Step, standings []watch.Standing) {
 	to.Objects = len(standings)
 	for _, st := range standings {
 		name := st.Target.Object()
 		if len(st.Drift) > 0 {
 			d := status.Drift{Object: name}
 			for _, f := range st.Drift {
-				d.Fields = append(d.Fields, f.String())
+				d.Fields = append(d.Fields, f.Hidden(h.plan.Sensitive.Text).String())
 			}
 			to.Drift = append(to.Drift, d)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps"
 )
 
 // drifting is a chart with objects that are read by one list, and such that are
@@ -126,4 +127,36 @@ func TestHelmStepPutsDriftRight(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "3", left.Data["a"])
 	require.Equal(t, runner.StateUnchanged, step("correct").execution.Step("s").State)
+}
+
+// What somebody has put into a field is not told where a sensitive value belongs: it may
+// be that of yesterday, which nobody knows to be one.
+func TestDriftOfASensitiveFieldIsNotTold(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	ns := lab.Namespace(t)
+	list := "\n- name: app\n  helm: {chart: " + chartOf(t, nil) + ", release: NS, namespace: NS, values: {data: {url: \"db://${{ vars.password }}@db\", size: \"1\"}}}\n" +
+		"vars: {password: {default: today-pass, sensitive: true}}\n"
+	require.NoError(t, runPlan(t, lab, ns, list).err)
+	_, err := lab.Clientset(t).CoreV1().ConfigMaps(ns).Patch(t.Context(), ns+"-settings", types.MergePatchType,
+		[]byte(`{"data":{"url":"db://yesterdays-pass@db","size":"2"}}`), metav1.PatchOptions{FieldManager: "kubectl-patch"})
+	require.NoError(t, err)
+	p := planOf(t, lab, ns, list)
+	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})
+	require.NoError(t, err)
+	defer s.Close()
+	health, err := s.Health(t.Context(), 1, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{`data.size is "2" instead of "1" (by kubectl-patch)`, "data.url has another value (by kubectl-patch)"}, health[0].Drift[0].Fields)
+
+	out := runPlan(t, lab, ns, list)
+
+	require.NoError(t, out.err)
+	require.Equal(t, "db://today-pass@db", settings(t, lab, ns)["url"])
+	var logs strings.Builder
+	for _, e := range out.of(runner.TypeLog) {
+		logs.WriteString(e.Message + "\n")
+	}
+	require.Contains(t, logs.String(), `data.size is "2" instead of "1" (by kubectl-patch), data.url has another value (by kubectl-patch)`)
+	require.NotContains(t, logs.String(), "yesterdays")
 }

@@ -83,59 +83,62 @@ func statuses(t *testing.T, lab *labtest.Lab, ns string) map[int]release.Status 
 func TestHelmStepGoesOnWithAFirstInstall(t *testing.T) {
 	t.Parallel()
 	lab := labtest.ControlPlane(t)
-	ns := lab.Namespace(t)
-	behind, counted := counting(t, lab, ns)
-	parts := map[string]string{
-		"later.yaml": later,
-		"hooks.yaml": hookOf("ConfigMap", "account", "pre-install", "hook-succeeded") +
-			hookOf("ConfigMap", "kept", "pre-install", "hook-failed") +
-			hookOf("Job", "once", "pre-install", "hook-failed") +
-			hookOf("Job", "once-gone", "pre-install", "hook-succeeded") +
-			hookOf("Job", "each-time", "pre-install", "") +
-			hookOf("Job", "upgrade", "pre-upgrade", "") +
-			hookOf("Job", "after", "post-install", "hook-failed"),
-		// Rendered again this would fail.
-		"guard.yaml": `{{ if lookup "v1" "ConfigMap" .Release.Namespace "paired" }}{{ fail "it is there" }}{{ end }}`,
-	}
-	maps.Copy(parts, paired)
-	dir := chartOf(t, parts)
-	step := func() *run {
-		return runPlan(t, behind, ns, "\n- name: s\n  helm: {chart: "+dir+", release: NS, namespace: NS}\n")
-	}
-
-	require.ErrorContains(t, step().err, ns+"-later")
-	core := lab.Clientset(t).CoreV1()
-	before, err := core.ConfigMaps(ns).Get(t.Context(), "paired", metav1.GetOptions{})
-	require.NoError(t, err)
-	require.ErrorContains(t, step().err, ns+"-later", "for as often as it takes")
-	makeLater(t, lab, ns)
-	third := step()
-
-	require.NoError(t, third.err)
-	require.Equal(t, 3, third.execution.Step("s").Revision)
-	require.Equal(t, map[string]int{
-		"account": 3, // gone each time, and others may need it
-		"kept":    1, "once": 1, "once-gone": 1, "each-time": 3, "after": 1,
-		"paired":         1 + 3, // the template's once, the hook's each time
-		ns + "-settings": 1,
-	}, counted())
-	require.Equal(t, map[int]release.Status{1: release.StatusFailed, 2: release.StatusFailed, 3: release.StatusDeployed}, statuses(t, lab, ns))
-	after, err := core.ConfigMaps(ns).Get(t.Context(), "paired", metav1.GetOptions{})
-	require.NoError(t, err)
-	require.Equal(t, before.UID, after.UID)
-	requirePaired(t, lab, ns)
-	kept, err := core.ConfigMaps(ns).Get(t.Context(), "kept", metav1.GetOptions{})
-	require.NoError(t, err)
-	require.Equal(t, "true", kept.Data["install"])
-
-	last, err := helmOf(t, lab, ns).Releases.Last(ns)
-	require.NoError(t, err)
-	require.Len(t, last.Hooks, 8, "the record has also the hooks that were not run again")
-	for _, h := range last.Hooks {
-		if h.Name != "upgrade" {
-			require.Equal(t, release.HookPhaseSucceeded, h.LastRun.Phase, h.Name)
+	onEngines(t, func(t *testing.T, engine string) {
+		t.Helper()
+		ns := lab.Namespace(t)
+		behind, counted := counting(t, lab, ns)
+		parts := map[string]string{
+			"later.yaml": later,
+			"hooks.yaml": hookOf("ConfigMap", "account", "pre-install", "hook-succeeded") +
+				hookOf("ConfigMap", "kept", "pre-install", "hook-failed") +
+				hookOf("Job", "once", "pre-install", "hook-failed") +
+				hookOf("Job", "once-gone", "pre-install", "hook-succeeded") +
+				hookOf("Job", "each-time", "pre-install", "") +
+				hookOf("Job", "upgrade", "pre-upgrade", "") +
+				hookOf("Job", "after", "post-install", "hook-failed"),
+			// Rendered again this would fail.
+			"guard.yaml": `{{ if lookup "v1" "ConfigMap" .Release.Namespace "paired" }}{{ fail "it is there" }}{{ end }}`,
 		}
-	}
+		maps.Copy(parts, paired)
+		dir := chartOf(t, parts)
+		step := func() *run {
+			return runPlan(t, behind, ns, "\n- name: s\n  helm: {chart: "+dir+", release: NS, namespace: NS, server_side: false, engine: "+engine+"}\n")
+		}
+
+		require.ErrorContains(t, step().err, ns+"-later")
+		core := lab.Clientset(t).CoreV1()
+		before, err := core.ConfigMaps(ns).Get(t.Context(), "paired", metav1.GetOptions{})
+		require.NoError(t, err)
+		require.ErrorContains(t, step().err, ns+"-later", "for as often as it takes")
+		makeLater(t, lab, ns)
+		third := step()
+
+		require.NoError(t, third.err)
+		require.Equal(t, 3, third.execution.Step("s").Revision)
+		require.Equal(t, map[string]int{
+			"account": 3, // gone each time, and others may need it
+			"kept":    1, "once": 1, "once-gone": 1, "each-time": 3, "after": 1,
+			"paired":         1 + 3, // the template's once, the hook's each time
+			ns + "-settings": 1,
+		}, counted())
+		require.Equal(t, map[int]release.Status{1: release.StatusFailed, 2: release.StatusFailed, 3: release.StatusDeployed}, statuses(t, lab, ns))
+		after, err := core.ConfigMaps(ns).Get(t.Context(), "paired", metav1.GetOptions{})
+		require.NoError(t, err)
+		require.Equal(t, before.UID, after.UID)
+		requirePaired(t, lab, ns)
+		kept, err := core.ConfigMaps(ns).Get(t.Context(), "kept", metav1.GetOptions{})
+		require.NoError(t, err)
+		require.Equal(t, "true", kept.Data["install"])
+
+		last, err := helmOf(t, lab, ns).Releases.Last(ns)
+		require.NoError(t, err)
+		require.Len(t, last.Hooks, 8, "the record has also the hooks that were not run again")
+		for _, h := range last.Hooks {
+			if h.Name != "upgrade" {
+				require.Equal(t, release.HookPhaseSucceeded, h.LastRun.Phase, h.Name)
+			}
+		}
+	})
 }
 
 // What a failed hook left makes way for it to run again, whatever its policy

@@ -228,7 +228,7 @@ func TestHelmStepBringsBackWhatIsGone(t *testing.T) {
 			require.NoError(t, again.err)
 			require.Equal(t, runner.StateSucceeded, again.execution.Step("s").State)
 			require.Equal(t, 2, again.execution.Step("s").Revision)
-			require.Contains(t, again.of(runner.TypeLog)[0].Message, "ConfigMap/"+ns+"/"+ns+"-settings")
+			require.True(t, logged(again, "gone from the cluster", "ConfigMap/"+ns+"/"+ns+"-settings"))
 			require.Equal(t, "chart", settings(t, lab, ns)["kept"])
 			kept, err := maps.Get(t.Context(), "random", metav1.GetOptions{})
 			require.NoError(t, err)

@@ -190,26 +190,31 @@ func TestAKindThatIsNeverServedIsExplained(t *testing.T) {
 	ns := lab.Namespace(t)
 	dropDefinitions(t, lab, "things."+ns+".kplan.dev", "others."+ns+".kplan.dev")
 	create(t, lab, definition(ns, "things", "Thing", "thing"))
+	definitions := `
+- name: definitions
+  helm: {chart: ` + chartOf(t, map[string]string{"crd.yaml": definition(ns, "others", "Other", "thing")}) + `, release: NS, namespace: NS, wait: none}
+`
+	require.NoError(t, runPlan(t, lab, ns, definitions).err)
 
 	for step, text := range map[string]string{
 		"apply": "apply: {objects: [{apiVersion: NS.kplan.dev/v1, kind: Other, metadata: {name: x, namespace: NS}}]}",
 		"helm": "helm: {chart: " + chartOf(t, map[string]string{"other.yaml": "{apiVersion: " + ns + ".kplan.dev/v1, kind: Other, metadata: {name: thing}}\n"}) +
 			", release: NS-objects, namespace: NS}",
 	} {
-		out := runPlan(t, lab, ns, `
-- name: definitions
-  helm: {chart: `+chartOf(t, map[string]string{"crd.yaml": definition(ns, "others", "Other", "thing")})+`, release: NS, namespace: NS, wait: none}
-- name: `+step+`
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			out := runPlan(t, lab, ns, definitions+`- name: `+step+`
   needs: [definitions]
-  timeout: 6s
+  timeout: 20s
   `+text+`
 `)
 
-		var timeout *runner.TimeoutError
-		require.ErrorAs(t, out.err, &timeout)
-		require.ErrorContains(t, out.err, "kind Other ("+ns+".kplan.dev/v1) to be served")
-		require.ErrorContains(t, out.err, "not established")
-		require.ErrorContains(t, out.err, `"thing" is already in use`)
+			var timeout *runner.TimeoutError
+			require.ErrorAs(t, out.err, &timeout)
+			require.ErrorContains(t, out.err, "kind Other ("+ns+".kplan.dev/v1) to be served")
+			require.ErrorContains(t, out.err, "not established")
+			require.ErrorContains(t, out.err, `"thing" is already in use`)
+		})
 	}
 }
 

@@ -3,7 +3,9 @@ package steps
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +19,8 @@ import (
 type Lock struct {
 	// Wait is how long to wait for another run of the plan to end.
 	Wait time.Duration
+	// Later leaves it to a call of TakeLocks to take the first locks.
+	Later bool
 	// Waiting hears for whom the run waits before its first step starts.
 	Waiting func(string)
 	// Lost is called when a lock is lost, with a *ledger.LostError. Steps that write
@@ -42,18 +46,23 @@ type locks struct {
 	closed  chan struct{}
 
 	mu sync.Mutex
-	of map[string]*heldLock // by the cluster's name in the plan
+	of map[string]*named // by the cluster's name in the plan
 }
 
-// heldLock is the lock of one cluster.
-type heldLock struct {
+// named is a cluster of the plan as it is connected to now.
+type named struct {
 	cluster *cluster.Cluster
-	// lock is nil when there is no right to keep one, or another name of the cluster
-	// has it.
-	lock   *ledger.Lock
-	denied bool
+	held    *heldLock
 	// notes are what people should know, until somebody tells them.
 	notes []string
+}
+
+// heldLock is the lock of one cluster, which may have several names.
+type heldLock struct {
+	lock *ledger.Lock // nil when there is no right to keep one
+	// users are the names of the cluster, and the steps that work under the lock.
+	// locks.mu guards it.
+	users int
 }
 
 func newLocks(c Config) *locks {
@@ -61,7 +70,7 @@ func newLocks(c Config) *locks {
 		return nil
 	}
 	k := &locks{
-		Lock: *c.Lock, plan: c.Plan, holder: ledger.Self(c.Run), turn: make(chan struct{}, 1), closed: make(chan struct{}), of: map[string]*heldLock{},
+		Lock: *c.Lock, plan: c.Plan, holder: ledger.Self(c.Run), turn: make(chan struct{}, 1), closed: make(chan struct{}), of: map[string]*named{},
 	}
 	k.lost, k.lose = context.WithCancelCause(context.Background())
 	return k
@@ -77,10 +86,11 @@ func writes(s plan.Step) bool {
 	return false
 }
 
-// lockFirst takes the locks that are needed at once: that of the cluster of the
-// command line, and those of other clusters which a step writes to that waits for
-// none. What cannot be reached is for the step to say.
-func (s *Steps) lockFirst(ctx context.Context) error {
+// TakeLocks takes the locks that are needed before the first step: that of the cluster of
+// the command line, and those of other clusters which a step writes to that waits for
+// none. What cannot be reached is for the step to say. New calls it, unless Lock.Later is
+// set.
+func (s *Steps) TakeLocks(ctx context.Context) error {
 	if s.locks == nil {
 		return nil
 	}
@@ -92,18 +102,52 @@ func (s *Steps) lockFirst(ctx context.Context) error {
 		}
 	}
 	slices.Sort(first)
-	first = slices.Compact(first)
-	errs := make([]error, len(first))
+	for _, c := range inOrder(ctx, connectAll(ctx, s.conns, slices.Compact(first))) {
+		h, err := s.locks.take(ctx, c.name, c.cluster, s.locks.Waiting)
+		if err != nil {
+			return err
+		}
+		s.locks.leave(h)
+	}
+	return nil
+}
+
+// reached is a cluster that was connected to, and its name in the plan.
+type reached struct {
+	name     string
+	cluster  *cluster.Cluster
+	identity string
+}
+
+// connectAll connects to clusters side by side. Those that cannot be reached are left
+// out.
+func connectAll(ctx context.Context, conns map[string]*cluster.Conn, names []string) []reached {
+	all := make([]reached, len(names))
 	var group sync.WaitGroup
-	for i, name := range first {
+	for i, name := range names {
 		group.Go(func() {
-			if c, err := s.conns[name].Connect(ctx); err == nil {
-				errs[i] = s.locks.take(ctx, name, c, s.locks.Waiting)
+			if c, err := conns[name].Connect(ctx); err == nil {
+				all[i] = reached{name: name, cluster: c}
 			}
 		})
 	}
 	group.Wait()
-	return errors.Join(errs...)
+	return slices.DeleteFunc(all, func(r reached) bool { return r.cluster == nil })
+}
+
+// inOrder sorts clusters so that all runs lock them in one order, whatever a plan or a
+// kubeconfig calls them: else two that wait for locks could wait for each other.
+func inOrder(ctx context.Context, all []reached) []reached {
+	if len(all) < 2 {
+		return all
+	}
+	var group sync.WaitGroup
+	for i := range all {
+		group.Go(func() { all[i].identity = all[i].cluster.Identity(ctx) })
+	}
+	group.Wait()
+	slices.SortStableFunc(all, func(a, b reached) int { return strings.Compare(a.identity, b.identity) })
+	return all
 }
 
 // while does something of a step while the run has the lock of the step's cluster.
@@ -113,9 +157,11 @@ func (k *locks) while(ctx context.Context, name string, c *cluster.Cluster, r ru
 		return f(ctx)
 	}
 	log := func(text string) { r.Report(runner.Report{Type: runner.TypeLog, Message: text}) }
-	if err := k.take(ctx, name, c, log); err != nil {
+	h, err := k.take(ctx, name, c, log)
+	if err != nil {
 		return runner.Permanent(err)
 	}
+	defer k.leave(h)
 	for _, note := range k.news(name) {
 		log(note)
 	}
@@ -125,66 +171,107 @@ func (k *locks) while(ctx context.Context, name string, c *cluster.Cluster, r ru
 	return f(ctx)
 }
 
-// take takes the lock of a cluster, unless the run has it. A user who may not keep
-// one goes without.
-func (k *locks) take(ctx context.Context, name string, c *cluster.Cluster, told func(string)) error {
-	if held := k.get(name); held != nil && held.cluster == c && context.Cause(k.lost) == nil {
-		return nil // also while another cluster's lock is waited for
+// take takes the lock of a cluster, unless the run has it, for somebody who leaves it
+// later. A user who may not keep one goes without.
+func (k *locks) take(ctx context.Context, name string, c *cluster.Cluster, told func(string)) (*heldLock, error) {
+	if h := k.use(name, c); h != nil && context.Cause(k.lost) == nil {
+		return h, nil // also while another cluster's lock is waited for
+	} else if h != nil {
+		k.leave(h)
 	}
 	select {
 	case k.turn <- struct{}{}:
 		defer func() { <-k.turn }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	if context.Cause(k.lost) != nil {
-		return context.Cause(k.lost)
+		return nil, context.Cause(k.lost)
 	}
-	before := k.get(name)
-	if before != nil && before.cluster == c {
-		return nil
-	}
-	if before != nil && before.lock != nil { // another cluster has this name now
-		_ = before.lock.Release(ctx)
+	if h := k.use(name, c); h != nil {
+		return h, nil
 	}
 	place, err := placeOn(c, k.plan) // nothing of it is held for webhooks
 	if err != nil {
-		return err
+		return nil, err
 	}
-	h := &heldLock{cluster: c}
-	if !k.has(ctx, place) {
-		h.lock, err = ledger.Acquire(ctx, place, ledger.Request{Holder: k.holder, Wait: k.Wait, Told: told})
-		if denied := (*ledger.DeniedError)(nil); errors.As(err, &denied) {
-			h.denied, err = true, nil
-			h.notes = append(h.notes, "warning: "+denied.Error()+"; nothing keeps another run from working against this one")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if h.lock != nil {
-		if from := h.lock.TakenFrom(); from != "" {
-			h.notes = append(h.notes, "took over the lock of the plan from "+from)
-		}
-		k.watches.Go(func() { k.watch(h.lock) })
+	h, notes, err := k.lockAt(ctx, place, told)
+	if err != nil {
+		return nil, err
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.of[name] = h
-	return nil
+	before := k.of[name]
+	k.of[name] = &named{c, h, notes}
+	h.users += 2 // the name and the caller
+	k.mu.Unlock()
+	if before != nil { // the name was another cluster's, or another way to this one
+		k.leave(before.held)
+	}
+	return h, nil
 }
 
-// has reports whether the run has the lock of a cluster already, under another name
-// of the plan.
-func (k *locks) has(ctx context.Context, place ledger.Place) bool {
+// use is the lock of a cluster that the run has under a name, for one more who leaves it
+// later; nil when there is none yet.
+func (k *locks) use(name string, c *cluster.Cluster) *heldLock {
 	k.mu.Lock()
-	none := len(k.of) == 0
-	k.mu.Unlock()
-	if none {
-		return false
+	defer k.mu.Unlock()
+	n := k.of[name]
+	if n == nil || n.cluster != c {
+		return nil
 	}
-	by, err := place.Locked(ctx)
-	return err == nil && by != nil && by.Run == k.holder.Run
+	n.held.users++
+	return n.held
+}
+
+// leave gives a lock back when nobody uses it any more.
+func (k *locks) leave(h *heldLock) {
+	k.mu.Lock()
+	h.users--
+	unused := h.users == 0 && h.lock != nil
+	k.mu.Unlock()
+	if unused { // its cluster may be gone, which takes a while: close waits for that
+		k.watches.Go(func() { _ = h.lock.Release(context.Background()) })
+	}
+}
+
+// lockAt goes on with a lock that the run has in a cluster under another name, or over
+// another connection, or else takes it. notes are what people should know of that.
+func (k *locks) lockAt(ctx context.Context, place ledger.Place, told func(string)) (h *heldLock, notes []string, err error) {
+	for _, h := range k.held() {
+		if same, err := h.lock.Continue(ctx, place); same || err != nil {
+			return k.orDenied(h, err)
+		}
+	}
+	lock, err := ledger.Acquire(ctx, place, ledger.Request{Holder: k.holder, Wait: k.Wait, Told: told})
+	if err != nil {
+		return k.orDenied(nil, err)
+	}
+	if from := lock.TakenFrom(); from != "" {
+		notes = append(notes, "took over the lock of the plan from "+from)
+	}
+	k.watches.Go(func() { k.watch(lock) })
+	return &heldLock{lock: lock}, notes, nil
+}
+
+// orDenied is a lock, or none at all if the user may not keep one, and a warning.
+func (k *locks) orDenied(h *heldLock, err error) (*heldLock, []string, error) {
+	if denied, is := errors.AsType[*ledger.DeniedError](err); is {
+		return &heldLock{}, []string{"warning: " + denied.Error() + "; nothing keeps another run from working against this one"}, nil
+	}
+	return h, nil, err
+}
+
+// held are the locks that the run has, each once.
+func (k *locks) held() []*heldLock {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []*heldLock
+	for _, name := range slices.Sorted(maps.Keys(k.of)) {
+		if h := k.of[name].held; h.lock != nil && !slices.Contains(all, h) {
+			all = append(all, h)
+		}
+	}
+	return all
 }
 
 // watch waits for a lock to be lost.
@@ -195,12 +282,6 @@ func (k *locks) watch(l *ledger.Lock) {
 		k.Lost(l.Err())
 	case <-k.closed:
 	}
-}
-
-func (k *locks) get(name string) *heldLock {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.of[name]
 }
 
 // news is what people should know of the lock of a cluster, once.
@@ -218,8 +299,10 @@ func (k *locks) holds(name string) bool {
 	if k == nil || k.lost.Err() != nil {
 		return false
 	}
-	h := k.get(name)
-	return h != nil && !h.denied
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := k.of[name]
+	return n != nil && n.held.lock != nil
 }
 
 // close gives the locks back. No action may run any more.
@@ -231,10 +314,8 @@ func (k *locks) close() {
 	k.watches.Wait()
 	k.lose(nil)
 	var group sync.WaitGroup
-	for _, h := range k.of {
-		if h.lock != nil {
-			group.Go(func() { _ = h.lock.Release(context.Background()) })
-		}
+	for _, h := range k.held() {
+		group.Go(func() { _ = h.lock.Release(context.Background()) })
 	}
 	group.Wait()
 }

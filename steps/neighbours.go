@@ -3,6 +3,7 @@ package steps
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/steps/apply"
@@ -24,10 +25,14 @@ func (s *Steps) neighbours(step plan.Step, c *cluster.Cluster) apply.Neighbours 
 	}
 	n.Places = func(ctx context.Context) (map[apply.Place]string, error) {
 		places := map[apply.Place]string{}
+		var unread *apply.UnreadError
 		for _, o := range others {
-			if err := s.place(ctx, o, c, places); err != nil {
+			if err := s.place(ctx, o, c, places); err != nil && !errors.As(err, &unread) {
 				return nil, err
 			}
+		}
+		if unread != nil {
+			return places, unread
 		}
 		return places, nil
 	}
@@ -47,7 +52,8 @@ func others(p *plan.Plan, step plan.Step) []plan.Step {
 }
 
 // place notes what one step sends. Of a deferred step that is not bound yet this is what
-// the plan says without the values that come later.
+// the plan says without the values that come later. The error is a *apply.UnreadError if
+// that is not known, and may be when the step runs.
 func (s *Steps) place(ctx context.Context, step plan.Step, c *cluster.Cluster, places map[apply.Place]string) error {
 	s.mu.Lock()
 	var chart *charts.Chart
@@ -55,27 +61,36 @@ func (s *Steps) place(ctx context.Context, step plan.Step, c *cluster.Cluster, p
 		step, chart = r.Step, r.chart
 	}
 	s.mu.Unlock()
-	namespace := ""
-	var has charts.Capabilities
+	var (
+		namespace string
+		has       charts.Capabilities
+		err       error
+	)
 	switch {
 	case step.Apply != nil:
 		namespace = step.Apply.Namespace
-	case step.Helm != nil && chart != nil:
+	case step.Helm != nil:
 		namespace = step.Helm.Namespace
+		if chart == nil {
+			chart, err = charts.New(step, c.Namespace(), s.sources)
+		}
 		if served, version, err := c.Serves(ctx); err == nil {
 			has = charts.CapabilitiesOf(version, served)
 		}
 	default:
 		return nil
 	}
-	objects, err := manifest.Of(ctx, step, chart, has)
-	if err != nil && len(step.Deferred()) == 0 {
-		return err
+	var objects []manifest.Object
+	if err == nil {
+		objects, err = manifest.Of(ctx, step, s.sources, chart, has)
 	}
 	for _, o := range objects {
 		// Whether its kind has namespaces is not looked up: the other place is nobody's.
 		places[apply.Place{GroupKind: o.Kind(), Namespace: cmp.Or(o.GetNamespace(), namespace, c.Namespace()), Name: o.GetName()}] = step.Name
 		places[apply.Place{GroupKind: o.Kind(), Name: o.GetName()}] = step.Name
 	}
-	return nil
+	if err != nil && ctx.Err() == nil && (step.Helm != nil || len(step.Deferred()) > 0) {
+		return &apply.UnreadError{Step: step.Name, Err: err}
+	}
+	return err
 }

@@ -131,7 +131,7 @@ steps:
 - {name: there, cluster: later, apply: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}}
 `)
 
-	found, err := preflight.Check(t.Context(), p, lab.Flags(), "kplan-test")
+	found, err := preflight.Check(t.Context(), p, lab.Flags(), nil, "kplan-test")
 
 	require.NoError(t, err)
 	rules := map[string]string{}
@@ -170,7 +170,7 @@ func TestCheckFindsWhatOtherReleasesOwn(t *testing.T) {
 		return "\n- name: s\n  helm: {chart: " + dir + ", release: " + release + ", namespace: " + ns + ", values: " + values + "}\n"
 	}
 	look := func(list string) []string {
-		found, err := preflight.Check(t.Context(), loadPlan(t, "\nsteps:"+list), lab.Flags(), "kplan-test")
+		found, err := preflight.Check(t.Context(), loadPlan(t, "\nsteps:"+list), lab.Flags(), nil, "kplan-test")
 		require.NoError(t, err)
 		var said []string
 		for _, f := range found {

@@ -3,8 +3,6 @@ package steps
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -42,6 +40,7 @@ func (s *Steps) Diff(ctx context.Context, parallel int, done func(diff.Step)) (*
 		found[i] = &preview{step: step, known: make(chan struct{})}
 		d.previews[step.Name] = found[i]
 	}
+	previews.Go(func() { s.sources.Ahead(ctx, all, nil) }) // ends with the context
 	for _, p := range found {
 		previews.Go(func() { // ends with its steps' previews or the context
 			defer close(p.known)
@@ -108,13 +107,10 @@ func (d *comparison) preview(ctx context.Context, p *preview) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	conn := d.conns[d.plan.StepCluster(step)]
-	if conn == nil {
-		return fmt.Errorf("the plan has no cluster %q", d.plan.StepCluster(step))
+	conn, err := d.bound(step)
+	if err != nil {
+		return err
 	}
-	d.mu.Lock()
-	d.resolved[step.Name] = &resolved{Step: step}
-	d.mu.Unlock()
 	c, err := conn.Connect(ctx)
 	if absent, is := errors.AsType[*cluster.AbsentError](err); is {
 		return d.offline(ctx, p, conn.Namespace(), "the cluster is not there yet: "+absent.Error())
@@ -132,10 +128,7 @@ type objectPreviewer interface {
 
 // previewOn finds what a step would do on a cluster that is there.
 func (d *comparison) previewOn(ctx context.Context, p *preview, c *cluster.Cluster) error {
-	session, err := c.Session(cluster.Options{
-		Expect: d.expect(p.step),
-		Wrap:   func(next http.RoundTripper) http.RoundTripper { return dryrun.Only{Next: next} },
-	})
+	session, err := c.Session(cluster.Options{Expect: d.expect(p.step), Wrap: dryrun.Wrap})
 	if err != nil {
 		return err
 	}
@@ -240,7 +233,7 @@ func (d *comparison) offline(ctx context.Context, p *preview, namespace, why str
 		p.result.State, p.result.Message = diff.Unknown, why
 		return nil
 	}
-	objects, err := manifest.Of(ctx, p.step, chart, charts.Capabilities{})
+	objects, err := manifest.Of(ctx, p.step, d.sources, chart, charts.Capabilities{})
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan"
@@ -25,8 +27,8 @@ type memory struct {
 	record *ledger.Record
 
 	mu sync.Mutex
-	// anew are the steps that were not done, or not so, before this run, and those
-	// that need one of them.
+	// anew are the steps that were not done, or not so, before this run, those that had
+	// to be done again, and those that need one of them.
 	anew map[string]bool
 }
 
@@ -51,13 +53,25 @@ func (m *memory) before(step plan.Step, digest string) *ledger.Step {
 	then := m.record.Step(step.Name)
 	if then == nil || then.Done == nil || digest == "" || then.Done.Digest != digest ||
 		slices.ContainsFunc(step.Needs, func(n plan.Need) bool { return m.anew[n.Step] }) {
-		if m.anew == nil {
-			m.anew = map[string]bool{}
-		}
-		m.anew[step.Name] = true
+		m.again(step)
 		return nil
 	}
 	return then
+}
+
+// again notes that a step was done anew. The caller has locked m.
+func (m *memory) again(step plan.Step) {
+	if m.anew == nil {
+		m.anew = map[string]bool{}
+	}
+	m.anew[step.Name] = true
+}
+
+// done notes that a step was done anew: it has changed something, or may have.
+func (m *memory) done(step plan.Step) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.again(step)
 }
 
 // remembered tells of what the step is made, and skips it if an earlier run is gone
@@ -70,8 +84,15 @@ func (s *Steps) remembered(step plan.Step, c *cluster.Cluster, inner sessionActi
 	return doOver(func(ctx context.Context, session *cluster.Session, r runner.Reporter) error {
 		digest := s.digest(ctx, step, c)
 		then := s.memory.before(step, digest)
+		run := func(d *digesting) error {
+			err := inner.Run(ctx, session, d)
+			if err != nil || d.changed.Load() {
+				s.memory.done(step)
+			}
+			return err
+		}
 		if then == nil || s.force[step.Name] {
-			return inner.Run(ctx, session, &digesting{Reporter: r, digest: digest})
+			return run(&digesting{Reporter: r, digest: digest})
 		}
 		holds := false
 		switch kind := inner.(type) {
@@ -84,7 +105,7 @@ func (s *Steps) remembered(step plan.Step, c *cluster.Cluster, inner sessionActi
 			holds = step.Kind() == plan.KindDelete // what came since is another step's
 		}
 		if !holds {
-			return inner.Run(ctx, session, &digesting{Reporter: r, digest: digest, run: then.Done.Run})
+			return run(&digesting{Reporter: r, digest: digest, run: then.Done.Run})
 		}
 		r.Report(runner.Report{
 			Type: runner.TypeResult, Unchanged: true, Digest: digest, Message: doneIn(then.Done.Run), Revision: then.Revision, Release: then.Release,
@@ -100,12 +121,14 @@ func doneIn(run string) string { return "done in run " + run }
 type digesting struct {
 	runner.Reporter
 	digest, run string
+	changed     atomic.Bool // the result says so
 }
 
 // Report implements runner.Reporter.
 func (d *digesting) Report(r runner.Report) {
 	if r.Type == runner.TypeResult {
 		r.Digest = d.digest
+		d.changed.Store(!r.Unchanged)
 		if r.Unchanged && d.run != "" {
 			r.Message += ", " + doneIn(d.run)
 		}
@@ -138,16 +161,12 @@ func (s *Steps) digest(ctx context.Context, step plan.Step, c *cluster.Cluster) 
 		Cluster: s.plan.StepCluster(step), Namespace: c.Namespace(), Outputs: step.Outputs, Ready: step.Ready,
 		Helm: step.Helm, Apply: step.Apply, Wait: step.Wait, Webhook: step.Webhook, Delete: step.Delete,
 	}
-	files, err := filesOf(step)
+	texts, err := s.texts(ctx, step)
 	if err != nil {
 		return ""
 	}
-	for _, path := range files {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return ""
-		}
-		sum := sha256.Sum256(b)
+	for _, text := range texts {
+		sum := sha256.Sum256(text)
 		m.Files = append(m.Files, hex.EncodeToString(sum[:]))
 	}
 	if h := step.Helm; h != nil && (h.IsLocal() || !exact.MatchString(h.Version)) {
@@ -164,27 +183,53 @@ func (s *Steps) digest(ctx context.Context, step plan.Step, c *cluster.Cluster) 
 	return s.memory.key.Digest(m)
 }
 
-// filesOf are the files that a step reads, but for its chart.
-func filesOf(step plan.Step) ([]string, error) {
-	var names []string
+// texts are what a step reads, but for its chart: what was encrypted in plain, and what
+// is built as it comes out.
+func (s *Steps) texts(ctx context.Context, step plan.Step) ([][]byte, error) {
+	var all [][]byte
 	switch {
 	case step.Helm != nil:
 		for _, name := range step.Helm.ValuesFiles {
-			names = append(names, step.Path(name))
+			text, err := s.sources.Values(ctx, step, name)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, text.Bytes)
 		}
-		return names, nil
-	case step.Apply != nil:
-		names = step.Apply.Files
-	case step.Delete != nil:
-		names = step.Delete.Files
+		for _, name := range slices.Sorted(maps.Keys(step.Helm.SetFile)) {
+			text, err := os.ReadFile(step.Path(step.Helm.SetFile[name]))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, text)
+		}
+	case step.Apply != nil, step.Delete != nil:
+		texts, err := s.sources.Manifests(ctx, step)
+		if err != nil {
+			return nil, err
+		}
+		for _, text := range texts {
+			all = append(all, text.Bytes)
+		}
 	case step.Webhook != nil:
-		names = slices.Clone(step.Webhook.Files)
+		names := slices.Clone(step.Webhook.Files)
 		if c := step.Webhook.Canary; c != nil {
 			names = slices.Concat(names, c.Accept, c.Deny)
 			for _, m := range c.Mutate {
 				names = append(names, m.File)
 			}
 		}
+		files, err := step.Files(names)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, text)
+		}
 	}
-	return step.Files(names)
+	return all, nil
 }

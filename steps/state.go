@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -61,22 +59,11 @@ func Home(ctx context.Context, c Config) (ledger.Place, error) {
 
 // home is the way to the plan's home; nil when nobody knows it yet.
 func home(p *plan.Plan, conns map[string]*cluster.Conn) *cluster.Conn {
-	for _, name := range []string{"", p.Defaults.Cluster} {
-		if c := conns[name]; c != nil && c.Local() {
-			return c
-		}
+	name, known := cluster.Home(p, conns)
+	if !known {
+		return nil
 	}
-	for _, s := range p.Steps {
-		if c := conns[p.StepCluster(s)]; c != nil && c.Local() {
-			return c
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(conns)) { // one that has the kubeconfigs of the others
-		if conns[name].Local() {
-			return conns[name]
-		}
-	}
-	return nil
+	return conns[name]
 }
 
 func placeOn(c *cluster.Cluster, p *plan.Plan) (ledger.Place, error) {

@@ -13,19 +13,22 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/kplan-dev/kplan/internal/flight"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/steps/apply"
 	"github.com/kplan-dev/kplan/steps/deletion"
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/charts"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
-	"github.com/kplan-dev/kplan/steps/internal/flight"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
+	"github.com/kplan-dev/kplan/steps/internal/manifest"
 	"github.com/kplan-dev/kplan/steps/wait"
 	"github.com/kplan-dev/kplan/steps/webhookgate"
 )
@@ -49,6 +52,9 @@ type Config struct {
 	TakeOver map[string]bool
 	// Lock, when set, keeps other runs of the plan from the clusters that it writes to.
 	Lock *Lock
+	// Sources gets charts and manifests from afar. It is the caller's, who closes it after
+	// the steps; without one they make their own.
+	Sources *source.Store
 	// UserAgent names the program in the API server's audit log.
 	UserAgent string
 }
@@ -58,7 +64,9 @@ type Steps struct {
 	plan  *plan.Plan
 	conns map[string]*cluster.Conn
 	run   string
-	force map[string]bool
+	// sources gets charts; own is it when nobody gave one.
+	sources, own *source.Store
+	force        map[string]bool
 	// deletion is the configuration's.
 	deletion deletion.Options
 	// takeOver has the helm steps that go on with what others left unfinished.
@@ -70,6 +78,11 @@ type Steps struct {
 	reading flight.Group[string]
 
 	memory memory
+
+	// readings are of what steps name, and looking has what was read while a look before the
+	// run lasts; nil else.
+	readings flight.Group[[]manifest.Object]
+	looking  atomic.Pointer[sync.Map]
 
 	mu sync.Mutex
 	// resolved are the steps that were, by name.
@@ -90,7 +103,7 @@ type resolved struct {
 // when that cannot be used. Other clusters are connected to when a step first
 // needs them: steps before may make them. It fails with a *ledger.HeldError when
 // another run has the plan's lock; that of a cluster which is connected to later is
-// taken by the first step that writes to it.
+// taken by the first step that writes to it. Nothing is written with Lock.Later.
 func New(ctx context.Context, c Config) (*Steps, error) {
 	all, err := cluster.Open(c.Plan, c.Flags, c.UserAgent)
 	if err != nil {
@@ -105,9 +118,15 @@ func New(ctx context.Context, c Config) (*Steps, error) {
 		plan: c.Plan, conns: all, run: c.Run, force: c.ForceUpgrade, deletion: c.Deletion, takeOver: c.TakeOver, locks: newLocks(c),
 		resolved: map[string]*resolved{}, sent: map[string]bool{},
 	}
-	if err := s.lockFirst(ctx); err != nil {
-		s.Close()
-		return nil, err
+	if s.sources = c.Sources; s.sources == nil {
+		s.own = source.New(source.Options{Repositories: c.Plan.Repositories, Dir: c.Plan.Dir, UserAgent: c.UserAgent})
+		s.sources = s.own
+	}
+	if c.Lock == nil || !c.Lock.Later {
+		if err := s.TakeLocks(ctx); err != nil {
+			s.Close()
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -133,18 +152,32 @@ func (s *Steps) Close() {
 	for _, conn := range s.conns {
 		conn.Close()
 	}
+	if s.own != nil {
+		s.own.Close()
+	}
 }
 
 // Resolve makes the action of a step; it is a runner.Resolver.
 func (s *Steps) Resolve(step plan.Step) (runner.Action, error) {
-	conn := s.conns[s.plan.StepCluster(step)]
+	conn, err := s.bound(step)
+	if err != nil {
+		return nil, err
+	}
+	return s.action(step, conn)
+}
+
+// bound keeps a step as it is now for those who ask what it has, and returns the way to
+// its cluster.
+func (s *Steps) bound(step plan.Step) (*cluster.Conn, error) {
+	name := s.plan.StepCluster(step)
+	conn := s.conns[name]
 	if conn == nil {
-		return nil, fmt.Errorf("the plan has no cluster %q", s.plan.StepCluster(step))
+		return nil, fmt.Errorf("the plan has no cluster %q", name)
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.resolved[step.Name] = &resolved{Step: step}
-	s.mu.Unlock()
-	return s.action(step, conn)
+	return conn, nil
 }
 
 // hide keeps a value from being shown; it does so before anybody else has it.
@@ -173,15 +206,16 @@ func (s *Steps) kind(step plan.Step, c *cluster.Cluster) (sessionAction, error) 
 		return helm.New(chart, c.Namespace(), helm.Options{
 			ForceUpgrade: s.force[step.Name], TakeOver: s.takeOver[step.Name],
 			Plan: s.plan.Metadata.Name, Run: s.run, Locked: func() bool { return s.locks.holds(name) },
+			Hide: s.plan.Sensitive.Text,
 		}), nil
 	case plan.KindApply:
-		return apply.New(step, c.Namespace(), s.neighbours(step, c))
+		return apply.New(step, c.Namespace(), s.neighbours(step, c), s.sources)
 	case plan.KindWait:
 		return wait.New(*step.Wait, c.Namespace())
 	case plan.KindWebhook:
-		return webhookgate.New(s.owners(step, c.Namespace()), step)
+		return webhookgate.New(s.owners(step, c.Namespace()), step, s.sources)
 	case plan.KindDelete:
-		return deletion.New(step, c.Namespace(), s.deletion)
+		return deletion.New(step, c.Namespace(), s.deletion, s.sources)
 	case plan.KindInclude:
 	}
 	return nil, errors.New("the step has no kind")
@@ -193,7 +227,7 @@ func (s *Steps) chart(step plan.Step, namespace string) (_ *charts.Chart, err er
 	defer s.mu.Unlock()
 	r := s.resolved[step.Name]
 	if r.chart == nil {
-		r.chart, err = charts.New(step, namespace)
+		r.chart, err = charts.New(step, namespace, s.sources)
 	}
 	return r.chart, err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/lint"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/steps/internal/guard"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
 )
@@ -35,18 +36,22 @@ const atOnce = 4
 // fetched, unless offline is set. No cluster is asked. The error says what was not
 // looked at on purpose, and which webhooks mean nothing; steps that could not be
 // read are in the input.
-func LintInput(ctx context.Context, p *plan.Plan, offline bool) (lint.Input, error) {
+func LintInput(ctx context.Context, p *plan.Plan, from *source.Store, offline bool) (lint.Input, error) {
 	read := make([][]manifest.Object, len(p.Steps))
 	problems, left := make([]error, len(p.Steps)), make([]error, len(p.Steps))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, s := range p.Steps {
-		if s.Helm != nil && offline && !s.Helm.IsLocal() {
-			left[i] = fmt.Errorf("step %q: its chart is not fetched while offline", s.Name)
+		if offline && (s.Helm != nil && !s.Helm.IsLocal() || source.Fetches(s)) {
+			what := "its manifests are"
+			if s.Helm != nil {
+				what = "its chart is"
+			}
+			left[i] = fmt.Errorf("step %q: %s not fetched while offline", s.Name, what)
 			continue
 		}
 		group.Go(func() error {
-			read[i], problems[i] = manifest.Planned(ctx, s)
+			read[i], problems[i] = manifest.Planned(ctx, s, from)
 			return nil
 		})
 	}
@@ -101,6 +106,8 @@ func (r *lintReader) object(s plan.Step, o manifest.Object) lint.Object {
 	switch {
 	case o.File != "":
 		found.Text = r.text(o)
+	case o.Field != nil:
+		found.Text, found.At = s.Origin.Text, slices.Concat(s.Origin.At, o.Field)
 	case s.Apply != nil:
 		found.Text, found.At = s.Origin.Text, slices.Concat(s.Origin.At, []any{"apply", "objects"}, o.At)
 	}
@@ -127,7 +134,7 @@ func (r *lintReader) values() []*document.Source {
 		if s.Helm == nil {
 			continue
 		}
-		for _, name := range s.Helm.ValuesFiles {
+		for _, name := range plan.Paths(s.Helm.ValuesFiles) {
 			file := s.Path(name)
 			if seen[file] {
 				continue
@@ -159,8 +166,8 @@ func readUpTo(file string, most int64) ([]byte, error) {
 // manifests tell, without a cluster. Charts are rendered, and fetched where they
 // are not local. The error says which steps could not be read; the guards of
 // the others are returned all the same.
-func Guards(ctx context.Context, p *plan.Plan) ([]runner.Guard, error) {
+func Guards(ctx context.Context, p *plan.Plan, from *source.Store) ([]runner.Guard, error) {
 	return guard.Find(ctx, p, func(ctx context.Context, s plan.Step) ([]manifest.Object, error) {
-		return manifest.Planned(ctx, s)
+		return manifest.Planned(ctx, s, from)
 	}, func(string) guard.Known { return guard.Known{} })
 }

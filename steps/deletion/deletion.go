@@ -17,6 +17,7 @@ import (
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
@@ -29,33 +30,50 @@ type Options = removal.Options
 
 // Action deletes what one step names.
 type Action struct {
+	step      plan.Step
 	spec      plan.Delete
-	objects   []manifest.Object
+	sources   *source.Store
+	objects   []manifest.Object // nil until they were fetched
 	namespace string
 	options   Options
 }
 
-// New reads the files of a delete step; namespace is that of objects for which neither
-// they nor the step name one. The cluster is asked in Run only.
-func New(step plan.Step, namespace string, o Options) (*Action, error) {
+// New reads the files of a delete step from a store; namespace is that of objects for
+// which neither they nor the step name one. The cluster is asked in Run only, and what is
+// not on this machine is fetched there.
+func New(step plan.Step, namespace string, o Options, from *source.Store) (*Action, error) {
 	spec := *step.Delete
 	o.Forget = spec.Wait != nil && !*spec.Wait
-	a := &Action{spec: spec, namespace: cmp.Or(spec.Namespace, namespace), options: o}
+	a := &Action{step: step, spec: spec, sources: from, namespace: cmp.Or(spec.Namespace, namespace), options: o}
 	if spec.Resource != "" {
 		if _, err := labels.Parse(spec.Selector); err != nil {
 			return nil, runner.Permanent(fmt.Errorf("selector %q: %w", spec.Selector, err))
 		}
 		return a, nil
 	}
-	objects, err := manifest.Read(step)
-	if err := errors.Join(err, manifest.CheckDuplicates(objects, a.namespace)); err != nil {
-		return nil, runner.Permanent(err)
+	if source.Fetches(step) {
+		return a, nil
 	}
-	if len(objects) == 0 && spec.Release == "" && len(spec.Leftovers) == 0 {
-		return nil, runner.Permanent(errors.New("there is no object to delete"))
+	return a, a.read(context.Background())
+}
+
+// read reads the step's objects, once.
+func (a *Action) read(ctx context.Context) error {
+	if a.objects != nil || a.spec.Resource != "" {
+		return nil
+	}
+	objects, err := manifest.Read(ctx, a.step, a.sources)
+	if err != nil {
+		return err
+	}
+	if err := manifest.CheckDuplicates(objects, a.namespace); err != nil {
+		return runner.Permanent(err)
+	}
+	if len(objects) == 0 && a.spec.Release == "" && len(a.spec.Leftovers) == 0 {
+		return runner.Permanent(errors.New("there is no object to delete"))
 	}
 	a.objects = objects
-	return a, nil
+	return nil
 }
 
 // Run deletes, and waits until all is gone.
@@ -89,6 +107,9 @@ func (a *Action) Run(ctx context.Context, s *cluster.Session, r runner.Reporter)
 
 // find reads which of the objects are there.
 func (a *Action) find(ctx context.Context, s *cluster.Session) ([]removal.Object, error) {
+	if err := a.read(ctx); err != nil {
+		return nil, err
+	}
 	if a.spec.Resource == "" {
 		return removal.Find(ctx, s, manifest.Bare(a.objects), a.namespace)
 	}

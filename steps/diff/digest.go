@@ -42,11 +42,12 @@ func digestOf(all []*dryrun.Object, sent []*unstructured.Unstructured) digest {
 	return d
 }
 
-// hash is of what JSON makes of a value: its maps are sorted.
+// hash is of what JSON makes of a value: its maps are sorted. It is kept nowhere as it
+// is: what was hashed could be found by trying.
 func hash(v any) string {
 	b, _ := json.Marshal(v) // it came as JSON
 	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:12])
+	return hex.EncodeToString(sum[:])
 }
 
 // Review is a diff that was looked at, as it is kept: digests only.
@@ -61,19 +62,35 @@ type ReviewedStep struct {
 	Live  map[string]string `json:"live,omitempty"`
 }
 
+// Signer makes a digest of a value with a key, without which nobody can tell of what it
+// was made.
+type Signer interface{ Digest(any) string }
+
 // Review is the diff as it is kept.
-func (d *Diff) Review() Review {
+func (d *Diff) Review(by Signer) Review {
 	r := Review{Steps: map[string]ReviewedStep{}}
 	for _, s := range d.Steps {
-		r.Steps[s.Name] = ReviewedStep{s.State, s.digest.sent, s.digest.live}
+		r.Steps[s.Name] = ReviewedStep{s.State, signed(by, s.digest.sent), signed(by, s.digest.live)}
 	}
 	return r
 }
 
-// Moved says in what a diff is not the one that was reviewed.
-func (r Review) Moved(now *Diff) []string {
+// signed are digests with a key; that of what did not exist stays empty.
+func signed(by Signer, hashes map[string]string) map[string]string {
+	out := make(map[string]string, len(hashes))
+	for name, hash := range hashes {
+		if out[name] = hash; hash != "" {
+			out[name] = by.Digest([]string{name, hash})
+		}
+	}
+	return out
+}
+
+// Moved says in what a diff is not the one that was reviewed, whose digests were made
+// with the same key.
+func (r Review) Moved(now *Diff, by Signer) []string {
 	var moved []string
-	is := now.Review()
+	is := now.Review(by)
 	for _, s := range now.Steps {
 		was, known := r.Steps[s.Name]
 		if !known {

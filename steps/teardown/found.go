@@ -14,6 +14,7 @@ import (
 	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/steps/helm"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/kinds"
@@ -38,6 +39,8 @@ type found struct {
 	kept    []Kept
 	// orphans are custom resources of somebody else whose definition goes.
 	orphans []removal.Object
+	// spaces are the namespaces among the objects of the release.
+	spaces []helm.Space
 	// namespaces are those that the step made, programs what it runs.
 	namespaces, programs []string
 	note                 string
@@ -112,7 +115,7 @@ func (l *look) ofRelease(ctx context.Context, s *cluster.Session, f *found, r ru
 		return nil
 	}
 	f.release, f.releaseName, f.chart = name, r, strings.TrimSpace(e.Chart+" "+e.Version)
-	f.goes, f.kept, f.orphans, f.programs = e.Goes(), e.Kept, e.Orphans, e.Programs
+	f.goes, f.kept, f.orphans, f.spaces, f.programs = e.Goes(), e.Kept, e.Orphans, e.Spaces, e.Programs
 	return nil
 }
 
@@ -146,11 +149,15 @@ func (l *look) applied(ctx context.Context, s *cluster.Session, f *found, known 
 	var named []*unstructured.Unstructured
 	namespace := s.Cluster.Namespace()
 	if f.step.Apply != nil && known {
-		objects, err := manifest.Read(f.step)
-		if err != nil {
+		objects, err := manifest.Read(ctx, f.step, l.Sources)
+		switch {
+		case err != nil && source.Fetches(f.step) && f.past != nil: // what was applied is known without it
+			f.note = fmt.Sprintf("its manifests cannot be read, so only what earlier runs noted goes: %v", err)
+		case err != nil:
 			return err
+		default:
+			named, namespace = manifest.Bare(objects), cmp.Or(f.step.Apply.Namespace, namespace)
 		}
-		named, namespace = manifest.Bare(objects), cmp.Or(f.step.Apply.Namespace, namespace)
 	}
 	made := map[string]bool{}
 	var before []runner.Applied
@@ -193,16 +200,18 @@ func sameAs(o removal.Object) func(removal.Object) bool {
 // sort decides whether an object that is there goes or stays.
 func (l *look) sort(ctx context.Context, s *cluster.Session, f *found, o removal.Object, made map[string]bool) error {
 	created, recorded := made[o.ID()]
-	shared := removal.SharedWith(o)
+	applied, by := removal.AppliedBy(o), removal.MadeBy(o)
 	switch {
 	case !removal.IsApplied(o):
-		f.keep(o, "kplan does not apply it; "+cmp.Or(shared, "its fields are of "+cmp.Or(list(removal.Makers(o)), "Kubernetes itself")))
+		f.keep(o, "kplan does not apply it; "+cmp.Or(applied, by, "its fields are of "+cmp.Or(list(removal.Makers(o)), "Kubernetes itself")))
 	case removal.ReleaseOf(o) != "":
 		f.keep(o, "it belongs to release "+removal.ReleaseOf(o))
 	case recorded && !created:
 		f.keep(o, "it was there before the plan applied it first")
-	case shared != "" && !created:
-		f.keep(o, shared)
+	case applied != "": // by now: whoever made it
+		f.keep(o, applied)
+	case by != "" && !created:
+		f.keep(o, by)
 	case removal.Later(o.GroupVersionKind().GroupKind()):
 		f.namespaces = append(f.namespaces, o.GetName())
 	case kinds.IsDefinition(o.Unstructured) && !l.DeleteCRDs:

@@ -18,7 +18,7 @@ type place struct {
 	plan.Leftover
 	cluster string
 	// foreign is what is in it that stays.
-	foreign []string
+	foreign []removal.Object
 }
 
 // goesAt reports whether what a step made goes at all.
@@ -92,19 +92,44 @@ func (l *look) leftovers(ctx context.Context) error {
 			case !l.made(ns, f):
 				continue
 			}
-			p.foreign = slices.DeleteFunc(foreign, func(id string) bool { return l.isRecord(f.cluster, id) })
+			p.foreign = slices.DeleteFunc(foreign, func(o removal.Object) bool {
+				return slices.ContainsFunc(l.found, func(f *found) bool { return f.goesAt() && f.hasRecord(p.cluster, o) })
+			})
 			l.places = append(l.places, p)
 		}
 	}
 	return nil
 }
 
-// isRecord reports whether an object is the record of a release that goes.
-func (l *look) isRecord(cluster, id string) bool {
-	return slices.ContainsFunc(l.found, func(f *found) bool {
-		r := f.releaseName
-		return f.release != "" && f.goesAt() && f.cluster == cluster && strings.HasPrefix(id, "Secret/"+r.Namespace+"/sh.helm.release.v1."+r.Name+".v")
-	})
+// hasRecord reports whether an object is the record of the step's release.
+func (f *found) hasRecord(cluster string, o removal.Object) bool {
+	r := f.releaseName
+	return f.release != "" && f.cluster == cluster && strings.HasPrefix(o.ID(), "Secret/"+r.Namespace+"/sh.helm.release.v1."+r.Name+".v")
+}
+
+// spaces settles which namespaces of charts go that others have something in: those
+// of which all of that goes before their release does.
+func (l *look) spaces() {
+	orphans := l.orphans()
+	for _, f := range l.found {
+		if len(f.spaces) == 0 {
+			continue
+		}
+		before := l.graph.Descendants(f.step.Name)
+		goes := func(o removal.Object) bool {
+			return slices.ContainsFunc(orphans[f.cluster], sameAs(o)) || slices.ContainsFunc(l.found, func(other *found) bool {
+				return other.goesAt() && other.cluster == f.cluster && slices.Contains(before, other.step.Name) &&
+					(slices.ContainsFunc(other.goes, sameAs(o)) || other.hasRecord(f.cluster, o))
+			})
+		}
+		for _, s := range f.spaces {
+			if left := slices.DeleteFunc(slices.Clone(s.Foreign), goes); len(left) > 0 {
+				f.keep(s.Object, removal.Occupied(left))
+			} else if len(s.Foreign) > 0 {
+				f.goes = append(f.goes, s.Object)
+			}
+		}
+	}
 }
 
 // made reports whether the plan made a namespace. One that an apply step has was

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/removal"
 )
@@ -28,6 +29,8 @@ type Config struct {
 	// Flags are kubectl's own, as in steps.Config.
 	Flags     *genericclioptions.ConfigFlags
 	UserAgent string
+	// Sources reads the steps' manifests; without one files only, as they are.
+	Sources *source.Store
 	// DeleteCRDs lets CustomResourceDefinitions go too, and with them every custom
 	// resource of their kinds.
 	DeleteCRDs bool
@@ -92,6 +95,7 @@ func Look(ctx context.Context, c Config) (*Teardown, error) {
 		return nil, err
 	}
 	l.share()
+	l.spaces()
 	if err := l.leftovers(ctx); err != nil {
 		return nil, err
 	}
@@ -196,7 +200,7 @@ func (l *look) result() *Teardown {
 		if len(p.foreign) == 0 {
 			s.Goes = []Going{{Object: "Namespace/" + p.Namespace}}
 		} else {
-			s.Kept = []Kept{{Object: "Namespace/" + p.Namespace, Reason: "it has " + list(p.foreign)}}
+			s.Kept = []Kept{{Object: "Namespace/" + p.Namespace, Reason: removal.Occupied(p.foreign)}}
 		}
 		if n := len(t.Steps); n > 0 && t.Steps[n-1].Name == namespaces && t.Steps[n-1].Cluster == p.cluster {
 			t.Steps[n-1].Goes, t.Steps[n-1].Kept = append(t.Steps[n-1].Goes, s.Goes...), append(t.Steps[n-1].Kept, s.Kept...)

@@ -75,12 +75,16 @@ func targetOf(spec plan.Wait, namespace string) (watch.Target, error) {
 // Run waits for the objects.
 func (a *Action) Run(ctx context.Context, s *cluster.Session, reporter runner.Reporter) error {
 	first, last := true, watch.Reading{}
+	judge := func(_ watch.Target, u *unstructured.Unstructured) watch.Reading { return a.judge(u) }
+	if a.condition.Type == plan.ConditionReady {
+		judge = watch.Judge(ctx, s)
+	}
 	err := watch.Until(ctx, s, watch.Wait{
 		Targets:  []watch.Target{a.target},
 		For:      a.purpose(),
 		Deletion: a.condition.Type == plan.ConditionDelete,
 		Patient:  !wantsGood(a.condition),
-		Judge:    func(_ watch.Target, u *unstructured.Unstructured) watch.Reading { return a.judge(u) },
+		Judge:    judge,
 		Changed: func(c watch.Change) {
 			if c.Reading.State == watch.Waiting {
 				first = false
@@ -105,7 +109,7 @@ func (a *Action) Run(ctx context.Context, s *cluster.Session, reporter runner.Re
 // wantsGood reports whether a condition comes when its object gets on, and not when it fails.
 func wantsGood(c plan.Condition) bool {
 	bad := []string{"failed", "failuretarget", "replicafailure", "stalled", "disruptiontarget"}
-	return c.Type == plan.ConditionStatus && strings.EqualFold(c.Value, "true") && !slices.Contains(bad, strings.ToLower(c.Name))
+	return c.Type == plan.ConditionReady || c.Type == plan.ConditionStatus && strings.EqualFold(c.Value, "true") && !slices.Contains(bad, strings.ToLower(c.Name))
 }
 
 // purpose completes "timed out waiting for".
@@ -115,6 +119,8 @@ func (a *Action) purpose() string {
 		return a.target.String() + " to exist"
 	case plan.ConditionDelete:
 		return a.target.String() + " to be deleted"
+	case plan.ConditionReady:
+		return a.target.String() + " to be ready"
 	case plan.ConditionStatus, plan.ConditionJSONPath:
 	}
 	return a.target.String() + " to have " + a.condition.String()
@@ -127,6 +133,8 @@ func judgeOf(c plan.Condition) (func(*unstructured.Unstructured) watch.Reading, 
 		return present(func(*unstructured.Unstructured) watch.Reading { return met("exists") }), nil
 	case plan.ConditionDelete:
 		return deleted, nil
+	case plan.ConditionReady: // by the rules of a session, see Run
+		return watch.Ready, nil
 	case plan.ConditionStatus:
 		return present(func(u *unstructured.Unstructured) watch.Reading { return conditionMet(u, c.Name, c.Value) }), nil
 	case plan.ConditionJSONPath:

@@ -68,7 +68,7 @@ func TestEntriesWantAll(t *testing.T) {
 				})
 				view := survey.New(client)
 				defer view.Close()
-				action, err := New(diagnosis.Owners{Plan: &plan.Plan{}}, plan.Step{Webhook: &plan.Webhook{All: true}})
+				action, err := New(diagnosis.Owners{Plan: &plan.Plan{}}, plan.Step{Webhook: &plan.Webhook{All: true}}, nil)
 				require.NoError(t, err)
 				a := &run{Action: action, survey: view, reporter: silent{}}
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, &runner.TimeoutError{After: time.Minute})

@@ -20,6 +20,7 @@ import (
 	"github.com/kplan-dev/kplan/internal/clean"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/steps/internal/cluster"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/steps/internal/kubeerr"
@@ -34,15 +35,15 @@ type Action struct {
 	objects objects
 }
 
-// New makes the action of a webhook step of a plan. What is wrong in the step and
-// in its files is told here; the cluster is asked in Run only.
-func New(owners diagnosis.Owners, step plan.Step) (*Action, error) {
+// New makes the action of a webhook step of a plan, whose files a store reads. What is
+// wrong in the step and in its files is told here; the cluster is asked in Run only.
+func New(owners diagnosis.Owners, step plan.Step, from *source.Store) (*Action, error) {
 	spec := *step.Webhook
 	t, err := targetOf(owners, spec)
 	if err != nil {
 		return nil, runner.Permanent(err)
 	}
-	o, err := objectsOf(owners, step)
+	o, err := objectsOf(owners, step, from)
 	if err != nil {
 		return nil, runner.Permanent(err)
 	}

@@ -2,6 +2,7 @@ package webhookgate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
 	"github.com/kplan-dev/kplan/webhook/probe"
@@ -25,11 +27,11 @@ type objects struct {
 }
 
 // objectsOf reads the files that a step names, and those of later steps.
-func objectsOf(owners diagnosis.Owners, step plan.Step) (objects, error) {
+func objectsOf(owners diagnosis.Owners, step plan.Step, from *source.Store) (objects, error) {
 	var o objects
 	spec := *step.Webhook
 	read := func(files ...string) ([]*unstructured.Unstructured, error) {
-		found, err := manifest.Objects(plan.Step{Dir: step.Dir, Apply: &plan.Apply{Files: files, Namespace: cmp.Or(spec.Namespace, owners.Namespace)}})
+		found, err := manifest.Objects(context.Background(), plan.Step{Dir: step.Dir, Apply: &plan.Apply{Files: files, Namespace: cmp.Or(spec.Namespace, owners.Namespace)}}, from)
 		return manifest.Bare(found), err
 	}
 	var err error
@@ -41,7 +43,7 @@ func objectsOf(owners diagnosis.Owners, step plan.Step) (objects, error) {
 			return o, err
 		}
 	}
-	o.later = laterObjects(owners, step.Name)
+	o.later = laterObjects(owners, step.Name, from)
 	return o, nil
 }
 
@@ -97,18 +99,19 @@ func canariesOf(spec plan.Canary, read func(...string) ([]*unstructured.Unstruct
 }
 
 // laterObjects are those of the apply steps on the same cluster that need the named
-// step, directly or not. Faults in their files are for them to tell.
-func laterObjects(owners diagnosis.Owners, name string) []*unstructured.Unstructured {
+// step, directly or not, but for those that are fetched. Faults in their files are for
+// them to tell.
+func laterObjects(owners diagnosis.Owners, name string, from *source.Store) []*unstructured.Unstructured {
 	later := owners.Plan.Graph().Descendants(name)
 	var all []*unstructured.Unstructured
 	for _, s := range owners.Steps() {
-		if s.Apply == nil || !slices.Contains(later, s.Name) {
+		if s.Apply == nil || source.Fetches(s) || !slices.Contains(later, s.Name) {
 			continue
 		}
 		spec := *s.Apply
 		spec.Namespace = cmp.Or(spec.Namespace, owners.Namespace)
 		s.Apply = &spec
-		if found, err := manifest.Objects(s); err == nil {
+		if found, err := manifest.Objects(context.Background(), s, from); err == nil {
 			all = append(all, manifest.Bare(found)...)
 		}
 	}

@@ -88,7 +88,7 @@ func TestTargetReadsCRDs(t *testing.T) {
 		"one of *.k8s.io": {plan.Webhook{Files: []string{"gateway.yaml"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := New(owners, plan.Step{Name: "gate", Dir: dir, Webhook: &tt.spec})
+			a, err := New(owners, plan.Step{Name: "gate", Dir: dir, Webhook: &tt.spec}, nil)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, a.target.conversions)
 		})
