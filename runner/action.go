@@ -38,8 +38,8 @@ type Reporter interface {
 
 // Report is one fact that an action tells; the runner turns it into an Event.
 type Report struct {
-	// Type is TypeProgress, TypeHeld, TypeReleased, TypeWebhook, TypeLog, TypeOutputs
-	// or TypeResult.
+	// Type is TypeProgress, TypeHeld, TypeReleased, TypeWebhook, TypeHook, TypeLog,
+	// TypeOutputs or TypeResult.
 	Type Type
 	// Message is for people: one line, but for a log.
 	Message string
@@ -55,7 +55,10 @@ type Report struct {
 	// Webhook says which webhook holds a request, in held and released, and how
 	// one stands, in webhook.
 	Webhook *Webhook
-	// Error is why a held request was given up, in released.
+	// Hook is the hook of a chart, in hook.
+	Hook *Hook
+	// Error is why a held request was given up, in released, why a hook failed, and why
+	// something could not be done ahead of time.
 	Error string
 	// Unchanged, in a result, says that there was nothing to do.
 	Unchanged bool

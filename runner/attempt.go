@@ -43,6 +43,10 @@ func (l *loop) handle(m message) {
 		if len(m.guards) > 0 {
 			l.record.emit(Event{Type: TypeGuards, Guards: l.markLate(m.guards)})
 		}
+	case m.kind == messagePrepared:
+		l.record.emit(Event{Type: TypeFetch, Message: m.report.Message, Error: m.report.Error, Done: m.report.Done, Total: m.report.Total})
+	case m.kind == messageFound:
+		l.record.emit(m.found.event())
 	case m.attempt != t.attempt:
 	case m.kind == messageReport && t.active:
 		l.report(t, m.report)
@@ -84,11 +88,11 @@ func (l *loop) show(t *task) {
 func (l *loop) report(t *task, r Report) {
 	e := Event{
 		Type: r.Type, Step: t.step.Name, Message: r.Message, Object: r.Object, Of: r.Of,
-		Done: r.Done, Total: r.Total, Revision: r.Revision, Webhook: r.Webhook, Error: r.Error,
+		Done: r.Done, Total: r.Total, Revision: r.Revision, Webhook: r.Webhook, Hook: r.Hook, Error: r.Error,
 		Objects: r.Objects, Release: r.Release, Digest: r.Digest,
 	}
 	switch r.Type {
-	case TypeProgress, TypeHeld, TypeReleased, TypeWebhook, TypeLog:
+	case TypeProgress, TypeHeld, TypeReleased, TypeWebhook, TypeHook, TypeLog:
 	case TypeResult:
 		t.unchanged = r.Unchanged
 	case TypeOutputs:
@@ -182,6 +186,7 @@ func (l *loop) end(t *task, e Event) {
 		l.sched.block(t)
 	}
 	l.sched.propagate(t)
+	l.sched.endTurn(t)
 }
 
 // timedOut joins the cause that ended a step's context with what the action

@@ -28,6 +28,14 @@ const (
 	// TypeGuards tells which steps' objects webhooks of the plan will intercept.
 	// It comes once, some time after the first event, if anything is found.
 	TypeGuards Type = "guards"
+	// TypeHook says that a hook of a step's chart (Object) began, or how it ended.
+	TypeHook Type = "hook"
+	// TypeFetch says that a chart or file was fetched ahead of the steps that need it, how
+	// many of them (Done of Total), or why one was not (Error); its step tries again.
+	TypeFetch Type = "fetch"
+	// TypeFinding tells of something that may keep steps from their work, found before that
+	// happened.
+	TypeFinding Type = "finding"
 	// TypeLog is text of a step's log, of one line or several: kplan's own, or that
 	// of Object.
 	TypeLog Type = "log"
@@ -74,12 +82,19 @@ type Event struct {
 	Steps []StepInfo `json:"steps,omitempty"`
 	// Guards are the webhooks that the plan itself brings, in guards.
 	Guards []Guard `json:"guards,omitempty"`
-	// Step is the step that the event is about; empty in plan, cancel and done.
+	// Finding is what was found, in finding: Message and Hint say it, Object and Step are
+	// what it is about.
+	Finding *Finding `json:"finding,omitempty"`
+	// Step is the step that the event is about; empty in plan, fetch, cancel and done, and
+	// in a finding that concerns none.
 	Step string `json:"step,omitempty"`
 	// State is the step's, in state events, and that of the whole run in done.
 	State State `json:"state,omitempty"`
 	// Counts says how many steps ended in each state, in done.
 	Counts map[State]int `json:"counts,omitempty"`
+	// WaitsFor is the step that has begun and not ended of the concurrency group of a
+	// step that could start but for that, in state pending, as the wait begins.
+	WaitsFor string `json:"waits_for,omitempty"`
 	// Attempt counts from 1; Attempts is the most that there can be.
 	Attempt  int `json:"attempt,omitempty"`
 	Attempts int `json:"attempts,omitempty"`
@@ -98,7 +113,7 @@ type Event struct {
 	// progress, or Service/namespace/name of a webhook's Service.
 	Of string `json:"of,omitempty"`
 	// Done and Total count the objects of the step that are as they should be, and
-	// all of them, in progress.
+	// all of them, in progress; in fetch the charts.
 	Done  int `json:"done,omitempty"`
 	Total int `json:"total,omitempty"`
 	// Revision is that of the Helm release: in progress when it was recorded, and in
@@ -107,6 +122,9 @@ type Event struct {
 	// Webhook is the one that holds a request, in held and released, and the one
 	// that stands so, in webhook.
 	Webhook *Webhook `json:"webhook,omitempty"`
+	// Hook is the hook of a chart that began or ended, in hook. Object is its own, and
+	// Error is why it failed.
+	Hook *Hook `json:"hook,omitempty"`
 	// Objects are those that the step applied: all of them in result, also in progress
 	// as they are sent.
 	Objects []Applied `json:"objects,omitempty"`
@@ -152,6 +170,8 @@ type StepInfo struct {
 	Kind string `json:"kind"`
 	// Group is the name of the step in the plan when it has one for each item.
 	Group string `json:"group,omitempty"`
+	// ConcurrencyGroup is the group of which no two steps run at the same time.
+	ConcurrencyGroup string `json:"concurrency_group,omitempty"`
 	// Cluster is that of the plan which the step works on; "" when the plan names none.
 	Cluster string `json:"cluster,omitempty"`
 	// Tags are those that pick steps.
@@ -164,6 +184,8 @@ type StepInfo struct {
 	Finally bool `json:"finally,omitempty"`
 	// TimeoutSeconds bounds the step.
 	TimeoutSeconds float64 `json:"timeout_seconds,omitempty"`
+	// RetryDelaySeconds is how long the step waits before its second attempt.
+	RetryDelaySeconds float64 `json:"retry_delay_seconds,omitempty"`
 	// File and Line are where the step stands in a file, as that was named when the
 	// plan was read. Line counts from 1. Steps that one for_each makes share them.
 	File string `json:"file,omitempty"`

@@ -22,7 +22,10 @@ type Execution struct {
 	steps   []*Step
 	byName  map[string]*Step
 	guards  []Guard
-	paused  bool
+	// fetched and wanted count what is fetched ahead of the steps.
+	fetched, wanted int
+	paused          bool
+	findings        []Event
 }
 
 // Step is what is known of one step.
@@ -44,6 +47,9 @@ type Step struct {
 	// Object, Done and Total are of the latest progress.
 	Object      string
 	Done, Total int
+	// WaitsFor is the step that a pending one waits for, because it has the concurrency
+	// group, as it was when the wait began; see Execution.Holder.
+	WaitsFor string
 	// Revision is the Helm release's; 0 when there is none.
 	Revision int
 	// Objects are those that the step applied, in the order in which they were told
@@ -57,6 +63,8 @@ type Step struct {
 	// Webhooks are those that the step waits for, or waited for, as they were
 	// last told to stand, in the order they were first told of.
 	Webhooks []*WebhookStatus
+	// Hooks are those of the step's chart that ran, in the order in which they did first.
+	Hooks []*HookRun
 	// Outputs are the values that the latest attempt found for later steps, by
 	// name, as far as they may be shown.
 	Outputs map[string]any
@@ -65,6 +73,8 @@ type Step struct {
 	open      []openHold
 	holding   time.Duration // complete times with at least one held request
 	heldSince time.Time     // set while there is one
+	waited    time.Duration // complete times of waiting for the concurrency group
+	waitSince time.Time     // set while it waits for it
 }
 
 // Hold sums up the requests of one step that were held for one webhook.
@@ -81,6 +91,12 @@ type Hold struct {
 	// Total is the sum of all hold times that are over, Longest the longest one; see
 	// Step.HoldsAt for those that last.
 	Total, Longest time.Duration
+	// FirstCause is why the first request got no answer, and From when it was held.
+	FirstCause string
+	From       time.Time
+	// Admitted is when a request was answered first, and Stable when one was last; zero
+	// when none was.
+	Admitted, Stable time.Time
 }
 
 // WebhookStatus is how a webhook stands.
@@ -106,6 +122,10 @@ func (x *Execution) Apply(e Event) {
 		x.begin(e)
 	case TypeGuards:
 		x.guards = e.Guards
+	case TypeFetch:
+		x.fetched, x.wanted = e.Done, e.Total
+	case TypeFinding:
+		x.findings = append(x.findings, e)
 	case TypePaused:
 		x.paused = true
 	case TypeCancel:
@@ -131,6 +151,8 @@ func (s *Step) apply(e Event) {
 		s.release(e)
 	case TypeWebhook:
 		s.setWebhook(e)
+	case TypeHook:
+		s.runHook(e)
 	case TypeProgress, TypeResult:
 		s.Message, s.Object = e.Message, e.Object
 		// Counts belong to what is told with them: without, those of an earlier
@@ -145,7 +167,7 @@ func (s *Step) apply(e Event) {
 			s.Outputs = map[string]any{}
 		}
 		maps.Copy(s.Outputs, e.Outputs)
-	case TypeLog, TypePlan, TypeGuards, TypeOrder, TypePaused, TypeCancel, TypeDone:
+	case TypeLog, TypePlan, TypeFinding, TypeFetch, TypeGuards, TypeOrder, TypePaused, TypeCancel, TypeDone:
 	}
 }
 
@@ -183,6 +205,7 @@ func (x *Execution) begin(e Event) {
 
 func (s *Step) enter(e Event) {
 	s.State, s.Since = e.State, e.Time
+	s.awaitGroup(e)
 	if e.Attempt > s.Attempt && e.State == StateRunning {
 		s.Message, s.Object, s.Done, s.Total, s.Outputs = "", "", 0, 0, nil
 	}
@@ -206,10 +229,24 @@ func (s *Step) enter(e Event) {
 	if e.State.Terminal() {
 		s.Ended = e.Time
 	}
-	if !e.State.Active() { // nothing is held when no action is at work
+	if !e.State.Active() { // nothing is held or run when no action is at work
+		s.leaveHooks(e.Time)
 		for len(s.open) > 0 {
 			s.close(0, e.Time.Sub(s.open[0].since), e.Time).Failed++
 		}
+	}
+}
+
+// awaitGroup notes that the step begins to wait for its concurrency group, or that it
+// does not wait any more.
+func (s *Step) awaitGroup(e Event) {
+	s.WaitsFor = e.WaitsFor
+	switch waits := e.WaitsFor != ""; {
+	case waits && s.waitSince.IsZero():
+		s.waitSince = e.Time
+	case !waits && !s.waitSince.IsZero():
+		s.waited += e.Time.Sub(s.waitSince)
+		s.waitSince = time.Time{}
 	}
 }
 
@@ -222,7 +259,7 @@ func (s *Step) hold(e Event) {
 		return
 	}
 	if h.Requests == 0 {
-		h.Object = e.Object
+		h.Object, h.FirstCause, h.From = e.Object, w.Cause, e.Time
 	}
 	h.Requests++
 	h.Waiting++
@@ -253,6 +290,10 @@ func (s *Step) release(e Event) {
 		h.Sends += w.Sends
 		if e.Error != "" {
 			h.Failed++
+			return
+		}
+		if h.Stable = e.Time; h.Admitted.IsZero() {
+			h.Admitted = e.Time
 		}
 		return
 	}
@@ -326,6 +367,14 @@ func (s *Step) HoldTime(now time.Time) time.Duration {
 		return s.holding
 	}
 	return s.holding + now.Sub(s.heldSince)
+}
+
+// GroupWait is how long the step waited for its concurrency group, up to now.
+func (s *Step) GroupWait(now time.Time) time.Duration {
+	if s.waitSince.IsZero() {
+		return s.waited
+	}
+	return s.waited + now.Sub(s.waitSince)
 }
 
 // Elapsed is how long the step took, or takes by now; 0 if it never started.

@@ -29,16 +29,19 @@ type message struct {
 	report  Report  // with messageReport
 	err     error   // with messageEnded
 	guards  []Guard // with messageGuards, which has no task
+	found   Found   // with messageFound, which has no task
 }
 
 type messageKind int
 
 const (
-	messageReport messageKind = iota // the action reported something
-	messageEnded                     // the action returned, or was given up
-	messageBound                     // a deferred step has found what it is to do
-	messageDue                       // the delay before the next attempt is over
-	messageGuards                    // it was found which webhooks of the plan intercept what
+	messageReport   messageKind = iota // the action reported something
+	messageEnded                       // the action returned, or was given up
+	messageBound                       // a deferred step has found what it is to do
+	messageDue                         // the delay before the next attempt is over
+	messagePrepared                    // something was done ahead of time, with a report and no task
+	messageGuards                      // it was found which webhooks of the plan intercept what
+	messageFound                       // something was found that may keep steps from their work
 )
 
 // send delivers m, unless the run is over.
@@ -117,20 +120,66 @@ func (x *executor) findGuards(ctx context.Context, find func(context.Context) []
 	if find == nil {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	found := make(chan struct{})
-	go func() {
-		defer close(found)
+	return x.beside(ctx, abort, func(ctx context.Context) {
 		guards := find(ctx)
 		select {
 		case x.inbox <- message{kind: messageGuards, guards: guards}:
 		case <-ctx.Done():
 		}
+	})
+}
+
+// prepare begins what is done ahead of time, as findGuards does.
+func (x *executor) prepare(ctx context.Context, f func(context.Context, Reporter), abort <-chan struct{}) (end func()) {
+	if f == nil {
+		return func() {}
+	}
+	return x.beside(ctx, abort, func(ctx context.Context) { f(ctx, aheadReporter{x, ctx}) })
+}
+
+// look begins to look for what may keep steps from their work, as findGuards does.
+func (x *executor) look(ctx context.Context, f func(context.Context, func(Found)), abort <-chan struct{}) (end func()) {
+	if f == nil {
+		return func() {}
+	}
+	return x.beside(ctx, abort, func(ctx context.Context) {
+		f(ctx, func(found Found) {
+			select {
+			case x.inbox <- message{kind: messageFound, found: found}:
+			case <-ctx.Done():
+			}
+		})
+	})
+}
+
+// aheadReporter hands over what is told of no attempt.
+type aheadReporter struct {
+	executor *executor
+	ctx      context.Context
+}
+
+var _ Reporter = aheadReporter{}
+
+// Report implements Reporter.
+func (r aheadReporter) Report(rep Report) {
+	select {
+	case r.executor.inbox <- message{kind: messagePrepared, report: rep}:
+	case <-r.ctx.Done():
+	}
+}
+
+// beside does something in a goroutine of its own while the run goes on.
+func (x *executor) beside(ctx context.Context, abort <-chan struct{}, f func(context.Context)) (end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f(ctx)
 	}()
 	return func() {
 		cancel(errRunOver)
 		select {
-		case <-found:
+		case <-ended:
 		case <-abort:
 		}
 	}

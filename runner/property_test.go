@@ -64,6 +64,7 @@ func drawScenario(rt *rapid.T) string {
 			rapid.IntRange(1, 9).Draw(rt, "timeout"), rapid.IntRange(1, 3).Draw(rt, "retries"), rapid.IntRange(0, 3).Draw(rt, "delay"))
 		drawRetry(rt, &b)
 		b.WriteString(rapid.SampledFrom([]string{"", "", "", "", "", " when=false", " skip=unpicked", " group=a/1", " group=b/2"}).Draw(rt, "kind"))
+		b.WriteString(rapid.SampledFrom([]string{"", "", " concurrency=x", " concurrency=y"}).Draw(rt, "concurrency"))
 		if i >= finally {
 			b.WriteString(" finally")
 		}
@@ -123,6 +124,13 @@ func (c *checker) check(e runner.Event) {
 			require.LessOrEqual(c.rt, inGroup[s.Group], c.groups[s.Group], "group %s", s.Group)
 		}
 	}
+	has := map[string]string{}
+	for _, s := range c.x.In(runner.StateRunning, runner.StateHolding, runner.StateRetrying) {
+		if g := s.ConcurrencyGroup; g != "" {
+			require.Empty(c.rt, has[g], "%s and another step have group %s", s.Name, g)
+			has[g] = s.Name
+		}
+	}
 	for _, s := range c.x.Steps() {
 		if e.Type == runner.TypeState && e.Step == s.Name {
 			require.Equal(c.rt, s.State == runner.StateHolding, s.Held() > 0 && s.State.Active(), "%s holds", s.Name)
@@ -132,7 +140,7 @@ func (c *checker) check(e runner.Event) {
 
 // transitions is the diagram of runner.State.
 var transitions = map[runner.State][]runner.State{
-	runner.StatePending: {runner.StateRunning, runner.StateSkipped, runner.StateBlocked, runner.StateCancelled},
+	runner.StatePending: {runner.StatePending, runner.StateRunning, runner.StateSkipped, runner.StateBlocked, runner.StateCancelled},
 	runner.StateRunning: {
 		runner.StateHolding, runner.StateRetrying, runner.StateSucceeded, runner.StateUnchanged, runner.StateFailed, runner.StateCancelled,
 	},
@@ -144,6 +152,12 @@ var transitions = map[runner.State][]runner.State{
 
 func (c *checker) transition(s *runner.Step, e runner.Event) {
 	require.Contains(c.rt, transitions[s.State], e.State, "%s", s.Name)
+	if e.State == runner.StatePending {
+		holder := c.x.Step(e.WaitsFor)
+		require.Equal(c.rt, s.ConcurrencyGroup, holder.ConcurrencyGroup)
+		require.False(c.rt, holder.State.Terminal(), "%s waits for %s, which has ended", s.Name, holder.Name)
+		require.Empty(c.rt, s.WaitsFor, "it is told once")
+	}
 	if e.State == runner.StateRetrying {
 		require.LessOrEqual(c.rt, e.DelaySeconds, 10.0, "no delay is longer than the plan says")
 	}

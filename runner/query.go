@@ -31,9 +31,17 @@ func (x *Execution) Steps() []*Step { return x.steps }
 // Step is the step of that name; nil when there is none.
 func (x *Execution) Step(name string) *Step { return x.byName[name] }
 
+// Fetching returns how many of the charts that are fetched ahead of the steps are there,
+// and how many there are.
+func (x *Execution) Fetching() (done, total int) { return x.fetched, x.wanted }
+
 // Guards are the webhooks of the plan itself, and the steps whose objects they
 // intercept; nil until they are known.
 func (x *Execution) Guards() []Guard { return x.guards }
+
+// Findings are the events that tell of what was found before it could keep a step from its
+// work.
+func (x *Execution) Findings() []Event { return x.findings }
 
 // Paused reports whether the run waits for orders: see Runner.Linger.
 func (x *Execution) Paused() bool { return x.paused }
@@ -68,6 +76,20 @@ func (x *Execution) Failed() []*Step { return x.In(StateFailed) }
 
 // Blocked are the steps that never ran because another one failed, in plan order.
 func (x *Execution) Blocked() []*Step { return x.In(StateBlocked) }
+
+// Holder is the step of the concurrency group of s that has begun and not ended, for
+// which s waits; "" when s does not wait for that.
+func (x *Execution) Holder(s *Step) string {
+	if s.WaitsFor == "" {
+		return ""
+	}
+	for _, o := range x.steps {
+		if o.ConcurrencyGroup == s.ConcurrencyGroup && (o.State.Active() || o.State == StateRetrying) {
+			return o.Name
+		}
+	}
+	return s.WaitsFor
+}
 
 // WhyBlocked names the failed steps that the named step needs to succeed, directly
 // or through others, in plan order.

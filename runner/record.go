@@ -22,8 +22,9 @@ func (r *recorder) announce(p *plan.Plan, of *Runner, tasks []*task) {
 	for i, t := range tasks {
 		s, at := t.step, t.step.Locate("name").Pos
 		infos[i] = StepInfo{
-			Name: s.Name, Kind: string(s.Kind()), Group: s.Group, Cluster: cmp.Or(s.Cluster, p.Defaults.Cluster), Tags: s.Tags,
-			Needs: s.NeedNames(), Finally: s.Last, TimeoutSeconds: t.timeout.Seconds(), File: at.File, Line: at.Line,
+			Name: s.Name, Kind: string(s.Kind()), Group: s.Group, ConcurrencyGroup: s.ConcurrencyGroup, Cluster: cmp.Or(s.Cluster, p.Defaults.Cluster), Tags: s.Tags,
+			Needs: s.NeedNames(), Finally: s.Last, TimeoutSeconds: t.timeout.Seconds(),
+			RetryDelaySeconds: *t.retry.RetryDelaySeconds, File: at.File, Line: at.Line,
 		}
 		for _, n := range s.Needs {
 			if n.On == "" || n.On == plan.NeedSuccess {

@@ -19,6 +19,19 @@ func (e Event) redacted(hide func(string) string) Event {
 		}
 		e.Webhook = &w
 	}
+	if e.Hook != nil {
+		h := *e.Hook
+		h.Event = hide(h.Event)
+		e.Hook = &h
+	}
+	if e.Finding != nil {
+		f := *e.Finding
+		f.Evidence = slices.Clone(f.Evidence)
+		for i := range f.Evidence {
+			f.Evidence[i].Object, f.Evidence[i].Value = hide(f.Evidence[i].Object), hide(f.Evidence[i].Value)
+		}
+		e.Finding = &f
+	}
 	if e.Release != nil {
 		e.Release = &Release{Namespace: hide(e.Release.Namespace), Name: hide(e.Release.Name)}
 	}

@@ -60,6 +60,16 @@ type Runner struct {
 	// be told while the steps run. It is called once, in a goroutine of its own, and
 	// must return soon after its context ends. Nil tells nothing.
 	Guards func(context.Context) []Guard
+	// Prepare does ahead of time what several steps need, such as fetching charts, and
+	// reports how far it is. It is called once, in a goroutine of its own, and must return
+	// soon after its context ends. What it cannot do its steps do. Nil does nothing.
+	Prepare func(context.Context, Reporter)
+	// Findings were found before the run, and are told as it begins.
+	Findings []Found
+	// Look looks for what may keep steps from their work while the first ones begin, and
+	// tells it. It is called once, in a goroutine of its own, and must return soon after
+	// its context ends. Nil finds nothing.
+	Look func(context.Context, func(Found))
 	// Orders tells what to do with steps while the run goes on; nil means never.
 	// Whoever makes it may close it. What comes after Run returned is not read.
 	Orders <-chan Order
@@ -89,8 +99,13 @@ func (r *Runner) Run(ctx context.Context, p *plan.Plan) (*Execution, error) {
 	// Nobody reads the inbox any more: senders that are left must not hang.
 	defer close(l.executor.over)
 	l.record.announce(p, r, l.sched.tasks)
+	for _, f := range r.Findings {
+		l.record.emit(f.event())
+	}
 	if l.resolve() {
 		defer l.executor.findGuards(ctx, r.Guards, r.Abort)()
+		defer l.executor.prepare(ctx, r.Prepare, r.Abort)()
+		defer l.executor.look(ctx, r.Look, r.Abort)()
 		l.run(ctx)
 	}
 	return l.finish()
@@ -227,6 +242,7 @@ func (l *loop) checkStopped(ctx context.Context) {
 		default:
 			l.record.enter(t, Event{State: StateCancelled, Message: "stopped before its next attempt", Error: t.lastErr.Error()})
 			t.cancel()
+			l.sched.endTurn(t)
 		}
 	}
 }

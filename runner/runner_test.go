@@ -221,6 +221,66 @@ func TestGuards(t *testing.T) {
 	})
 }
 
+// What is fetched ahead of the steps is told as it comes; whoever fetches is stopped when
+// the run is over, and waited for.
+func TestPrepare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events recorder
+		stopped := false
+		nap := always(func(context.Context, runner.Reporter) error {
+			time.Sleep(2 * time.Second)
+			return nil
+		})
+		r := runner.Runner{Resolve: nap, Observers: []runner.Observer{&events}, Prepare: func(ctx context.Context, to runner.Reporter) {
+			time.Sleep(time.Second)
+			to.Report(runner.Report{Message: "fetched x", Done: 1, Total: 2})
+			<-ctx.Done()
+			to.Report(runner.Report{Message: "too late", Done: 2, Total: 2})
+			stopped = true
+		}}
+		x, err := r.Run(t.Context(), steps("a"))
+		require.NoError(t, err)
+		require.True(t, stopped)
+		require.Equal(t, runner.TypeFetch, events[2].Type)
+		require.Equal(t, "fetched x", events[2].Message)
+		done, total := x.Fetching()
+		require.Equal(t, []int{1, 2}, []int{done, total})
+		require.Equal(t, x, replay(t, events))
+	})
+}
+
+// What was found before the run is told as it begins, what is found beside its first steps
+// as it comes. Whoever looks is stopped when the run is over, and waited for.
+func TestFindings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events recorder
+		stopped := false
+		nap := always(func(context.Context, runner.Reporter) error {
+			time.Sleep(2 * time.Second)
+			return nil
+		})
+		of := func(message string) runner.Found {
+			return runner.Found{Finding: runner.Finding{Code: "c", Severity: "warning"}, Step: "a", Message: message}
+		}
+		r := runner.Runner{Resolve: nap, Observers: []runner.Observer{&events}, Findings: []runner.Found{of("before")}, Look: func(ctx context.Context, found func(runner.Found)) {
+			time.Sleep(time.Second)
+			found(of("beside"))
+			<-ctx.Done()
+			found(of("too late"))
+			stopped = true
+		}}
+		x, err := r.Run(t.Context(), steps("a"))
+		require.NoError(t, err)
+		require.True(t, stopped)
+		require.Len(t, x.Findings(), 2)
+		require.Equal(t, "before", events[1].Message)
+		require.Equal(t, runner.TypeFinding, events[3].Type)
+		require.Equal(t, "beside", events[3].Message)
+		require.Equal(t, "c", events[3].Finding.Code)
+		require.Equal(t, x, replay(t, events))
+	})
+}
+
 // Guards that are found when their step has ended, or holds a request, are marked.
 func TestLateGuards(t *testing.T) {
 	guards := []runner.Guard{{Step: "ended", By: "ended"}, {Step: "holds", By: "ended"}, {Step: "waits", By: "ended"}}

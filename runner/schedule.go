@@ -65,10 +65,16 @@ func (s *schedule) countMissing(t *task) {
 func (s *schedule) next() *task {
 	for s.running < s.slots && len(s.ready) > 0 {
 		t := s.ready.pop()
-		if !t.group.full() {
+		switch { // whoever is parked for one bound leaves the room of the other to the next
+		case t.turn.taken(t):
+			s.awaitTurn(t)
+			s.unpark(t.group)
+		case t.group.full():
+			t.group.parked.push(t)
+			s.passTurn(t.turn)
+		default:
 			return t
 		}
-		t.group.parked.push(t)
 	}
 	return nil
 }
@@ -82,6 +88,9 @@ func (s *schedule) takeSlot(t *task) {
 	s.running++
 	if t.group != nil {
 		t.group.running++
+	}
+	if t.turn != nil {
+		t.turn.holder = t
 	}
 }
 
@@ -118,6 +127,9 @@ func (s *schedule) remove(t *task) {
 	if t.group != nil {
 		t.group.parked.remove(t)
 	}
+	if t.turn != nil {
+		t.turn.parked.remove(t)
+	}
 }
 
 // clear forgets all that is ready or waits: nothing starts any more.
@@ -126,6 +138,9 @@ func (s *schedule) clear() {
 	for _, t := range s.tasks {
 		if t.group != nil {
 			t.group.parked = nil
+		}
+		if t.turn != nil {
+			t.turn.parked = nil
 		}
 	}
 }

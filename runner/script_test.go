@@ -29,7 +29,7 @@ import (
 //	linger                   the run waits for orders when steps failed
 //	secret TEXT              what must not be shown
 //	step NAME [needs=a,b:failure] [timeout=D] [retries=N] [delay=SECONDS] [multiplier=N]
-//	     [max=SECONDS] [jitter=N] [on=CLASS,…] [group=NAME/PARALLEL] [cluster=C] [tags=a,b]
+//	     [max=SECONDS] [jitter=N] [on=CLASS,…] [group=NAME/PARALLEL] [concurrency=GROUP] [cluster=C] [tags=a,b]
 //	     [when=false] [skip=WHY] [finally] [kind=apply]
 //	do NAME[/ATTEMPT] OP; OP; …
 //
@@ -136,6 +136,8 @@ func (s *scenario) step(t *testing.T, name string, options []string) {
 			group, parallel, _ := strings.Cut(value, "/")
 			step.Group = group
 			step.Parallel, _ = strconv.Atoi(parallel)
+		case "concurrency":
+			step.ConcurrencyGroup = value
 		case "cluster":
 			step.Cluster = value
 		case "tags":
@@ -271,6 +273,12 @@ func (a *scripted) op(verb string, args []string, r runner.Reporter) (bool, erro
 			Type: runner.TypeReleased, Object: args[1], Error: strings.Join(args[4:], " "),
 			Webhook: &runner.Webhook{Name: args[0], HeldSeconds: held, Sends: sends},
 		})
+	case "hook": // STATE EVENT WEIGHT OBJECT [ERROR]
+		weight, _ := strconv.Atoi(args[2])
+		r.Report(runner.Report{
+			Type: runner.TypeHook, Object: args[3], Error: strings.Join(args[4:], " "),
+			Hook: &runner.Hook{Event: args[1], Weight: weight, State: runner.HookState(args[0])},
+		})
 	case "outputs": // NAME=VALUE, or NAME!=VALUE for a sensitive one
 		for _, o := range args {
 			name, value, _ := strings.Cut(o, "=")
@@ -389,6 +397,9 @@ func (tr *trace) Observe(e runner.Event) {
 		if w.Cause != "" {
 			what += ", " + w.Cause
 		}
+	}
+	if h := e.Hook; h != nil {
+		what += fmt.Sprintf(" %s %s (weight %d) %s", h.Event, e.Object, h.Weight, h.State)
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Outputs)) {
 		what += fmt.Sprintf(" %s=%v", name, e.Outputs[name])

@@ -22,7 +22,8 @@ type State string
 
 // The states of a step. A run as a whole is running, succeeded, failed or cancelled.
 const (
-	// StatePending waits for the steps that it needs, or for a free slot.
+	// StatePending waits for the steps that it needs, for its concurrency group, or for a
+	// free slot.
 	StatePending State = "pending"
 	// StateRunning is at work.
 	StateRunning State = "running"

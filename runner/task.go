@@ -23,6 +23,7 @@ type task struct {
 	retry    plan.Retry
 	delays   *backoff.ExponentialBackOff // nil before the first delay
 	group    *group                      // nil without a bound of its own
+	turn     *turn                       // nil without a concurrency group
 
 	needs      []edge
 	dependents []edge
@@ -65,7 +66,7 @@ func (g *group) full() bool { return g != nil && g.running >= g.limit }
 // newTasks returns the tasks of a plan's steps, connected as they need each other.
 func newTasks(p *plan.Plan) (tasks []*task, byName map[string]*task, err error) {
 	tasks, byName = make([]*task, len(p.Steps)), make(map[string]*task, len(p.Steps))
-	groups := map[string]*group{}
+	groups, turns := map[string]*group{}, map[string]*turn{}
 	for i, s := range p.Steps {
 		if byName[s.Name] != nil {
 			return nil, nil, fmt.Errorf("two steps are called %q", s.Name)
@@ -80,6 +81,12 @@ func newTasks(p *plan.Plan) (tasks []*task, byName map[string]*task, err error) 
 				groups[s.Group] = &group{limit: s.Parallel}
 			}
 			t.group = groups[s.Group]
+		}
+		if name := s.ConcurrencyGroup; name != "" {
+			if turns[name] == nil {
+				turns[name] = &turn{name: name}
+			}
+			t.turn = turns[name]
 		}
 		byName[s.Name], tasks[i] = t, t
 	}
