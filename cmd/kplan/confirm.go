@@ -2,25 +2,51 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
 )
 
-// errDeclined says that somebody was asked and did not say yes.
-var errDeclined = errors.New("not confirmed: nothing was done")
+// question is what a person is asked before something is done.
+type question struct {
+	// text asks it.
+	text string
+	// whole wants yes, and takes no y for it.
+	whole bool
+	// done names, in the past, what is not done without a yes: run, deleted.
+	done string
+	// instead is what to do where there is no terminal to ask on.
+	instead string
+}
 
-// confirm asks a question on the terminal. Without one it takes --yes to say yes.
-func (a *app) confirm(question string) error {
-	if !tty.Is(a.stdin) {
-		return &usageError{err: errors.New("there is no terminal to ask: " + question), hint: "--yes says yes"}
+// confirm asks a question on the terminal. The error says that there is none, that the
+// answer was not yes, or why ctx ended.
+func (a *app) confirm(ctx context.Context, q question) error {
+	if !tty.Is(a.stdin) || !tty.Is(a.stderr) {
+		return &usageError{err: errors.New("there is no terminal to ask: " + q.text), hint: q.instead}
 	}
-	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); err != nil || answer != "y" && answer != "yes" {
-		return errDeclined
+	choice := " [y/N] "
+	if q.whole {
+		choice = " Only yes will do: "
 	}
-	return nil
+	fmt.Fprint(a.stderr, q.text+choice)
+	answer := make(chan string, 1)
+	go func() { // ends with the line, or with the program
+		line, _ := bufio.NewReader(io.LimitReader(a.stdin, 1<<10)).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case line := <-answer:
+		if line == "yes" || line == "y" && !q.whole {
+			return nil
+		}
+		return fmt.Errorf("nothing was %s: the answer was not yes", q.done)
+	case <-ctx.Done():
+		fmt.Fprintln(a.stderr)
+		return context.Cause(ctx)
+	}
 }

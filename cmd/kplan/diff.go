@@ -15,6 +15,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
+	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
@@ -70,6 +71,7 @@ Exit codes: 0 done, 1 a step would fail or cannot be compared, 2 bad plan or usa
 	o.inputs = addInputs(cmd)
 	o.picked = addSelection(cmd, o.inputs)
 	o.force = addForce(cmd, o.inputs)
+	o.addFetching(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&o.parallel, "parallel", runner.DefaultParallel, "how many steps are compared at once")
 	flags.IntVar(&o.context, "context-lines", 3, "how many unchanged lines are shown around those that change")
@@ -112,9 +114,12 @@ func (o *diffOptions) run(ctx context.Context, args []string) error {
 	}
 	ctx, signals := interrupt.Context(ctx)
 	defer signals.Release()
-	c, err := o.compare(ctx, p, force, o.parallel)
+	c, err := o.compare(ctx, p, force, o.parallel, o.planOut != "")
 	if err != nil {
 		return err
+	}
+	if text := o.fetching.unlocked(); text != "" {
+		fmt.Fprintln(o.stderr, o.oneLine(text))
 	}
 	if err := o.write(c.diff); err != nil {
 		return err
@@ -153,11 +158,17 @@ func failing(d *diff.Diff) error {
 type comparison struct {
 	diff    *diff.Diff
 	cluster string
+	key     ledger.Key // of the plan's records, if that was wanted
 }
 
-// compare finds what a run would change. On a terminal it tells how far it is.
-func (a *app) compare(ctx context.Context, p *plan.Plan, force map[string]bool, parallel int) (*comparison, error) {
-	kinds, err := steps.New(ctx, steps.Config{Flags: a.flags, Plan: p, ForceUpgrade: force, UserAgent: userAgent()})
+// compare finds what a run would change; keyed wants the key of the plan's records, too.
+// On a terminal it tells how far it is.
+func (a *app) compare(ctx context.Context, p *plan.Plan, force map[string]bool, parallel int, keyed bool) (*comparison, error) {
+	from, err := a.sources(p)
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := steps.New(ctx, steps.Config{Flags: a.flags, Plan: p, ForceUpgrade: force, Sources: from, UserAgent: userAgent()})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
@@ -174,7 +185,11 @@ func (a *app) compare(ctx context.Context, p *plan.Plan, force map[string]bool, 
 	if err != nil {
 		return nil, err
 	}
-	return &comparison{d, kinds.Cluster()}, nil
+	c := &comparison{diff: d, cluster: kinds.Cluster()}
+	if keyed {
+		c.key = a.keyOf(ctx, p, kinds)
+	}
+	return c, nil
 }
 
 // counting returns what shows on w, if that is a terminal, how many steps are done, and

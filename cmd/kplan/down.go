@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -91,14 +88,18 @@ func (o *downOptions) down(ctx context.Context, args []string) error {
 	if err := o.pick(p); err != nil {
 		return err
 	}
-	kinds, err := steps.New(ctx, steps.Config{Plan: p, Flags: o.flags, UserAgent: userAgent()})
+	from, err := o.sources(p)
+	if err != nil {
+		return err
+	}
+	kinds, err := steps.New(ctx, steps.Config{Plan: p, Flags: o.flags, Sources: from, UserAgent: userAgent()})
 	if err != nil {
 		return err
 	}
 	o.past(ctx, p, kinds)
 	kinds.Close()
 	t, err := teardown.Look(ctx, teardown.Config{
-		Plan: p, Flags: o.flags, UserAgent: userAgent(), DeleteCRDs: o.crds, Past: o.recorded.past.Record, All: o.all(),
+		Plan: p, Flags: o.flags, Sources: from, UserAgent: userAgent(), DeleteCRDs: o.crds, Past: o.recorded.past.Record, All: o.all(),
 	})
 	if err != nil {
 		return err
@@ -119,8 +120,14 @@ func (o *downOptions) down(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	if err := o.confirm(ctx, list); err != nil {
-		return err
+	if !o.yes {
+		fmt.Fprintln(o.stderr)
+		err := o.confirm(ctx, question{
+			text: o.oneLine(list.Plan) + ": delete all of this?", whole: true, done: "deleted", instead: "look at it with --dry-run, then go on with --yes",
+		})
+		if err != nil {
+			return err
+		}
 	}
 	o.deletion = o.force
 	return o.runPlan(ctx, t.Plan)
@@ -187,29 +194,4 @@ func (o *downOptions) showDryRun(list down.List) error {
 		fmt.Fprintf(o.stderr, "plan %s: nothing to do\n", o.oneLine(list.Plan))
 	}
 	return nil
-}
-
-// confirm asks whether all of it is to go.
-func (o *downOptions) confirm(ctx context.Context, list down.List) error {
-	if o.yes {
-		return nil
-	}
-	if !tty.Is(o.stdin) || !tty.Is(o.stderr) {
-		return &usageError{err: errors.New("there is no terminal to ask on whether all of this is to go"), hint: "look at it with --dry-run, then go on with --yes"}
-	}
-	fmt.Fprintf(o.stderr, "\n%s: delete all of this? Only yes will do: ", o.oneLine(list.Plan))
-	answer := make(chan string, 1)
-	go func() { // ends with the line, or with the program
-		line, _ := bufio.NewReader(o.stdin).ReadString('\n')
-		answer <- strings.TrimSpace(line)
-	}()
-	select {
-	case text := <-answer:
-		if strings.EqualFold(text, "yes") {
-			return nil
-		}
-		return errors.New("nothing was deleted: the answer was not yes")
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -19,9 +19,10 @@ const (
 	exitDone    = 0 // all done
 	exitFailed  = 1 // a step failed
 	exitUsage   = 2 // a bad plan or a bad command line
-	exitChanges = 3 // kplan diff found changes
+	exitChanges = 3 // kplan diff found changes, or kplan lock --check an old lock file
 	exitTimeout = 4 // timed out waiting for a webhook or a condition
 	exitLocked  = 5 // another run has the plan's lock
+	exitRefused = 6 // --preflight fail found what would keep steps from their work
 )
 
 // usageError is a fault of the command line or of what it names.
@@ -101,6 +102,7 @@ func exitCode(err error) int {
 		stop   *runner.Interrupted
 		failed *runner.StepError
 		held   *ledger.HeldError
+		before *refusedError
 		faults document.Diagnostics
 		usage  user
 		ended  *child.ExitError
@@ -113,6 +115,8 @@ func exitCode(err error) int {
 		return ended.Code
 	case errors.As(err, &never):
 		return never.ExitCode()
+	case errors.As(err, &before):
+		return exitRefused
 	case errors.As(err, &stop):
 		if n, ok := stop.Signal.(syscall.Signal); ok {
 			return 128 + int(n)

@@ -52,13 +52,18 @@ Charts are rendered, and fetched where they are not local, to show which steps' 
 			}
 			var guards []runner.Guard
 			if webhooks {
-				guards, err = analyze.Guards(cmd.Context(), p)
+				from, e := a.sources(p)
+				if e != nil {
+					return e
+				}
+				guards, err = analyze.Guards(cmd.Context(), p, from)
 				a.warn("not all webhooks are shown", err)
 			}
 			return writeGraph(a.stdout, output, p, guards, a.secrets())
 		},
 	}
 	in = addInputs(cmd)
+	a.addFetching(cmd)
 	picked = addSelection(cmd, in)
 	cmd.Flags().BoolVar(&webhooks, "webhooks", true, "show which steps' objects the plan's own webhooks intercept")
 	addFormat(cmd, &output, "how to write it: text, dot, mermaid or json", graph.Formats...)

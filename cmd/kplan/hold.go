@@ -17,6 +17,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/holdproxy"
@@ -43,17 +44,22 @@ The command gets a kubeconfig of its own (KUBECONFIG, KUBE_CONFIG_PATH and KUBE_
 on a loopback port of this machine. Credentials stay with kplan: the kubeconfig has a token that is made for this run. The command's streams, terminal, signals and exit
 code are its own; kubeconfig and proxy are gone afterwards.
 
+While the command begins it is looked for webhooks that fail requests and that nobody is behind, and whether kplan may see when webhooks answer; that is told
+on stderr. With --preflight fail that comes first, and the command is not run if anything is found.
+
 Nothing is written unless requests are held; then a line on stderr says for which webhook and why, and at the end what they came to. --progress plain,
 json or github tells all, as of a run with one step.
 
 Without a command it serves until it is stopped, for tools that are started elsewhere: --listen says at which loopback address, and --kubeconfig-out where their kubeconfig is
 written, which is removed at the end.
 
-Exit codes: the command's, or 128 and the number of the signal that ended it; 126 and 127 it cannot be run or found; 2 bad usage. Without a command
+Exit codes: the command's, or 128 and the number of the signal that ended it; 126 and 127 it cannot be run or found; 2 bad usage;
+6 refused by --preflight fail. Without a command
 129, 130 and 143 stopped by SIGHUP, SIGINT and SIGTERM.`,
 		Example: `  kplan hold -- helm upgrade --install operator ./chart
   kplan hold -- helmfile sync
   kplan hold --context staging --hold-timeout 10m -- kubectl apply -f manifests/
+  kplan hold --preflight fail -- helm upgrade --install operator ./chart
   kplan hold --record run.jsonl --report junit=hold.xml -- terraform apply -auto-approve
   kplan hold --listen 127.0.0.1:8001 --kubeconfig-out /tmp/held.kubeconfig`,
 		Args: o.args,
@@ -70,6 +76,7 @@ Exit codes: the command's, or 128 and the number of the signal that ended it; 12
 	flags.StringVar(&o.proxy.Listen, "listen", "", "listen at this loopback `address`, such as 127.0.0.1:8001 (default: any port)")
 	flags.StringVar(&o.kubeconfigOut, "kubeconfig-out", "", "write the kubeconfig for the proxy to this file too, for tools that are started elsewhere; it is removed at the end")
 	flags.StringVar(&o.tokenOut, "token-out", "", "write the proxy's bearer token to this file, which is removed at the end")
+	addPreflight(cmd, &o.preflight, "looks first, and does not run the command if anything is found: exit code 6")
 	addProgress(cmd, &o.progress)
 	flags.StringVar(&o.record, "record", "", "write what happens to this file as events, one line of JSON each")
 	o.wanted = addReports(cmd)
@@ -95,6 +102,9 @@ func (o *holdOptions) check() error {
 		return usagef("--misconfigured-timeout must be more than 0")
 	case o.progress == string(ui.TTY):
 		return &usageError{err: errors.New("--progress tty would draw over what the command writes"), hint: "leave it out, or see what happened afterwards: --record FILE, then kplan replay FILE"}
+	}
+	if err := checkPreflight(o.preflight); err != nil {
+		return err
 	}
 	if _, err := ui.ParseMode(o.progress); err != nil {
 		return &usageError{err: err}
@@ -168,6 +178,16 @@ func (o *holdOptions) runOne(ctx context.Context, name string, proxy *holdproxy.
 	p := &plan.Plan{
 		APIVersion: plan.APIVersion, Kind: plan.PlanKind, Metadata: plan.Metadata{Name: "hold"},
 		Steps: []plan.Step{{Name: name, Timeout: &never, Retry: &plan.Retry{InstallRetries: 1}}},
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	counts := func(f finding.Finding) bool { return f.Severity != finding.Note }
+	refused := looks(ctx, o.preflight, &r, counts, func(ctx context.Context, found func(finding.Finding)) {
+		defer footprint.Trim() // of what only the look needed
+		proxy.Preflight(ctx, o.preflight == preflightFail, found)
+	})
+	if refused != nil {
+		stop(refused)
 	}
 	mode, open := o.shown()
 	_, err := o.watch(ctx, &r, p, mode.Reports(), open)

@@ -252,7 +252,7 @@ func TestHoldStdinClosed(t *testing.T) {
 
 // While the command runs, kplan does not keep in memory what only its start needed.
 func TestHoldMemory(t *testing.T) {
-	h := hold(t, "cat /proc/$PPID/status")
+	h := hold(t, "cat /proc/$PPID/status", "--preflight", "off") // which looks beside the command
 	h.start()
 	status, err := io.ReadAll(h.stdout)
 	require.NoError(t, err)

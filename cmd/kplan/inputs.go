@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
+	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/load"
 )
 
@@ -58,7 +61,7 @@ func planFiles(_ *cobra.Command, args []string, _ string) ([]string, cobra.Shell
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+	return []string{"yaml", "yml", "tar"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
 // addInputs registers the flags that give variables their values.
@@ -67,11 +70,34 @@ func addInputs(cmd *cobra.Command) *load.Options {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&in.Set, "set", nil, "give a variable its value, as `name=value`; may be repeated, wins over --var-file.\n"+
 		"The value is read as the variable's type, else as that of its default; without one,\ntrue, false, null and whole numbers are what they look like, [a, b] is YAML, all else is text")
-	flags.StringArrayVar(&in.VarFiles, "var-file", nil, "read variables from a YAML `file` of name: value; may be repeated, later ones win")
-	for flag, f := range map[string]cobra.CompletionFunc{"set": varNames, "var-file": varFiles} {
+	flags.StringArrayVar(&in.VarFiles, "var-file", nil, "read variables from a YAML `file` of name: value, which SOPS may have encrypted; may be repeated, later ones win")
+	flags.Var((*helmEngine)(&in.HelmEngine), "helm-engine", "make the releases of all helm steps with this version of Helm, helm3 or helm4, whatever the plan says")
+	for flag, f := range map[string]cobra.CompletionFunc{"set": varNames, "var-file": varFiles, "helm-engine": helmEngines} {
 		completeBy(cmd, flag, f)
 	}
 	return &in
+}
+
+// helmEngine is the value of a flag.
+type helmEngine plan.HelmEngine
+
+// String, Set and Type implement pflag.Value.
+func (e *helmEngine) String() string { return string(*e) }
+
+func (e *helmEngine) Set(name string) error {
+	if !slices.Contains(helmEngineNames, name) {
+		return fmt.Errorf("must be %s", document.OrList(helmEngineNames))
+	}
+	*e = helmEngine(name)
+	return nil
+}
+
+func (e *helmEngine) Type() string { return "helm3|helm4" }
+
+var helmEngineNames = []string{string(plan.Helm3), string(plan.Helm4)}
+
+func helmEngines(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return helmEngineNames, cobra.ShellCompDirectiveNoFileComp
 }
 
 func varFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -92,6 +92,7 @@ Exit codes: 0 nothing found but warnings and notes, 2 errors, or warnings with -
 		},
 	}
 	in = addInputs(cmd)
+	l.addFetching(cmd)
 	l.addFlags(cmd)
 	return cmd
 }
@@ -176,10 +177,15 @@ func (l *lintRun) look(ctx context.Context) (*plan.Plan, lint.Input, []finding.F
 	if err != nil {
 		return nil, lint.Input{}, nil, err
 	}
-	input, err := analyze.LintInput(ctx, p, l.offline)
+	from, err := l.sources(p)
+	if err != nil {
+		return nil, lint.Input{}, nil, err
+	}
+	input, err := analyze.LintInput(ctx, p, from, l.offline)
 	if ctx.Err() != nil {
 		return nil, lint.Input{}, nil, context.Cause(ctx)
 	}
+	input.Locked = l.lockedIn(p)
 	l.partial = err != nil || len(input.Unread) > 0
 	l.warn("not all is looked at", err)
 	return p, input, lint.Run(input, l.disable...), nil

@@ -86,6 +86,7 @@ func (l *lintRun) verify(files []fixedFile) error {
 	if len(files) == 0 {
 		return nil
 	}
+	in.Decrypter = l.keys
 	if _, err := load.File(l.path, in); err != nil {
 		return fmt.Errorf("nothing is mended: the mended plan would have faults: %w", err)
 	}

@@ -32,6 +32,7 @@ func main() {
 // gives the exit code.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := newApp(args[0], stdin, stdout, stderr)
+	defer a.close()
 	root := newRoot(a)
 	root.SetArgs(args[1:])
 	cmd, err := root.ExecuteC()

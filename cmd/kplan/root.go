@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -16,6 +17,8 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/plan/redact"
+	"github.com/kplan-dev/kplan/source"
+	"github.com/kplan-dev/kplan/source/sops"
 )
 
 // app is what all commands share: the streams, and the flags of the root.
@@ -34,10 +37,23 @@ type app struct {
 	// hidden is what must not be shown of the plan that was read, see keep. Logs
 	// are written by goroutines of libraries.
 	hidden atomic.Pointer[redact.Set]
+	// bundle is the one that the plan came from; nil for a plan on disk. See open.
+	bundle *opened
+	// fetched is what the command fetched for a plan, see sources, and fetching how.
+	fetched    *source.Store
+	fetchedFor *plan.Plan
+	fetching   fetching
+	// keys open files that are encrypted.
+	keys *sops.Keyring
 }
 
 // load reads a plan. What is sensitive in it is not shown from then on.
 func (a *app) load(path string, in load.Options) (*plan.Plan, error) {
+	path, err := a.open(path, &in)
+	if err != nil {
+		return nil, err
+	}
+	in.Decrypter = a.keys
 	p, err := load.File(path, in)
 	if err != nil {
 		return nil, err
@@ -72,7 +88,7 @@ func (a *app) keep(p *plan.Plan) { a.hidden.Store(p.Sensitive) }
 func (a *app) secrets() *redact.Set { return a.hidden.Load() }
 
 func newApp(arg0 string, stdin io.Reader, stdout, stderr io.Writer) *app {
-	a := &app{name: "kplan", stdin: stdin, stdout: tty.Stdout{Writer: stdout}, stderr: stderr}
+	a := &app{name: "kplan", stdin: stdin, stdout: tty.Stdout{Writer: stdout}, stderr: stderr, keys: sops.NewKeyring(os.LookupEnv)}
 	if base := filepath.Base(arg0); strings.HasPrefix(base, "kubectl-") {
 		a.name = "kubectl kplan"
 	}
@@ -114,8 +130,8 @@ A request that an admission webhook cannot judge yet is held and sent again when
 	_ = flags.MarkHidden("kube-context") // it exists: the line above made it
 	root.Version = readBuild().String()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newInit(a), newRun(a), newDiff(a), newDown(a), newUnlock(a), newHold(a), newValidate(a), newWait(a), newWebhooks(a), newStatus(a), newHistory(a), newReplay(a))
-	for _, offline := range []*cobra.Command{newLint(a), newGraph(a), newSchema(a), newVars(a), newVersion(a)} {
+	root.AddCommand(newInit(a), newRun(a), newDiff(a), newDown(a), newUnlock(a), newHold(a), newValidate(a), newRBAC(a), newWait(a), newWebhooks(a), newDoctor(a), newExplain(a), newStatus(a), newHistory(a), newReplay(a))
+	for _, offline := range []*cobra.Command{newLint(a), newLock(a), newBundle(a), newGraph(a), newSchema(a), newVars(a), newVersion(a)} {
 		root.AddCommand(a.offline(offline))
 	}
 	return root

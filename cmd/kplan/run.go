@@ -46,10 +46,12 @@ type runOptions struct {
 	deletion deletion.Options // of delete steps
 	review   bool
 	planOut  string
-	reviewed *reviewed // what FILE of --plan-out says; nil for a plan
-	wantedIn *[]string // values of --record-in; nil for what is no plan's run
-	recordIn []string  // what they say
-	recorded bookkeeping
+	// preflight is the value of --preflight; "" is off.
+	preflight string
+	reviewed  *reviewed // what FILE of --plan-out says; nil for a plan
+	wantedIn  *[]string // values of --record-in; nil for what is no plan's run
+	recordIn  []string  // what they say
+	recorded  bookkeeping
 
 	interrupt func() // does what ^C does
 }
@@ -76,18 +78,25 @@ A helm step leaves a release alone whose chart and values did not change. --forc
 --review shows first what the run would change (see 'kplan diff') and asks whether it may begin. --plan-out FILE keeps that, and 'kplan run FILE'
 does exactly what was reviewed: it refuses when the plan, its files, variables or the clusters have moved since.
 
+While the first steps begin it is looked for what would keep steps from their work: rights that are missing, webhooks that would fail what is
+written and that nobody is behind, full quotas. It is told as warnings; with --preflight fail it is looked for before anything is written, and a run
+that cannot succeed is refused.
+
 While a plan runs it has a lock in each cluster that it writes to (a Lease in kplan-system, or in state.namespace). Another run of the plan fails
 at once, or waits with --lock-wait. The lock of a run that died is taken over, and so are the releases that it left pending. Those that somebody
 without a lock left so, such as helm, are taken over with --take-over, or --take-over=STEP that of one.
 
 Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting for a webhook or a condition, 5 another run has the plan's lock,
-129, 130 and 143 stopped by SIGHUP, SIGINT and SIGTERM.`,
+6 refused by --preflight fail, 129, 130 and 143 stopped by SIGHUP, SIGINT and SIGTERM.`,
 		Example: `  kplan run plan.yaml
   kplan run plan.yaml --context staging --var-file staging.yaml --set eso_version=0.11.0
+  SOPS_AGE_KEY_FILE=keys.txt kplan run plan.yaml --var-file production.enc.yaml
+  kubectl kustomize ./app | kplan run plan.yaml
   kplan run plan.yaml --tags operators --skip-tags slow
   kplan run plan.yaml --from eso-webhook
   kplan run plan.yaml --force-upgrade=eso
   kplan run plan.yaml --lock-wait 5m
+  kplan run plan.yaml --preflight fail
   kplan run plan.yaml --resume
   kplan run plan.yaml --review
   kplan run plan.yaml --plan-out reviewed.json && kplan run reviewed.json
@@ -104,11 +113,18 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
 	o.picked = addSelection(cmd, o.inputs)
 	o.force, o.taking = addForce(cmd, o.inputs), addTakeOver(cmd, o.inputs)
 	o.addRunning(cmd)
+	o.addFetching(cmd)
+	o.addOwn(cmd)
+	return cmd
+}
+
+// addOwn registers the flags that run alone has.
+func (o *runOptions) addOwn(cmd *cobra.Command) {
+	addPreflight(cmd, &o.preflight, "looks before anything is written, and refuses a run that cannot succeed with exit code 6")
 	cmd.Flags().BoolVar(&o.resume, "resume", false, "go on after the newest recorded run: skip what it did, if the step is the same and what it made is still there")
 	cmd.Flags().BoolVar(&o.review, "review", false, "on a terminal, show what would change, and ask before the run begins")
 	cmd.Flags().StringVar(&o.planOut, "plan-out", "", "run nothing, but show what would change and write it to this file, for 'kplan run FILE'")
 	addFormat(cmd, &o.output, "write a summary of the run to stdout, as json or yaml", data.JSON, data.YAML)
-	return cmd
 }
 
 // addRunning registers the flags of all commands that run a plan.
@@ -141,7 +157,7 @@ func (o *runOptions) check() (ui.Mode, error) {
 	if err := checkRecordIn(o.recordIn); err != nil {
 		return "", err
 	}
-	if err := o.checkReview(); err != nil {
+	if err := errors.Join(o.checkReview(), checkPreflight(o.preflight)); err != nil {
 		return "", err
 	}
 	mode, err := o.mode(o.progress)
@@ -234,10 +250,14 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 			return err
 		}
 	}
+	from, err := o.sources(p)
+	if err != nil {
+		return err
+	}
 	run := ledger.NewRunID()
 	kinds, err := steps.New(ctx, steps.Config{
-		Flags: o.flags, Plan: p, Run: run, ForceUpgrade: o.upgrade, TakeOver: o.takeOver, Deletion: o.deletion, UserAgent: userAgent(),
-		Lock: &steps.Lock{Wait: o.lockWait, Waiting: o.tell, Lost: stop},
+		Flags: o.flags, Plan: p, Run: run, ForceUpgrade: o.upgrade, TakeOver: o.takeOver, Deletion: o.deletion, Sources: from, UserAgent: userAgent(),
+		Lock: &steps.Lock{Wait: o.lockWait, Waiting: o.tell, Lost: stop, Later: o.preflight == preflightFail},
 	})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -245,18 +265,20 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		}
 		return err
 	}
-	if err := o.unmoved(ctx, p); err != nil {
+	r := runner.Runner{
+		ID: run, By: runBy(run), Program: readBuild().Version, About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.ReadInputs, Guards: kinds.Guards, Prepare: kinds.Prepare,
+		Parallel: o.parallel, Abort: signals.Abort, Redact: o.secrets().Text,
+	}
+	if err := o.begin(ctx, p, kinds, &r, stop); err != nil {
 		kinds.Close()
 		return err
 	}
-	r := runner.Runner{
-		ID: run, By: runBy(run), Program: readBuild().Version, About: kinds.Cluster(), Resolve: kinds.Resolve, ReadInputs: kinds.ReadInputs, Guards: kinds.Guards,
-		Parallel: o.parallel, Abort: signals.Abort, Redact: o.secrets().Text,
-	}
-	o.past(ctx, p, kinds)
 	x, err := o.observe(ctx, &r, p)
 	if !errors.Is(err, runner.ErrAborted) { // an action still uses what Close takes away
 		kinds.Close()
+	}
+	if text := o.fetching.unlocked(); text != "" {
+		o.tell(text)
 	}
 	if x != nil && o.output != "" {
 		if e := o.print(o.output, x); e != nil {
@@ -264,6 +286,29 @@ func (o *runOptions) runPlan(ctx context.Context, p *plan.Plan) error {
 		}
 	}
 	return err
+}
+
+// begin does what comes before the first step: it looks whether the run may begin, and
+// reads what earlier runs did. A run that is refused is told as one that was stopped, and is
+// not recorded.
+func (o *runOptions) begin(ctx context.Context, p *plan.Plan, kinds *steps.Steps, r *runner.Runner, stop func(error)) error {
+	err := o.preflighted(ctx, kinds, r)
+	if refused, is := errors.AsType[*refusedError](err); is {
+		o.recorded.store = ledger.Store{}
+		stop(refused)
+		return nil
+	}
+	switch cause := context.Cause(ctx); {
+	case err != nil && cause != nil:
+		return cause
+	case err != nil:
+		return err
+	}
+	if err := o.unmoved(ctx, p, kinds); err != nil { // once the plan is locked
+		return err
+	}
+	o.past(ctx, p, kinds)
+	return nil
 }
 
 // tell says something to people before the run starts. A reader of events wants

@@ -42,11 +42,18 @@ func TestScript(t *testing.T) {
 // TestClusterScript runs those that need an API server, each with a namespace
 // of its own in $NS. That is deleted at the end, and webhook configurations and
 // cluster roles with the label kplan.dev/script=$NS. At $REGISTRY answers a registry and a chart repository
-// which have no charts.
+// which have no charts, at $MANIFESTS that of manifestServer. $SOPS is a folder of
+// files that sops encrypted, with the keys.
 func TestClusterScript(t *testing.T) {
 	lab := labtest.ControlPlane(t)
 	client := lab.Clientset(t)
 	registry := emptyRegistry(t)
+	manifests := httptest.NewServer(manifestServer(t))
+	t.Cleanup(manifests.Close)
+	encrypted, err := filepath.Abs("../../source/sops/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	p := params("testdata/cluster")
 	p.Setup = func(env *testscript.Env) error {
 		script := filepath.Base(env.WorkDir)
@@ -54,6 +61,9 @@ func TestClusterScript(t *testing.T) {
 		env.Setenv("NS", ns)
 		env.Setenv("KUBECONFIG", lab.Kubeconfig)
 		env.Setenv("REGISTRY", registry)
+		env.Setenv("MANIFESTS", strings.TrimPrefix(manifests.URL, "http://"))
+		env.Setenv("SOPS", encrypted)
+		env.Setenv("KPLAN_CACHE", "off")
 		env.Defer(func() {
 			// It may be gone, or was never made: then there is nothing to take away.
 			mine := metav1.ListOptions{LabelSelector: "kplan.dev/script=" + ns}
@@ -121,7 +131,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 func unfold(ts *testscript.TestScript, _ bool, files []string) {
 	for _, f := range files {
 		text := os.Expand(ts.ReadFile(f), func(name string) string {
-			if name == "NS" {
+			if name == "NS" || name == "MANIFESTS" {
 				return ts.Getenv(name)
 			}
 			return "$" + name

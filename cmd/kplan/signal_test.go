@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -124,4 +126,38 @@ func TestReaderOfResultsGone(t *testing.T) {
 		require.Empty(t, errs.String(), args)
 		require.NoError(t, w.Close())
 	}
+}
+
+// A bundle that is interrupted while it is made leaves nothing behind.
+func TestBundleInterrupted(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 1)
+	registry := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		<-r.Context().Done() // it never answers
+	}))
+	t.Cleanup(registry.Close)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte(`apiVersion: kplan.dev/v1alpha1
+kind: Plan
+metadata: {name: x}
+steps:
+- name: pod
+  apply: {objects: [{apiVersion: v1, kind: Pod, metadata: {name: x, namespace: x}, spec: {containers: [{name: x, image: "`+strings.TrimPrefix(registry.URL, "http://")+`/x:1"}]}}]}
+`), 0o600))
+	cmd := command(t, "bundle", "plan.yaml", "--images")
+	cmd.Dir = dir
+	require.NoError(t, cmd.Start())
+	<-asked
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+
+	exit := &exec.ExitError{}
+	require.ErrorAs(t, cmd.Wait(), &exit)
+	require.Equal(t, 130, exit.ExitCode())
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1, "%v", left)
 }

@@ -88,7 +88,11 @@ func (o *statusOptions) run(ctx context.Context, args []string) error {
 	}
 	ctx, signals := interrupt.Context(ctx)
 	defer signals.Release()
-	s, err := steps.New(ctx, steps.Config{Plan: p, Flags: o.flags, UserAgent: userAgent()})
+	from, err := o.sources(p)
+	if err != nil {
+		return err
+	}
+	s, err := steps.New(ctx, steps.Config{Plan: p, Flags: o.flags, Sources: from, UserAgent: userAgent()})
 	if err != nil {
 		return stopped(ctx, err)
 	}

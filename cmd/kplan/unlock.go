@@ -32,6 +32,8 @@ func newUnlock(a *app) *cobra.Command {
 		Long: `Show which run has the lock of a plan in each cluster that the plan writes to, and take it away from a run that is gone. Without PLAN it is
 plan.yaml of the current folder.
 
+Variables need values only if it depends on them which clusters those are, and where the lock is kept there.
+
 There is seldom a need: the next run takes over the lock of a run that was killed, at once on the same machine, and from elsewhere after a minute
 or so. A run that was heard of in the last minute seems to be alive: with --force it loses its lock all the same, notices within seconds, ends what
 it does and fails.
@@ -75,10 +77,12 @@ func (o *unlockOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	p, err := o.load(path, *o.inputs)
+	o.inputs.Unset = true // but for those of which it depends where the locks are
+	p, err := load.File(path, *o.inputs)
 	if err != nil {
 		return &usageError{err: err}
 	}
+	o.keep(p)
 	locks, err := steps.Locks(ctx, steps.Config{Plan: p, Flags: o.flags, UserAgent: userAgent()})
 	if err != nil {
 		return err
@@ -124,7 +128,7 @@ func (o *unlockOptions) unlock(ctx context.Context, p *plan.Plan, l steps.Cluste
 		return one, runner.WithHint(&ledger.HeldError{Plan: p.Metadata.Name, Holder: h}, "it seems to be alive; --force takes the lock away all the same, which ends that run")
 	}
 	if !o.yes {
-		if err := o.confirm("take the lock away from it?"); err != nil {
+		if err := o.confirm(ctx, question{text: "take the lock away from it?", done: "taken away", instead: "--yes says yes"}); err != nil {
 			return one, err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/load"
+	"github.com/kplan-dev/kplan/steps/analyze"
 	"github.com/kplan-dev/kplan/steps/preflight"
 )
 
@@ -30,6 +31,7 @@ func newValidate(a *app) *cobra.Command {
 		Use:   "validate [PLAN]",
 		Short: "Check a plan, without a cluster unless asked to",
 		Long: `Read a plan and report every fault at once: syntax, fields, types, variables, needs and cycles, and files that are missing.
+Values of charts that are folders or archives are held against the charts' values.schema.json.
 Without PLAN it is plan.yaml of the current folder. No cluster is asked, and nothing is downloaded.
 
 With --cluster the plan's clusters are asked too, and charts are fetched and rendered: that kinds and namespaces exist or are brought by a step
@@ -58,6 +60,7 @@ Exit codes: 0 the plan is good, 2 it is not, 1 a cluster cannot be asked.`,
 		},
 	}
 	in = addInputs(cmd)
+	a.addFetching(cmd)
 	cmd.Flags().BoolVar(&cluster, "cluster", false, "ask the plan's clusters too; they are only read")
 	addFormat(cmd, &output, "write the verdict to stdout, as json, yaml, github or sarif", findings.Formats...)
 	return cmd
@@ -81,7 +84,16 @@ func (v *validation) of(ctx context.Context, path string, in load.Options) error
 	} else if err != nil {
 		return err
 	}
-	if p != nil && v.cluster {
+	if p != nil {
+		from, e := v.sources(p)
+		if e != nil {
+			return e
+		}
+		found = analyze.Values(ctx, p, from)
+		finding.Sort(found, nil)
+		err = finding.Diagnostics(found)
+	}
+	if p != nil && v.cluster && err == nil {
 		if found, err = v.askClusters(ctx, p); err != nil {
 			return err
 		}
@@ -115,7 +127,11 @@ func (a *app) writeFindings(output data.Format, path string, p *plan.Plan, found
 
 // askClusters finds what a plan's clusters have to say of it.
 func (v *validation) askClusters(ctx context.Context, p *plan.Plan) ([]finding.Finding, error) {
-	found, err := preflight.Check(ctx, p, v.flags, userAgent())
+	from, err := v.sources(p)
+	if err != nil {
+		return nil, err
+	}
+	found, err := preflight.Check(ctx, p, v.flags, from, userAgent())
 	for i := range found {
 		found[i].Message, found[i].Hint = v.oneLine(found[i].Message), v.oneLine(found[i].Hint)
 	}

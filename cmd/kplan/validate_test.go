@@ -161,7 +161,7 @@ func TestCompleteInputs(t *testing.T) {
 		{[]string{"graph", "plan.yaml", "--set", "token="}, ":4\n"},
 		{[]string{"graph", "plan.yaml", "-o", ""}, "text\ndot\nmermaid\njson\n:4\n"},
 		{[]string{"validate", "plan.yaml", "-o", ""}, "json\nyaml\ngithub\nsarif\n:4\n"},
-		{[]string{"graph", ""}, "yaml\nyml\n:8\n"},
+		{[]string{"graph", ""}, "yaml\nyml\ntar\n:8\n"},
 		{[]string{"graph", "plan.yaml", "--var-file", ""}, "yaml\nyml\njson\n:8\n"},
 	} {
 		code, stdout, _ := kplan(t, nil, append([]string{"__complete"}, c.args...)...)

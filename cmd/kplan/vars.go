@@ -83,7 +83,12 @@ type variablesOf struct {
 
 // show writes the variables of one plan to stdout.
 func (o *variablesOf) show(path string, in load.Options) error {
-	p, err := load.Vars(path, in)
+	file, err := o.open(path, &in)
+	if err != nil {
+		return err
+	}
+	in.Decrypter = o.keys
+	p, err := load.Vars(file, in)
 	if p == nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"net/url"
 	"path"
 	"slices"
@@ -85,7 +86,11 @@ func (r Report) log() sarifLog {
 		if index(f.Rule) < 0 {
 			driver.Rules = append(driver.Rules, newSarifRule(finding.Rule{ID: f.Rule, Summary: f.Rule, Severity: f.Severity}))
 		}
-		text := f.Message
+		lines := []string{f.Message}
+		for _, e := range f.Evidence {
+			lines = append(lines, "read: "+e.Object+" "+e.Field+": "+e.Value)
+		}
+		text := strings.Join(lines, "\n")
 		if f.Hint != "" {
 			text += "\nhint: " + f.Hint
 		}
@@ -115,7 +120,10 @@ func (r Report) locations(f finding.Finding) []sarifLocation {
 	if f.InFile() {
 		l.Physical = sarifPhysical{sarifArtifact{uri(actions.Place(r.Root, f.File))}, sarifRegion{f.Line, f.Col}}
 	} else {
-		name = f.File
+		name = cmp.Or(f.File, f.Object)
+		if f.Cluster != "" {
+			name = f.Cluster + "/" + name
+		}
 	}
 	if name != "" {
 		l.Logical = []sarifLogical{{name}}

@@ -33,7 +33,7 @@ func oddRun(s string) *timeline.Timeline {
 	other := s + "b"
 	events := []runner.Event{
 		{Type: runner.TypePlan, Plan: s, Message: s, Steps: []runner.StepInfo{
-			{Name: s, Kind: s, Group: s, Cluster: s, Tags: []string{s}, Needs: []string{other, "gone"}},
+			{Name: s, Kind: s, Group: s, ConcurrencyGroup: s, Cluster: s, Tags: []string{s}, Needs: []string{other, "gone"}},
 			{Name: other, Kind: s, NeedsOn: nil, Needs: nil},
 			{Name: s + "c", Kind: s, Needs: []string{s}},
 			{Name: "odd state", Kind: s},
@@ -47,6 +47,8 @@ func oddRun(s string) *timeline.Timeline {
 		{Type: runner.TypeWebhook, Step: s, Webhook: hook()},
 		{Type: runner.TypeWebhook, Step: s, Webhook: odd},
 		{Type: runner.TypeReleased, Step: s, Object: s, Webhook: hook(), Error: s},
+		{Type: runner.TypeHook, Step: s, Object: s, Error: s, Hook: &runner.Hook{Event: s, State: runner.HookFailed}},
+		{Type: runner.TypeHook, Step: s, Object: "Job/" + s, Hook: &runner.Hook{Event: s, State: runner.HookState(s)}},
 		{Type: runner.TypeLog, Step: s, Message: s, Object: s},
 		{Type: runner.TypeLog, Step: s, Message: s},
 		{Type: runner.TypeOutputs, Step: s, Outputs: map[string]any{s: s, "list": []any{s}}},

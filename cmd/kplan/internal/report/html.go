@@ -109,13 +109,14 @@ func (w *pageWriter) funcs() template.FuncMap {
 	return template.FuncMap{
 		"line": line, "clean": clean, "list": func(names []string) string { return line(strings.Join(names, ", ")) },
 		"count": words.Count, "brief": words.Brief,
-		"seconds": func(s float64) string { return words.Brief(time.Duration(s * float64(time.Second))) },
-		"offset":  w.offset,
-		"lasted":  func(from, to time.Time) string { return words.Brief(w.until(to).Sub(from)) },
-		"glyph":   func(s runner.State) string { return glyphs[s] },
-		"ladder":  ladder,
-		"stands":  func(state string) string { return stands[state] },
-		"word":    word, "where": where, "holder": holder, "notice": notice, "cameTo": cameTo, "outcome": outcome,
+		"seconds":   func(s float64) string { return words.Brief(time.Duration(s * float64(time.Second))) },
+		"offset":    w.offset,
+		"lasted":    func(from, to time.Time) string { return words.Brief(w.until(to).Sub(from)) },
+		"glyph":     func(s runner.State) string { return glyphs[s] },
+		"hookGlyph": func(s runner.HookState) string { return hookGlyphs[s] },
+		"ladder":    ladder,
+		"stands":    func(state string) string { return stands[state] },
+		"word":      word, "where": where, "holder": holder, "notice": notice, "cameTo": cameTo, "outcome": outcome,
 		"link": func(step string) htmlLink { return w.links[step] },
 	}
 }
@@ -237,6 +238,7 @@ type htmlStep struct {
 	State                     runner.State
 	Critical                  bool
 	Attempt, Took, Held, Note string
+	GroupWait                 string // "" if it did not wait for its concurrency group
 	Needs                     []htmlLink
 	Blocks                    []htmlLink
 	MoreBlocks                int
@@ -253,6 +255,9 @@ func (w *pageWriter) step(i int, s *timeline.Step) *htmlStep {
 		Step: s, Index: i, Name: cmp.Or(line(s.Name), "(no name)"), State: stateOf(s), Glyph: cmp.Or(glyphs[s.State], "?"),
 		Critical: slices.Contains(w.critical, s.Name), Attempt: attempt(s), Took: w.took(s), Held: w.held(s), Note: clean(w.note(s)),
 		Holds: s.HoldsAt(w.end), Outputs: outputs(s),
+	}
+	if d := s.GroupWait(w.end); d > 0 {
+		h.GroupWait = words.Brief(d)
 	}
 	for _, name := range s.Needs {
 		l, ok := w.links[name]

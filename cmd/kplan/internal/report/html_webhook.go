@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
+	"github.com/kplan-dev/kplan/runner"
 )
 
 // htmlLane is a webhook.
@@ -16,7 +18,10 @@ type htmlLane struct {
 	*timeline.Webhook
 	Title                string
 	Held, Longest, Total string
-	Rungs                []htmlRung
+	// Race says what the webhook would have cost without the hold, and Suits which
+	// hold_timeout suits it.
+	Race, Suits string
+	Rungs       []htmlRung
 	// Requests are those that were held, one by one if they are few.
 	Requests []htmlRequest
 	// Area is the outline of how many requests were held, at most Most, if they are many.
@@ -45,6 +50,12 @@ func (w *pageWriter) lane(l *timeline.Webhook) htmlLane {
 	if l.Requests > 0 {
 		h.Held, h.Total = words.Count(l.Requests, "request"), words.Brief(l.HoldTime(w.end))
 		h.Longest = words.Brief(l.LongestAt(w.end))
+	}
+	races := w.x.Races()
+	if i := slices.IndexFunc(races, func(r runner.Race) bool {
+		return r.Cluster == l.Cluster && r.Webhook == l.Name && r.Service == l.Service
+	}); i >= 0 {
+		h.Race, h.Suits = line(ui.Race(races[i])), races[i].Suits()
 	}
 	for _, now := range l.Ladder() {
 		h.Rungs = append(h.Rungs, htmlRung{now, w.when(now), w.rung(l, now)})

@@ -34,6 +34,7 @@ type document struct {
 	Notices        []timeline.Notice    `json:"notices,omitempty"`
 	Steps          []jsonStep           `json:"steps"`
 	Webhooks       []jsonWebhook        `json:"webhooks"`
+	Races          []runner.Race        `json:"races"`
 	Guards         []runner.Guard       `json:"guards,omitempty"`
 }
 
@@ -79,7 +80,7 @@ func newDocument(r *run) document {
 		Version: JSONVersion, Kplan: r.meta.Version, PlanFile: r.meta.PlanFile, Record: r.meta.Record, On: r.About(),
 		Plan: r.x.Plan(), State: r.state(), Error: r.x.Err(), Started: r.Start(),
 		ElapsedSeconds: r.elapsed().Seconds(), Counts: r.x.Counts(), CriticalPath: append([]string{}, r.critical...),
-		Notices: r.Notices(), Steps: []jsonStep{}, Webhooks: []jsonWebhook{}, Guards: r.x.Guards(),
+		Notices: r.Notices(), Steps: []jsonStep{}, Webhooks: []jsonWebhook{}, Races: r.x.Races(), Guards: r.x.Guards(),
 	}
 	if r.Ended() {
 		d.Ended = r.end

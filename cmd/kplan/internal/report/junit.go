@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -128,6 +129,12 @@ func (w junitWriter) properties() []junitProperty {
 		if s.Revision > 0 {
 			add(step+"revision", fmt.Sprint(s.Revision))
 		}
+		if d := s.GroupWait(w.end); d > 0 {
+			add(step+"group_wait_seconds", decimal(d))
+		}
+		for _, h := range s.Hooks {
+			add(step+"hook."+h.Object, ui.Hook(h, w.end))
+		}
 		if len(s.Holds) == 0 {
 			continue
 		}
@@ -154,6 +161,12 @@ func (w junitWriter) failure(s *timeline.Step) string {
 	}
 	if at := where(s); at != "" {
 		fmt.Fprintf(&b, "at %s\n", line(at))
+	}
+	for i, h := range s.Hooks {
+		if i == 0 {
+			b.WriteString("\nhooks:\n")
+		}
+		fmt.Fprintf(&b, "  %s %s\n", hookGlyphs[h.State], line(words.Join(": ", ui.Hook(h, w.end), h.Error)))
 	}
 	for _, x := range s.Webhooks {
 		fmt.Fprintf(&b, "\nwebhook %s stood so at last:\n", line(x.Name))

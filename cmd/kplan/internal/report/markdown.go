@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -34,6 +35,7 @@ func MarkdownOf(t *timeline.Timeline, m Meta, limit int) []byte {
 	p.orders()
 	p.failures()
 	p.table("Steps", p.steps(), "step")
+	p.table("Hooks", p.hooks(), "hook")
 	p.table("Webhooks", p.webhooks(), "webhook")
 	p.foot()
 	return p.Bytes()
@@ -184,12 +186,26 @@ func (p *page) steps() [][]string {
 		if s.State == runner.StateFailed { // it was told of above
 			note = ""
 		}
+		note = words.Join("; ", note, ui.GroupWait(s.Step, p.end))
 		rows = append(rows, []string{s.Name, cmp.Or(glyphs[s.State], "?") + " " + string(stateOf(s)), attempt(s), p.took(s), p.held(s), note})
 	}
 	if p.x.ManyClusters() {
 		rows[0] = slices.Insert(rows[0], 2, "cluster")
 		for i, s := range p.Steps() {
 			rows[i+1] = slices.Insert(rows[i+1], 2, s.Cluster)
+		}
+	}
+	return rows
+}
+
+// hooks are those of the steps' charts.
+func (p *page) hooks() [][]string {
+	rows := [][]string{{"hook", "step", "event", "weight", "state", "took", "note"}}
+	for _, s := range p.Steps() {
+		for _, h := range s.Hooks {
+			rows = append(rows, []string{
+				h.Object, s.Name, h.Event, fmt.Sprint(h.Weight), words.Join(" ", hookGlyphs[h.State], string(h.State)), words.Brief(h.Elapsed(p.end)), h.Error,
+			})
 		}
 	}
 	return rows

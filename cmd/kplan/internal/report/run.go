@@ -217,5 +217,10 @@ var glyphs = map[runner.State]string{
 	runner.StateRetrying: "↻", runner.StatePending: "·",
 }
 
+// hookGlyphs are the same for hooks of charts.
+var hookGlyphs = map[runner.HookState]string{
+	runner.HookRunning: "▶", runner.HookCreated: "·", runner.HookSucceeded: "✓", runner.HookFailed: "✗",
+}
+
 // stands are the same for rungs.
 var stands = map[string]string{timeline.Ready: "✓", timeline.Waiting: "…", timeline.Failed: "✗", timeline.Unknown: "?", "": "·"}

@@ -26,7 +26,8 @@ func (t *Timeline) Critical(now time.Time) []string {
 	return path
 }
 
-// needs returns the steps that s waits for, without itself.
+// needs returns the steps that s waits for, without itself: those of its concurrency
+// group that ended before it began are among them.
 func (t *Timeline) needs(s *Step) []*Step {
 	var needs []*Step
 	for _, name := range s.Needs {
@@ -35,7 +36,9 @@ func (t *Timeline) needs(s *Step) []*Step {
 		}
 	}
 	for _, other := range t.steps {
-		if s.Finally && !other.Finally {
+		inTurn := s.ConcurrencyGroup != "" && other.ConcurrencyGroup == s.ConcurrencyGroup && other != s &&
+			!other.Started.IsZero() && !other.Ended.IsZero() && !other.Ended.After(s.Started)
+		if s.Finally && !other.Finally || inTurn {
 			needs = append(needs, other)
 		}
 	}

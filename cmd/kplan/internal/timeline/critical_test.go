@@ -12,14 +12,22 @@ import (
 
 // run makes events of lines such as "3 b running": what a step became, and after
 // how many seconds. Steps are written as "name need need", with ! behind the
-// name of a finally step.
+// name of a finally step, and a need such as group=NAME for a concurrency group.
 func run(steps string, lines ...string) []runner.Event {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	first := runner.Event{Time: start, Type: runner.TypePlan, Plan: "p"}
 	for s := range strings.SplitSeq(steps, ", ") {
 		words := strings.Fields(s)
 		name, last := strings.CutSuffix(words[0], "!")
-		first.Steps = append(first.Steps, runner.StepInfo{Name: name, Needs: words[1:], Finally: last})
+		info := runner.StepInfo{Name: name, Finally: last}
+		for _, word := range words[1:] {
+			if group, is := strings.CutPrefix(word, "group="); is {
+				info.ConcurrencyGroup = group
+			} else {
+				info.Needs = append(info.Needs, word)
+			}
+		}
+		first.Steps = append(first.Steps, info)
 	}
 	events := []runner.Event{first}
 	for _, line := range lines {
@@ -63,6 +71,12 @@ func TestCritical(t *testing.T) {
 		{"blocked steps never ran", "a, b a, c", []string{
 			"0 a running", "0 c running", "1 c succeeded", "4 a failed", "4 b blocked", "4 done failed",
 		}, "a"},
+		{"through a concurrency group", "a group=g, b, c b group=g, d group=h", []string{
+			"0 a running", "0 b running", "1 b succeeded", "1 d running", "2 d succeeded", "4 a succeeded", "4 c running", "6 c succeeded", "6 done succeeded",
+		}, "a c"},
+		{"a concurrency group that was free", "a group=g, b, c b group=g", []string{
+			"0 a running", "0 b running", "1 a succeeded", "4 b succeeded", "4 c running", "6 c succeeded", "6 done succeeded",
+		}, "b c"},
 		{"finally waits for all", "a, b, last!", []string{
 			"0 a running", "0 b running", "2 a succeeded", "7 b failed", "7 last running", "8 last succeeded", "8 done failed",
 		}, "b last"},

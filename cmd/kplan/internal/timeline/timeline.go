@@ -52,7 +52,7 @@ type Timeline struct {
 }
 
 // Notice is something that was told of the run as a whole: that it was stopped or
-// paused, or an order of somebody who watched it.
+// paused, an order of somebody who watched it, or a finding.
 type Notice struct {
 	Time time.Time   `json:"time"`
 	Type runner.Type `json:"type"`
@@ -85,11 +85,29 @@ func (t *Timeline) Apply(e runner.Event) {
 	case runner.TypeCancel, runner.TypeOrder, runner.TypePaused:
 		n := Notice{Time: e.Time, Type: e.Type, Step: e.Step, Text: e.Message, Error: e.Error}
 		t.notices = push(t.notices, n, NoticeLimit)
-	case runner.TypeGuards, runner.TypePlan:
+	case runner.TypeFinding:
+		t.finding(e)
+	case runner.TypeFetch, runner.TypeGuards, runner.TypePlan:
 	default:
 		if s := t.byName[e.Step]; s != nil {
 			t.apply(s, e)
 		}
+	}
+}
+
+// finding notes what may keep steps from their work: for the run, and in the log of the
+// step that it concerns.
+func (t *Timeline) finding(e runner.Event) {
+	if e.Finding == nil {
+		return
+	}
+	text := e.Finding.Severity + ": " + e.Message
+	if e.Hint != "" {
+		text += "; " + e.Hint
+	}
+	t.notices = push(t.notices, Notice{Time: e.Time, Type: e.Type, Step: e.Step, Text: text}, NoticeLimit)
+	if s := t.byName[e.Step]; s != nil {
+		s.log(runner.Event{Seq: e.Seq, Time: e.Time, Type: runner.TypeLog, Step: e.Step, Message: "preflight: " + text})
 	}
 }
 

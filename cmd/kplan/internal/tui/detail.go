@@ -66,6 +66,7 @@ func (s *state) stepDetail(step *timeline.Step, cols int, asked bool) []string {
 			b.text("note", style.Dim, step.Message)
 		}
 	}
+	b.hooks(step)
 	b.next(step)
 	if asked || !step.State.Good() {
 		for _, hook := range s.webhooksOf(step) {
@@ -89,7 +90,7 @@ func (b *block) facts(s *timeline.Step) {
 		within = "within " + words.Brief(time.Duration(s.TimeoutSeconds*float64(time.Second)))
 	}
 	b.text("step", style.Dim, words.Join("; ", kind, words.Prefixed("on ", s.Cluster),
-		words.Prefixed("needs ", strings.Join(s.Needs, ", ")), words.Prefixed("tags ", strings.Join(s.Tags, ", ")), within))
+		words.Prefixed("needs ", strings.Join(s.Needs, ", ")), words.Prefixed("group ", s.ConcurrencyGroup), words.Prefixed("tags ", strings.Join(s.Tags, ", ")), within))
 	for _, g := range b.run.Execution().Guards() {
 		if g.Step == s.Name {
 			b.text("guarded", style.Dim, g.String())
@@ -101,7 +102,9 @@ func (b *block) facts(s *timeline.Step) {
 func (b *block) objects(s *timeline.Step) {
 	text := words.Line(ui.Progress(s.Step))
 	if hook, is := strings.CutPrefix(text, "hook "); is {
-		b.text("Helm hook", style.Plain, hook)
+		if len(s.Hooks) == 0 { // of a run that an older kplan recorded
+			b.text("Helm hook", style.Plain, hook)
+		}
 		return
 	}
 	if s.Total == 0 {
@@ -118,6 +121,34 @@ func (b *block) objects(s *timeline.Step) {
 	}
 	b.add(l)
 	b.text("", style.Plain, text)
+}
+
+// mostHooks is how many hooks of a step are shown, the last ones.
+const mostHooks = 20
+
+// hooks shows the hooks of a step's chart, each on a line of its own.
+func (b *block) hooks(s *timeline.Step) {
+	hooks, label := s.Hooks, "hooks"
+	if n := len(hooks) - mostHooks; n > 0 {
+		b.text(label, style.Dim, fmt.Sprintf("%d before these", n))
+		hooks, label = hooks[n:], ""
+	}
+	for _, h := range hooks {
+		role, sign := b.sign(hookStates[h.State])
+		if h.State == runner.HookCreated {
+			role, sign = style.Dim, b.Sign("·", ".")
+		}
+		b.add(b.begin(label).Put(role, sign+" ").Put(style.Plain, words.Line(ui.Hook(h, b.now))))
+		if h.State == runner.HookFailed && !strings.Contains(s.Error, h.Error) {
+			b.text("", style.Bad, h.Error)
+		}
+		label = ""
+	}
+}
+
+// hookStates are the states of steps whose signs those of hooks have.
+var hookStates = map[runner.HookState]runner.State{
+	runner.HookRunning: runner.StateRunning, runner.HookSucceeded: runner.StateSucceeded, runner.HookFailed: runner.StateFailed,
 }
 
 // next says what the user can do about a step that failed.

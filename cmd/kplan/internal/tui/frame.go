@@ -89,6 +89,9 @@ func (f frame) status(name string) string {
 	}
 	l.Put(style.Plain, fmt.Sprintf("  %d/%d", over, total))
 	f.counts(l, counts)
+	if done, all := x.Fetching(); done < all && state == runner.StateRunning {
+		l.Put(style.Dim, fmt.Sprintf("  fetched %d/%d", done, all))
+	}
 	return l.String()
 }
 

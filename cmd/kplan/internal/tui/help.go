@@ -96,7 +96,7 @@ type sign struct {
 }
 
 var signs = map[runner.State]sign{
-	runner.StatePending:   {style.Dim, "○", ".", "waits for steps that it needs, or for a free slot"},
+	runner.StatePending:   {style.Dim, "○", ".", "waits for steps that it needs, for its group, or for a free slot"},
 	runner.StateRunning:   {style.Busy, "◐", "|", "at work"}, // see spin
 	runner.StateHolding:   {style.Wait, "◉", "@", "at work; a webhook cannot answer yet and holds requests"},
 	runner.StateRetrying:  {style.Wait, "↻", "r", "failed, and waits for its next attempt"},

@@ -77,7 +77,11 @@ type flash struct {
 	until time.Time
 }
 
-const flashFor = 5 * time.Second
+const (
+	flashFor = 5 * time.Second
+	// findingFor is the same for what may explain why a step does not get on.
+	findingFor = 30 * time.Second
+)
 
 // NewModel returns the model of a display that no event has reached.
 func NewModel(o Options) *Model {
@@ -114,12 +118,27 @@ func (m *Model) Tick(now time.Time, events ...runner.Event) {
 			if e.Error != "" {
 				m.flash.role, m.flash.text = style.Bad, text+" refused: "+e.Error
 			}
+		case runner.TypeFinding:
+			m.flashFinding(e)
 		case runner.TypeDone: // what was said before depends on when that was
 			m.flash = flash{}
 		default:
 		}
 	}
 	m.now = m.run.End(m.tick)
+}
+
+// flashFinding shows what may keep steps from their work, for a while. What is only good to
+// know is in the log.
+func (m *Model) flashFinding(e runner.Event) {
+	if e.Finding == nil || e.Finding.Severity == "note" {
+		return
+	}
+	role := style.Wait
+	if e.Finding.Severity == "error" {
+		role = style.Bad
+	}
+	m.flash = flash{role, words.Join(" ", e.Step, ui.Finding(e)), e.Time.Add(findingFor)}
 }
 
 func (m *Model) say(role style.Role, text string) {

@@ -322,3 +322,26 @@ func TestOpenStep(t *testing.T) {
 		require.Contains(t, view, line)
 	}
 }
+
+// The hooks of a chart stand below its step, each on a line, and what a step waits for
+// that could start but for its concurrency group.
+func TestHooksAndGroups(t *testing.T) {
+	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	all := []runner.Event{
+		{Type: runner.TypePlan, Plan: "p", Steps: []runner.StepInfo{{Name: "a", Kind: "helm", ConcurrencyGroup: "repo"}, {Name: "b", Kind: "helm", ConcurrencyGroup: "repo"}}},
+		{Type: runner.TypeState, Step: "a", State: runner.StateRunning, Attempt: 1, Attempts: 1},
+		{Type: runner.TypeState, Step: "b", State: runner.StatePending, WaitsFor: "a"},
+		{Type: runner.TypeHook, Step: "a", Object: "ServiceAccount/n/x", Hook: &runner.Hook{Event: "pre-install", Weight: -5, State: runner.HookSucceeded}},
+		{Type: runner.TypeHook, Step: "a", Object: "Job/n/x", Hook: &runner.Hook{Event: "pre-install", State: runner.HookRunning}},
+	}
+	for i := range all {
+		all[i].Seq, all[i].Time = i+1, start.Add(time.Duration(i)*time.Second)
+	}
+	m := NewModel(Options{})
+	m.Resize(100, 20)
+	m.Tick(start.Add(6*time.Second), all...)
+	view := m.View()
+	require.Contains(t, view, "pre-install ServiceAccount/n/x (weight -5) succeeded")
+	require.Contains(t, view, "pre-install Job/n/x running for 2.0s")
+	require.Contains(t, view, "waits for group repo (step a)")
+}

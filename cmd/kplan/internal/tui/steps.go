@@ -121,6 +121,8 @@ func (s *state) waitsFor(step *timeline.Step) string {
 	switch {
 	case len(needs) > 0:
 		return "waits for " + strings.Join(needs, ", ")
+	case step.WaitsFor != "":
+		return fmt.Sprintf("waits for group %s (step %s)", step.ConcurrencyGroup, s.run.Execution().Holder(step.Step))
 	case step.Finally:
 		return "waits for all other steps"
 	}

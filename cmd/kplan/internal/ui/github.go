@@ -118,6 +118,17 @@ func (g *gitHub) annotate() {
 		}
 		all[level] = append(all[level], a)
 	}
+	for _, e := range g.x.Findings() {
+		level := map[string]actions.Level{"error": actions.Error, "warning": actions.Warning, "note": actions.Notice}[e.Finding.Severity]
+		if g.x.State() == runner.StateSucceeded && level == actions.Error {
+			level = actions.Warning // it came otherwise
+		}
+		a := actions.Annotation{Level: level, Title: "preflight: " + e.Finding.Code, Message: words.Clean(words.Join("\nhint: ", e.Message, e.Hint))}
+		if e.Finding.File != "" {
+			a.File, a.Line = actions.Place(g.Root, e.Finding.File), e.Finding.Line
+		}
+		all[level] = append(all[level], a)
+	}
 	for _, s := range g.x.Steps() {
 		title := fmt.Sprintf("step %q %s", s.Name, s.State)
 		switch {

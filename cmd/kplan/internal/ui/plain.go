@@ -18,6 +18,8 @@ const (
 	soon = 5 * time.Second
 	// pace is the least time between two lines of progress of one step.
 	pace = 2 * time.Second
+	// preflight is the word of findings.
+	preflight = "preflight"
 	// widest is how wide the column of step names may get.
 	widest = 32
 )
@@ -110,6 +112,12 @@ func (p *plain) draw(e runner.Event) {
 			}
 			p.line(line{at: e.Time, step: g.Step, word: "guarded", colour: "2", text: g.String()})
 		}
+	case runner.TypeFetch:
+		if e.Error != "" || e.Done == e.Total {
+			p.line(line{at: e.Time, word: string(e.Type), colour: "2", text: words.Join(": ", e.Message, e.Error)})
+		}
+	case runner.TypeFinding:
+		p.finding(e)
 	case runner.TypeOrder:
 		p.line(line{at: e.Time, step: e.Step, word: string(e.Type), colour: "33", text: words.Join(": ", e.Message, e.Error), news: true})
 	case runner.TypePaused:
@@ -121,6 +129,23 @@ func (p *plain) draw(e runner.Event) {
 			p.step(e, s, before)
 		}
 	}
+}
+
+// finding tells of what may keep steps from their work.
+func (p *plain) finding(e runner.Event) {
+	text, colour := Finding(e), "2"
+	switch e.Finding.Severity {
+	case "error":
+		colour = "31;1"
+	case "warning":
+		colour = "33"
+	}
+	p.line(line{at: e.Time, step: e.Step, word: preflight, colour: colour, text: words.Join("\nhint: ", text, e.Hint), news: true})
+}
+
+// Finding says in words what an event of that type tells, without its hint.
+func Finding(e runner.Event) string {
+	return fmt.Sprintf("%s: %s [%s]", e.Finding.Severity, e.Message, e.Finding.Code)
 }
 
 // step writes the line that an event of s deserves, if any; before is the state
@@ -143,11 +168,13 @@ func (p *plain) step(e runner.Event, s *runner.Step, before runner.State) {
 		p.released(e, s)
 	case runner.TypeWebhook:
 		p.stands(e, s)
+	case runner.TypeHook:
+		p.hook(e, s)
 	case runner.TypeLog:
 		p.log(e, s)
 	case runner.TypeOutputs:
 		p.tell(e.Time, s, string(e.Type), "2", outputs(e.Outputs))
-	case runner.TypeResult, runner.TypePlan, runner.TypeGuards, runner.TypeOrder, runner.TypePaused, runner.TypeCancel, runner.TypeDone:
+	case runner.TypeResult, runner.TypePlan, runner.TypeFinding, runner.TypeFetch, runner.TypeGuards, runner.TypeOrder, runner.TypePaused, runner.TypeCancel, runner.TypeDone:
 	}
 }
 
@@ -171,7 +198,7 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 	switch s.State {
 	case runner.StateHolding:
 		return
-	case runner.StatePending: // by an order
+	case runner.StatePending: // by an order, or for its concurrency group
 		text = e.Message
 	case runner.StateRunning:
 		if before == runner.StateHolding {
@@ -232,7 +259,8 @@ func success(s *runner.Step, now time.Time) string {
 	return words.Join(": ", words.Join(", ", words.Brief(s.Elapsed(now)), Gains(s, now)), s.Message)
 }
 
-// Gains says which revision a step made, and how long its requests were held.
+// Gains says which revision a step made, how long its requests were held, and how long
+// it waited for its concurrency group.
 func Gains(s *runner.Step, now time.Time) string {
 	revision, held := "", ""
 	if s.Revision > 0 {
@@ -241,7 +269,15 @@ func Gains(s *runner.Step, now time.Time) string {
 	if d := s.HoldTime(now); d > 0 {
 		held = "held " + words.Brief(d)
 	}
-	return words.Join(", ", revision, held)
+	return words.Join(", ", revision, held, GroupWait(s, now))
+}
+
+// GroupWait says how long a step waited for its concurrency group; "" if it did not.
+func GroupWait(s *runner.Step, now time.Time) string {
+	if d := s.GroupWait(now); d > 0 {
+		return fmt.Sprintf("waited %s for group %s", words.Brief(d), s.ConcurrencyGroup)
+	}
+	return ""
 }
 
 // progress tells how far s is, unless that was just told, and before it that its

@@ -32,6 +32,15 @@ func summarize(w io.Writer, x *runner.Execution, o Options) {
 		}
 		return cell + pad
 	}))
+	if told := races(x); len(told) > 0 {
+		fmt.Fprintln(w)
+		for _, line := range told[:min(len(told), mostRaces)] {
+			fmt.Fprintln(w, o.Clean(line))
+		}
+		if more := len(told) - mostRaces; more > 0 {
+			fmt.Fprintf(w, "and %s; -o json has all\n", words.Count(more, "more webhook"))
+		}
+	}
 	fmt.Fprintf(w, "\nplan %s %s in %s: %s\n", o.Clean(x.Plan()), o.paint(colours[x.State()], string(x.State())), words.Brief(x.Elapsed()), counts(x))
 	for _, s := range x.Failed() {
 		Problem(w, o, fmt.Sprintf("step %q: %s", s.Name, s.Error), s.Hint)
@@ -39,6 +48,60 @@ func summarize(w io.Writer, x *runner.Execution, o Options) {
 	if x.Err() != "" && x.State() != runner.StateSucceeded {
 		Problem(w, o, x.Err(), "")
 	}
+}
+
+// mostRaces is how many webhooks that held requests the summary tells of.
+const mostRaces = 5
+
+// races tells of the webhooks that held requests, of those at one Service together.
+func races(x *runner.Execution) []string {
+	var groups [][]runner.Race
+	for _, r := range x.Races() {
+		i := slices.IndexFunc(groups, func(g []runner.Race) bool {
+			return g[0].Cluster == r.Cluster && g[0].Service == r.Service && r.Service != ""
+		})
+		if i < 0 {
+			groups = append(groups, []runner.Race{r})
+			continue
+		}
+		groups[i] = append(groups[i], r)
+	}
+	lines := make([]string, len(groups))
+	for i, g := range groups {
+		lines[i] = Race(g...)
+	}
+	return lines
+}
+
+// Race says in one line what webhooks at one Service that could not answer would have cost.
+func Race(all ...runner.Race) string {
+	r := all[0]
+	by := Holder(r.Webhook, fmt.Sprintf("webhook %q", r.Webhook))
+	if len(all) > 1 {
+		by = webhooksOf(len(all), r.Service)
+	}
+	for _, other := range all[1:] {
+		r.Requests += other.Requests
+		r.Failed += other.Failed
+		r.Longest = max(r.Longest, other.Longest)
+		if r.Admitted.IsZero() || !other.Admitted.IsZero() && other.Admitted.Before(r.Admitted) {
+			r.Admitted, r.Saved, r.Delay = other.Admitted, other.Saved, other.Delay
+		}
+	}
+	if r.Cluster != "" {
+		by += " on " + r.Cluster
+	}
+	text := fmt.Sprintf("%s could not answer for %s (%s): ", by, words.Brief(r.Down()), words.Line(r.Cause))
+	if r.Admitted.IsZero() {
+		return text + words.Count(r.Requests, "request") + " given up"
+	}
+	text += words.Count(r.Requests, "request") + " held"
+	if r.Failed > 0 {
+		text += fmt.Sprintf(", %d given up", r.Failed)
+	} else if r.Saved > 0 {
+		text += fmt.Sprintf(", answered %s before a retry every %s", words.Brief(r.Saved), words.Brief(r.Delay))
+	}
+	return text
 }
 
 func row(x *runner.Execution, s *runner.Step, o Options) []string {
@@ -64,12 +127,17 @@ func outputs(values map[string]any) string {
 	return strings.Join(lines, "\n")
 }
 
-// note says what a webhook cost the step, or why it did not run.
+// note says what its concurrency group and webhooks cost the step, or why it did not run.
 func note(x *runner.Execution, s *runner.Step) string {
-	switch {
-	case s.State == runner.StateSkipped, s.State == runner.StateBlocked:
+	if s.State == runner.StateSkipped || s.State == runner.StateBlocked {
 		return Reason(x, s)
-	case len(s.Holds) == 0:
+	}
+	return words.Join("; ", holdNote(x, s), GroupWait(s, x.Last()))
+}
+
+// holdNote says how long requests of a step were held, and by whom; "" when none was.
+func holdNote(x *runner.Execution, s *runner.Step) string {
+	if len(s.Holds) == 0 {
 		return ""
 	}
 	by := make([]string, len(s.Holds))

@@ -48,7 +48,7 @@ func (t *terse) draw(e runner.Event) {
 func (t *terse) sort(l line, _ []byte) {
 	word := l.word
 	switch word {
-	case string(runner.StateHolding), string(runner.TypeReleased):
+	case string(runner.StateHolding), string(runner.TypeReleased), preflight:
 	case string(runner.TypeWebhook):
 		word = t.waiting(l.step) + word
 	default:

@@ -80,8 +80,10 @@ type step struct {
 	// NeedsOn says how needed steps must have ended, where that is not success.
 	NeedsOn map[string]plan.NeedOn `json:"needs_on,omitempty"`
 	// Group is the name in the plan of a step that has one for each item.
-	Group string   `json:"group,omitempty"`
-	Tags  []string `json:"tags,omitempty"`
+	Group string `json:"group,omitempty"`
+	// ConcurrencyGroup is the group of which no two steps run at the same time.
+	ConcurrencyGroup string   `json:"concurrency_group,omitempty"`
+	Tags             []string `json:"tags,omitempty"`
 	// Finally says that the step starts when all others have ended.
 	Finally bool `json:"finally,omitempty"`
 	// Skip says why the step is not run.
@@ -99,7 +101,7 @@ func newDrawing(p *plan.Plan) *drawing {
 	for i, s := range p.Steps {
 		x := &step{
 			Name: s.Name, Kind: string(s.Kind()), Needs: list(g.Needs(s.Name)), Dependents: list(g.Dependents(s.Name)),
-			Group: s.Group, Tags: s.Tags, Finally: s.Last, Skip: s.Skip, index: i,
+			Group: s.Group, ConcurrencyGroup: s.ConcurrencyGroup, Tags: s.Tags, Finally: s.Last, Skip: s.Skip, index: i,
 			NeedsOn: map[string]plan.NeedOn{},
 		}
 		for _, n := range s.Needs {
@@ -175,6 +177,9 @@ func (d *drawing) text(w io.Writer) {
 			}
 			if len(s.Needs) > 0 {
 				notes = append(notes, "needs "+s.needs())
+			}
+			if s.ConcurrencyGroup != "" {
+				notes = append(notes, "in group "+s.ConcurrencyGroup)
 			}
 			if s.Skip != "" {
 				notes = append(notes, "skipped: "+s.Skip)
@@ -260,10 +265,11 @@ func (d *drawing) mermaid(w io.Writer) {
 
 // kind says what the step is, in a box.
 func (s *step) kind() string {
+	text := s.Kind
 	if s.Finally {
-		return s.Kind + ", finally"
+		text += ", finally"
 	}
-	return s.Kind
+	return words.Join(", in group ", text, s.ConcurrencyGroup)
 }
 
 // mermaidText writes text by entities where mermaid or HTML would see more in it.
