@@ -60,7 +60,7 @@ func TestPlansLint(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			p, err := load.File(file, load.Options{VarFiles: []string{"../lab/" + vars + ".yaml"}})
 			require.NoError(t, err)
-			in, err := analyze.LintInput(t.Context(), p, true)
+			in, err := analyze.LintInput(t.Context(), p, nil, true)
 			require.NoError(t, err)
 			require.Empty(t, in.Unread)
 			for _, f := range lint.Run(in) {

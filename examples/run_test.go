@@ -37,7 +37,7 @@ func TestPlansRun(t *testing.T) {
 		})
 		t.Run("kgst", func(t *testing.T) {
 			t.Parallel()
-			runPlan(t, lab, "kgst/plan.yaml", lab1("kgst"), "team-a")
+			runCatalog(t, lab)
 		})
 		t.Run("race", func(t *testing.T) {
 			t.Parallel()
@@ -96,6 +96,7 @@ func runPlan(t *testing.T, lab *labtest.Lab, file string, in load.Options, names
 			require.Equal(t, 1, step.Revision, step.Name)
 		}
 	}
+	requireHealthy(t, lab, p, namespaces...)
 	requireNothingToDo(t, s)
 	requireNothingToDo(t, s, changeByHand(t, lab, p)...)
 	return events
