@@ -14,6 +14,12 @@
 //
 // BenchmarkHold says what it costs clients to reach the API server by kplan hold.
 //
+// BenchmarkHelm says how long installs, upgrades and runs with nothing to do take, from
+// the start of a process to its end, beside Helm 3, Helm 4 and helmfile, and how many
+// requests each sends.
+//
+// BenchmarkDoctor says how long an examination of a cluster with many operators takes.
+//
 // BenchmarkUnchanged says how long it takes to find that nothing has changed, beside
 // kapp and kubectl.
 //

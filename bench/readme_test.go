@@ -51,7 +51,7 @@ func TestRewrite(t *testing.T) {
 func TestREADMEHasMarks(t *testing.T) {
 	b, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	for _, table := range []string{"figures", "phases"} {
+	for _, table := range []string{"figures", "phases", "helm"} {
 		require.Equal(t, 1, strings.Count(string(b), begin(table)))
 		require.Equal(t, 1, strings.Count(string(b), end(table)))
 	}
