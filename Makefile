@@ -83,7 +83,7 @@ vet = $(if $(CI),-vet=off)
 go-test:
 	@$(say) 'testing kplan$(if $(race), with the race detector); the first time compiles its libraries, some minutes'
 	KPLAN_LAB=$(abspath $(LAB)) KPLAN_TOOLS=$(abspath $(BIN)) \
-	go test $(race) $(vet) -p 3 -parallel 3 -timeout 20m ./cmd/kplan ./steps ./examples ./...
+	go test $(race) $(vet) -p 3 -parallel 3 -timeout 40m ./cmd/kplan ./steps ./examples ./...
 	@$(say) 'testing the lab'
 	cd lab && CGO_ENABLED=0 go test $(vet) -timeout 15m ./...
 
@@ -176,8 +176,14 @@ bench-phases: $(LAB) $(OPERATOR) $(BIN)/helm $(BIN)/kapp ## Measure each fault p
 	$(LAB) up --name phases --audit && $(LAB) load --name phases $(IMAGE) $(OPERATOR) && \
 	$(say) 'measuring ten phases; takes some 30 minutes' && \
 	PATH=$(abspath $(BIN)):$$PATH go test ./bench -run '^$$' -bench Phases -timeout 90m -lab phases $(PHASES)
-
 PHASES := -benchtime 4x -rivals 1 -update
+
+.PHONY: bench-helm
+bench-helm: $(LAB) $(RIVALS) ## Measure installs, upgrades and runs with nothing to do, beside Helm 3, Helm 4 and helmfile
+	@$(say) 'starting a Kubernetes cluster for the benchmark; the first time compiles it'
+	trap '$(LAB) down --name test-cp' EXIT; \
+	KPLAN_LAB=$(abspath $(LAB)) KPLAN_TOOLS=$(abspath $(BIN)) go test ./bench -run '^$$' -bench Helm -timeout 90m $(HELM)
+HELM := -benchtime 5x -update
 
 # Other tools, which tests run by kplan hold and benchmarks compare with. The tag
 # leaves the clouds' SDKs out of helmfile, which take three minutes to compile.

@@ -32,6 +32,9 @@ var notInName = regexp.MustCompile(`[^a-z0-9-]+`)
 // isRun is what NewRunID makes.
 var isRun = regexp.MustCompile(`^[0-9]{8}-[0-9]{6}-[0-9a-f]+$`)
 
+// LockName is the name of the Lease that is a plan's lock.
+func LockName(plan string) string { return objectName(plan) }
+
 // objectName makes the name of a plan's object: a DNS label that people recognise,
 // and that no other plan's name makes.
 func objectName(plan string) string {

@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // The lock's times. A run that is not heard of for leaseTime may be taken for dead;
@@ -33,17 +34,19 @@ type Request struct {
 
 // Lock is held by this run until Release, or until it is lost.
 type Lock struct {
-	place  Place
 	holder Holder
-	from   string // whom it was taken over from, and why
+	from   string    // whom it was taken over from, and why
+	uid    types.UID // of the Lease: no other cluster has it
 
-	lost   chan struct{} // closed by the heartbeat when the lock is lost
+	lost   chan struct{} // closed when the lock is lost
 	cancel context.CancelCauseFunc
 	beats  sync.WaitGroup // the heartbeat; Release ends it
 
-	mu    sync.Mutex
-	lease *coordinationv1.Lease // as last read or written
-	err   error                 // why it was lost
+	mu      sync.Mutex
+	place   Place                 // over which it is renewed
+	lease   *coordinationv1.Lease // as last read or written
+	renewed time.Time
+	err     error // why it was lost
 }
 
 // Acquire takes the lock of a plan on a cluster, and renews it until Release.
@@ -142,7 +145,7 @@ func (w *watcher) tell(h Holder, format string) {
 // hold begins the heartbeat of a lock that was taken. It goes on when ctx ends:
 // a run that is stopped still ends its requests.
 func hold(ctx context.Context, p Place, h Holder, lease *coordinationv1.Lease, from string) *Lock {
-	l := &Lock{place: p, holder: h, lease: lease, from: from, lost: make(chan struct{})}
+	l := &Lock{holder: h, from: from, uid: lease.UID, lost: make(chan struct{}), place: p, lease: lease, renewed: time.Now()}
 	ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	l.beats.Go(func() { l.beat(ctx) })
 	return l
@@ -162,6 +165,101 @@ func (l *Lock) Err() error {
 	return l.err
 }
 
+// lose notes that the lock is lost, and why.
+func (l *Lock) lose(why *LostError) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = why
+		close(l.lost)
+	}
+}
+
+// now returns over what the lock is renewed, and the Lease as it was last seen.
+func (l *Lock) now() (Place, *coordinationv1.Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.place, l.lease
+}
+
+// saw keeps the Lease as it was seen over a connection, unless the lock is renewed over
+// another one by now.
+func (l *Lock) saw(p Place, lease *coordinationv1.Lease, renewed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.place != p {
+		return
+	}
+	if l.lease = lease; renewed {
+		l.renewed = time.Now()
+	}
+}
+
+// Continue goes on with the lock over another connection to its cluster: it is renewed
+// and given back over that. It reports false, and does nothing, when the connection
+// leads to another cluster. Who may not renew the lock over it goes on as before. An API
+// server that does not answer is asked again for half a minute.
+func (l *Lock) Continue(ctx context.Context, p Place) (bool, error) {
+	for began := time.Now(); ; {
+		if err := l.Err(); err != nil {
+			return false, err
+		}
+		same, err := l.move(ctx, p)
+		lost := (*LostError)(nil)
+		switch {
+		case err == nil:
+			return same, nil
+		case errors.As(err, &lost):
+			l.lose(lost)
+			return false, lost
+		case isLate(err):
+			continue // the heartbeat was quicker
+		case ctx.Err() != nil:
+			return false, context.Cause(ctx)
+		case !isAway(err) && same:
+			return true, nil
+		case !isAway(err) || time.Since(began) >= awayTime:
+			return false, p.denied(err)
+		}
+		select {
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// move renews the lock over another connection, and stays with that. It reports whether
+// the Lease there is that of the lock.
+func (l *Lock) move(ctx context.Context, p Place) (same bool, err error) {
+	lease, err := p.read(ctx)
+	if err != nil || lease == nil || lease.UID != l.uid {
+		return false, err
+	}
+	if err := l.owns(p, lease); err != nil {
+		return true, err
+	}
+	written, err := p.renew(ctx, lease)
+	if err != nil {
+		return true, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.place, l.lease, l.renewed = p, written, time.Now()
+	return true, nil
+}
+
+// owns returns a *LostError unless a Lease says that this run has the lock.
+func (l *Lock) owns(p Place, lease *coordinationv1.Lease) error {
+	switch holder, held := holderOf(lease); {
+	case !held:
+		return &LostError{Plan: p.Plan}
+	case holder.Run != l.holder.Run:
+		return &LostError{Plan: p.Plan, By: &holder}
+	}
+	return nil
+}
+
 var errReleased = errors.New("the lock was released")
 
 // Release ends the heartbeat and gives the lock back, unless it was lost. It
@@ -174,12 +272,13 @@ func (l *Lock) Release(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), releaseTime, errors.New("the API server does not answer"))
 	defer cancel()
-	lease := l.lease.DeepCopy()
+	p, lease := l.now()
+	lease = lease.DeepCopy()
 	lease.Spec.HolderIdentity = new(string)
-	_, err := l.place.Client.CoordinationV1().Leases(l.place.Namespace).Update(ctx, lease, metav1.UpdateOptions{FieldManager: manager})
+	_, err := p.Client.CoordinationV1().Leases(p.Namespace).Update(ctx, lease, metav1.UpdateOptions{FieldManager: manager})
 	if apierrors.IsConflict(err) {
 		// It is another's, or a heartbeat was done whose answer nobody waited for.
-		_, err = l.place.Unlock(ctx, l.holder)
+		_, err = p.Unlock(ctx, l.holder)
 	}
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -191,28 +290,29 @@ func (l *Lock) Release(ctx context.Context) error {
 func (l *Lock) beat(ctx context.Context) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
-	renewed := time.Now()
 	for {
 		select {
 		case <-tick.C:
+		case <-l.lost:
+			return
 		case <-ctx.Done():
 			return
 		}
-		now, err := time.Now(), l.renew(ctx)
-		if err == nil {
-			renewed = now
+		p, _ := l.now()
+		err := l.renew(ctx)
+		if err == nil || ctx.Err() != nil {
 			continue
 		}
+		l.mu.Lock()
+		moved, late := l.place != p, time.Since(l.renewed) >= leaseTime
+		l.mu.Unlock()
 		lost := (*LostError)(nil)
-		if !errors.As(err, &lost) && time.Since(renewed) >= leaseTime {
-			lost = &LostError{Plan: l.place.Plan, Err: err}
-		}
-		if lost != nil && ctx.Err() == nil {
-			l.mu.Lock()
-			l.err = lost
-			l.mu.Unlock()
-			close(l.lost)
-			return
+		switch {
+		case moved: // what the old connection led to may be another cluster by now
+		case errors.As(err, &lost):
+			l.lose(lost)
+		case late:
+			l.lose(&LostError{Plan: p.Plan, Err: err})
 		}
 	}
 }
@@ -222,30 +322,25 @@ func (l *Lock) beat(ctx context.Context) {
 func (l *Lock) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, renewEvery, errors.New("the API server does not answer"))
 	defer cancel()
-	lease, now := l.lease.DeepCopy(), metav1.NowMicro()
-	lease.Spec.RenewTime = &now
-	leases := l.place.Client.CoordinationV1().Leases(l.place.Namespace)
-	written, err := leases.Update(ctx, lease, metav1.UpdateOptions{FieldManager: manager})
+	p, lease := l.now()
+	written, err := p.renew(ctx, lease)
 	switch {
 	case err == nil:
-		l.lease = written
+		l.saw(p, written, true)
 		return nil
 	case apierrors.IsNotFound(err):
-		return &LostError{Plan: l.place.Plan}
+		return &LostError{Plan: p.Plan}
 	case !apierrors.IsConflict(err):
 		return err
 	}
 	// Somebody wrote to it: the next heartbeat goes on from there.
-	current, err := l.place.read(ctx)
+	current, err := p.read(ctx)
+	if err == nil {
+		err = l.owns(p, current)
+	}
 	if err != nil {
 		return err
 	}
-	switch holder, held := holderOf(current); {
-	case !held:
-		return &LostError{Plan: l.place.Plan}
-	case holder.Run != l.holder.Run:
-		return &LostError{Plan: l.place.Plan, By: &holder}
-	}
-	l.lease = current
+	l.saw(p, current, false)
 	return errors.New("somebody else wrote to the Lease")
 }

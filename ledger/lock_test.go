@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -231,6 +233,112 @@ func TestLockOutlivesAnAPIServerThatIsAway(t *testing.T) {
 		})
 	}
 }
+
+// TestLockGoesOnOverAnotherConnection gives up the connection over which a lock was taken:
+// it is kept, renewed and given back over another one to the same cluster, and not over
+// one to somewhere else.
+func TestLockGoesOnOverAnotherConnection(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	config := lab.Config(t)
+	var cut atomic.Bool
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if cut.Load() {
+				return nil, errors.New("the connection is cut")
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	old, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	place := Place{Client: old, Namespace: lab.Namespace(t), Plan: "race"}
+	l, err := Acquire(t.Context(), place, Request{Holder: Self("this")})
+	require.NoError(t, err)
+	cut.Store(true)
+
+	elsewhere := Place{Client: lab.Clientset(t), Namespace: lab.Namespace(t), Plan: "race"}
+	_, err = elsewhere.take(t.Context(), nil, Self("this")) // a Lease of the same name, and the same run
+	require.NoError(t, err)
+	same, err := l.Continue(t.Context(), elsewhere)
+	require.NoError(t, err)
+	require.False(t, same)
+
+	fresh := Place{Client: lab.Clientset(t), Namespace: place.Namespace, Plan: "race"}
+	before, err := fresh.read(t.Context())
+	require.NoError(t, err)
+	same, err = l.Continue(t.Context(), fresh)
+	require.NoError(t, err)
+	require.True(t, same)
+	after, err := fresh.read(t.Context())
+	require.NoError(t, err)
+	require.True(t, after.Spec.RenewTime.After(before.Spec.RenewTime.Time), "it was renewed over the new connection")
+	require.Equal(t, before.Spec.LeaseTransitions, after.Spec.LeaseTransitions, "it was never given back")
+
+	require.NoError(t, l.Release(t.Context()))
+	holder, err := fresh.Locked(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, holder)
+}
+
+// TestLockOfAnotherDoesNotGoOn takes a lock away before it is looked at over another
+// connection.
+func TestLockOfAnotherDoesNotGoOn(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	place := Place{Client: lab.Clientset(t), Namespace: lab.Namespace(t), Plan: "race"}
+	l, err := Acquire(t.Context(), place, Request{Holder: Self("this")})
+	require.NoError(t, err)
+	lease, err := place.read(t.Context())
+	require.NoError(t, err)
+	_, err = place.take(t.Context(), lease, Self("other"))
+	require.NoError(t, err)
+
+	_, err = l.Continue(t.Context(), Place{Client: lab.Clientset(t), Namespace: place.Namespace, Plan: "race"})
+
+	lost := (*LostError)(nil)
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, "other", lost.By.Run)
+	require.ErrorIs(t, l.Err(), lost)
+	<-l.Lost()
+	require.NoError(t, l.Release(t.Context()))
+}
+
+// TestLockOutlivesItsConnection goes on with a lock just before it would be lost.
+func TestLockOutlivesItsConnection(t *testing.T) {
+	for name, moves := range map[string]bool{"over another one": true, "which is the only one": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				old, fresh := fake.NewClientset(), fake.NewClientset()
+				fresh.PrependReactor("*", "*", clienttesting.ObjectReaction(old.Tracker())) // two ways to one cluster
+				var away atomic.Bool
+				old.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return away.Load(), nil, apierrors.NewServiceUnavailable("it is away")
+				})
+				l, err := Acquire(t.Context(), Place{Client: old, Namespace: "ns", Plan: "race"}, Request{Holder: Self("this")})
+				require.NoError(t, err)
+				away.Store(true)
+				time.Sleep(leaseTime - renewEvery)
+				if moves {
+					same, err := l.Continue(t.Context(), Place{Client: fresh, Namespace: "ns", Plan: "race"})
+					require.NoError(t, err)
+					require.True(t, same)
+				}
+				time.Sleep(2 * leaseTime)
+				if moves {
+					require.NoError(t, l.Err())
+				} else {
+					require.ErrorContains(t, l.Err(), "it is away")
+				}
+				require.NoError(t, l.Release(t.Context()))
+			})
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestObjectName makes names that Kubernetes takes.
 func TestObjectName(t *testing.T) {

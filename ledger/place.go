@@ -75,6 +75,13 @@ func (p Place) take(ctx context.Context, old *coordinationv1.Lease, h Holder) (*
 	return leases.Create(ctx, lease, metav1.CreateOptions{FieldManager: manager})
 }
 
+// renew writes the time into the Lease as it was seen last.
+func (p Place) renew(ctx context.Context, seen *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	lease, now := seen.DeepCopy(), metav1.NowMicro()
+	lease.Spec.RenewTime = &now
+	return p.Client.CoordinationV1().Leases(p.Namespace).Update(ctx, lease, metav1.UpdateOptions{FieldManager: manager})
+}
+
 // Locked returns who holds the lock, nil when nobody does.
 func (p Place) Locked(ctx context.Context) (*Holder, error) {
 	lease, err := p.read(ctx)
