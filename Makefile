@@ -178,6 +178,15 @@ bench-phases: $(LAB) $(OPERATOR) $(BIN)/helm $(BIN)/kapp ## Measure each fault p
 	PATH=$(abspath $(BIN)):$$PATH go test ./bench -run '^$$' -bench Phases -timeout 90m -lab phases $(PHASES)
 PHASES := -benchtime 4x -rivals 1 -update
 
+.PHONY: bench-race
+bench-race: $(LAB) $(OPERATOR) $(RIVALS) ## Let kplan, Helm 3 and 4, helmfile and kapp race with one chart's webhook
+	@$(say) 'starting a Kubernetes cluster for the benchmark; the first time compiles it'
+	trap '$(LAB) down --name race' EXIT; \
+	$(LAB) up --name race --audit && $(LAB) load --name race $(IMAGE) $(OPERATOR) && \
+	$(say) 'measuring two races with six tools; takes some 15 minutes' && \
+	PATH=$(abspath $(BIN)):$$PATH go test ./bench -run '^$$' -bench Race -timeout 90m -lab race $(RACE)
+RACE := -benchtime 2x -update
+
 .PHONY: bench-helm
 bench-helm: $(LAB) $(RIVALS) ## Measure installs, upgrades and runs with nothing to do, beside Helm 3, Helm 4 and helmfile
 	@$(say) 'starting a Kubernetes cluster for the benchmark; the first time compiles it'
@@ -214,5 +223,5 @@ golden: ## Write the tests' expected output anew
 
 .PHONY: clean
 clean: ## Take the labs down and remove what was built
-	for n in demo test test-cp test-match test-restart test-region bench phases; do $(LAB) down --name $$n || true; done
+	for n in demo test test-cp test-match test-restart test-region bench phases race; do $(LAB) down --name $$n || true; done
 	rm -rf $(BIN)

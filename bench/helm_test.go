@@ -58,7 +58,9 @@ func BenchmarkHelm(b *testing.B) {
 	b.Run(name, func(b *testing.B) { all[name] = compete(b, lab, rivals, together, few) })
 	if *update && len(all) == len(order) {
 		text := strings.Replace(about(b, lab, all[order[0]].rounds, start), "installs, one after the other", "rounds", 1)
-		require.NoError(b, rewrite("README.md", "helm", text+helmTable(order, all, rivals)))
+		for _, file := range []string{"README.md", comparison} {
+			require.NoError(b, rewrite(file, "helm", text+helmTable(order, all, rivals)))
+		}
 	}
 }
 

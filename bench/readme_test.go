@@ -47,12 +47,26 @@ func TestRewrite(t *testing.T) {
 	require.ErrorContains(t, rewrite(file, "t", "new\n"), "has no line")
 }
 
-// The README must have a place for each table.
-func TestREADMEHasMarks(t *testing.T) {
-	b, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	for _, table := range []string{"figures", "phases", "helm"} {
-		require.Equal(t, 1, strings.Count(string(b), begin(table)))
-		require.Equal(t, 1, strings.Count(string(b), end(table)))
+// A page must have a place for each table.
+func TestPagesHaveMarks(t *testing.T) {
+	for file, tables := range map[string][]string{"README.md": {"figures", "phases", "helm"}, comparison: {"race", "helm"}} {
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, table := range tables {
+			require.Equal(t, 1, strings.Count(string(b), begin(table)))
+			require.Equal(t, 1, strings.Count(string(b), end(table)))
+		}
 	}
+}
+
+// The comparison has the table of the README.
+func TestTheComparisonIsOfTheREADME(t *testing.T) {
+	table := func(file string) string {
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		_, rest, _ := strings.Cut(string(b), begin("helm"))
+		text, _, _ := strings.Cut(rest, end("helm"))
+		return text
+	}
+	require.Equal(t, table("README.md"), table(comparison))
 }

@@ -37,15 +37,15 @@ func tools(all []trial) [][]trial {
 	return out
 }
 
-// about says what was measured, on what, and how busy that was since start.
-func (r report) about(b *testing.B, lab *ownLab, start cpuTime, took time.Duration) string {
+// aboutPhases says on what some rivals were measured, and how busy that was since start.
+func aboutPhases(b *testing.B, lab *ownLab, start cpuTime, took time.Duration, rivals ...string) string {
 	b.Helper()
 	server := "of an unknown version"
 	if v, err := lab.Clientset(b).Discovery().ServerVersion(); err == nil {
 		server = v.GitVersion
 	}
 	text := fmt.Sprintf("Kubernetes %s; %s; kplan, rivals and prober ran on a machine with %s, built with %s",
-		server, versions(), machine(), strings.Fields(runtime.Version())[0])
+		server, versions(rivals...), machine(), strings.Fields(runtime.Version())[0])
 	if share, ok := busyTime().since(start); ok {
 		text += fmt.Sprintf("; its cores were busy %.0f %% of the %.0f minutes", 100*share, took.Minutes())
 	}

@@ -116,9 +116,11 @@ steps:
     values_files: [%[3]s]
 `
 
-// helm runs "helm upgrade --install" until it succeeds.
-type helm struct {
+// repeated is a command line that is run until it succeeds.
+type repeated struct {
 	name string
+	// once runs it.
+	once func(context.Context, job) error
 	// pause is the time between attempts, and most how many there may be (0: any).
 	pause time.Duration
 	most  int
@@ -126,29 +128,53 @@ type helm struct {
 	check func(context.Context, job) error
 }
 
-func (h helm) String() string { return h.name }
-func (helm) agents() []string { return []string{"Helm/", checkAgent} }
+func (r repeated) String() string { return r.name }
+func (repeated) agents() []string { return []string{"Helm/", checkAgent} }
 
-func (h helm) install(ctx context.Context, j job) (int, error) {
-	env := []string{
-		"KUBECONFIG=" + j.lab.Kubeconfig,
-		"HELM_CACHE_HOME=" + j.dir, "HELM_CONFIG_HOME=" + j.dir, "HELM_DATA_HOME=" + j.dir,
-	}
+func (r repeated) install(ctx context.Context, j job) (int, error) {
 	for n := 1; ; n++ {
-		_, err := command(ctx, env, "helm", "upgrade", "--install", j.release, j.chart(), "--namespace", j.release,
-			"--values", j.values, "--wait", "--timeout", bound.String())
-		if err == nil || n == h.most || ctx.Err() != nil {
+		err := r.once(ctx, j)
+		if err == nil || n == r.most || ctx.Err() != nil {
 			return n, err
 		}
-		if !sleep(ctx, h.pause) {
+		if !sleep(ctx, r.pause) {
 			return n, err
 		}
-		if h.check == nil {
+		if r.check == nil {
 			continue
 		}
-		if cerr := h.check(ctx, j); cerr != nil && ctx.Err() != nil {
+		if cerr := r.check(ctx, j); cerr != nil && ctx.Err() != nil {
 			return n, errors.Join(err, cerr)
 		}
+	}
+}
+
+// helm is "helm upgrade --install" by a Helm of that name on the PATH.
+func helm(name string) func(context.Context, job) error {
+	return func(ctx context.Context, j job) error {
+		_, err := command(ctx, helmHome(j), name, "upgrade", "--install", j.release, j.chart(), "--namespace", j.release,
+			"--values", j.values, "--wait", "--timeout", bound.String())
+		return err
+	}
+}
+
+// helmfile is "helmfile sync" of one release.
+func helmfile(ctx context.Context, j job) error {
+	file := filepath.Join(j.dir, "helmfile.yaml")
+	text := fmt.Sprintf("releases:\n- {name: %[1]q, namespace: %[1]q, chart: %[2]q, values: [%[3]q], wait: true, timeout: %[4]d}\n",
+		j.release, j.chart(), j.values, int(bound.Seconds()))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	_, err := command(ctx, helmHome(j), "helmfile", "--file", file, "sync")
+	return err
+}
+
+// helmHome keeps what Helm stores in the job's folder.
+func helmHome(j job) []string {
+	return []string{
+		"KUBECONFIG=" + j.lab.Kubeconfig,
+		"HELM_CACHE_HOME=" + j.dir, "HELM_CONFIG_HOME=" + j.dir, "HELM_DATA_HOME=" + j.dir,
 	}
 }
 
@@ -222,10 +248,10 @@ func (kapp) install(ctx context.Context, j job) (int, error) {
 	return 1, err
 }
 
-// versions says which rivals are compared.
-func versions() string {
+// versions says which of some rivals are compared.
+func versions(names ...string) string {
 	var all []string
-	for _, name := range []string{"helm", "kapp"} {
+	for _, name := range names {
 		if v := version(name); v != "" {
 			all = append(all, name+" "+v)
 		} else {
