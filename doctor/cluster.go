@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -43,6 +44,7 @@ type Cluster struct {
 	mu     sync.Mutex
 	read   map[string]func() any
 	unread map[string]bool
+	blind  atomic.Bool // see Report.Blind
 }
 
 // New makes the view of a cluster for one examination. namespaces bound what is read of
@@ -190,6 +192,9 @@ func (c *Cluster) within(namespace string) bool {
 func (c *Cluster) note(gvr schema.GroupVersionResource, err error) {
 	if err != nil && !apierrors.IsNotFound(err) {
 		c.miss(fmt.Sprintf("%s: %v", gvr.GroupResource(), err))
+		if gvr.Group == admissionv1.GroupName {
+			c.blind.Store(true)
+		}
 	}
 }
 

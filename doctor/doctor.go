@@ -67,6 +67,9 @@ type Report struct {
 	// Unread says what could not be read, a text each. What depends on it was not
 	// looked at.
 	Unread []string
+	// Blind reports that webhook configurations were to be read, and could not be: that
+	// nothing was found about webhooks says nothing then.
+	Blind bool
 }
 
 // Examine does checks side by side.
@@ -90,7 +93,7 @@ func Examine(ctx context.Context, c *Cluster, checks []Check) (Report, error) {
 	slices.SortStableFunc(findings, func(a, b finding.Finding) int {
 		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
 	})
-	return Report{Findings: findings, Unread: c.unreadable()}, nil
+	return Report{Findings: findings, Unread: c.unreadable(), Blind: c.blind.Load()}, nil
 }
 
 // scrubbed is a finding without what looks like a secret: conditions, events and the ends of

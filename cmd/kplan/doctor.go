@@ -18,6 +18,7 @@ import (
 	"github.com/kplan-dev/kplan/doctor"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/load"
+	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/analyze"
 )
 
@@ -195,7 +196,7 @@ func (o *doctorOptions) run(ctx context.Context, args []string) error {
 	if err := e.write(o.stdout, r); err != nil {
 		return err
 	}
-	return o.judge(r.Findings)
+	return o.judge(r)
 }
 
 // places are the clusters to look at, and the namespaces in each.
@@ -211,11 +212,16 @@ func (o *doctorOptions) places(ctx context.Context, args []string) (_ []analyze.
 	return analyze.Places(ctx, p, o.flags, userAgent())
 }
 
-// judge says by the error whether a finding is as bad as --fail-on.
-func (o *doctorOptions) judge(found []finding.Finding) error {
+// judge says by the error whether a finding is as bad as --fail-on, or webhooks could not
+// be looked at.
+func (o *doctorOptions) judge(d findings.Diagnosis) error {
 	bad := slices.Index(severities, o.failOn)
-	if slices.ContainsFunc(found, func(f finding.Finding) bool { return slices.Index(severities, string(f.Severity)) <= bad }) {
+	switch {
+	case slices.ContainsFunc(d.Findings, func(f finding.Finding) bool { return slices.Index(severities, string(f.Severity)) <= bad }):
 		return shown(errors.New("the cluster has faults"))
+	case d.Blind && o.failOn != never:
+		return runner.WithHint(errors.New("the webhook configurations could not be read"), "nothing is known of webhooks without the right to get and list "+
+			"mutatingwebhookconfigurations and validatingwebhookconfigurations; --fail-on never exits with 0 all the same")
 	}
 	return nil
 }

@@ -55,6 +55,7 @@ func (e *examination) look(ctx context.Context) (findings.Diagnosis, error) {
 		for _, text := range report.Unread {
 			r.Unread = append(r.Unread, e.oneLine(text))
 		}
+		r.Blind = r.Blind || report.Blind
 		r.Clusters = append(r.Clusters, at.About)
 	}
 	return r, nil

@@ -19,6 +19,8 @@ type Diagnosis struct {
 	Findings []finding.Finding `json:"findings"`
 	// Unread says what could not be read.
 	Unread []string `json:"unread,omitempty"`
+	// Blind reports that webhook configurations could not be read.
+	Blind bool `json:"blind,omitempty"`
 
 	// Rules are all that was looked for.
 	Rules []finding.Rule `json:"-"`
