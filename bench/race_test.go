@@ -31,10 +31,11 @@ func BenchmarkRace(b *testing.B) {
 	start, began := busyTime(), time.Now()
 	warm := try(b.Context(), b.TempDir(), lab, client, phases[0], kplan{tell: &events{}}, 0)
 	require.NoError(b, warm.err) // the CRDs are there now, as kapp expects
+	with := slices.Concat(racers(), fluxes(b, lab))
 	measured := map[string][]trial{}
 	for b.Loop() {
 		for _, p := range races {
-			for _, with := range racers() {
+			for _, with := range with {
 				if slices.ContainsFunc(measured[p.name], func(t trial) bool { return t.tool == with.String() && t.err != nil }) {
 					continue // one that does not converge is slow, and says all
 				}
@@ -49,14 +50,14 @@ func BenchmarkRace(b *testing.B) {
 		}
 	}
 	b.ReportMetric(0, "ns/op")
-	text := aboutPhases(b, lab, start, time.Since(began), "helm", "helm4", "helmfile", "kapp") + raceTable(measured)
+	text := aboutPhases(b, lab, start, time.Since(began), "helm", "helm4", "helmfile", "kapp", "helm-controller") + raceTable(with, measured)
 	fmt.Printf("\n%s\n", text)
 	if *update {
 		require.NoError(b, rewrite(comparison, "race", text))
 	}
 }
 
-// racers are kplan and all rivals, in the order of the table.
+// racers are kplan and its rivals but Flux, in the order of the table.
 func racers() []tool {
 	const pause = 2 * time.Second
 	return []tool{
@@ -70,12 +71,12 @@ func racers() []tool {
 }
 
 // raceTable has a line for each tool, and the figures of both races in it.
-func raceTable(measured map[string][]trial) string {
+func raceTable(with []tool, measured map[string][]trial) string {
 	rows := [][]string{{"tool"}}
 	for range races {
 		rows[0] = append(rows[0], "attempts", "revision", "last object late", "done after")
 	}
-	for _, with := range racers() {
+	for _, with := range with {
 		row := []string{with.String()}
 		for _, p := range races {
 			all := slices.Clone(measured[p.name])
@@ -113,7 +114,7 @@ func TestRaceTable(t *testing.T) {
 	at := time.Now()
 	won := trial{tool: "kplan", attempts: 1, revision: 1, took: 12 * time.Second, floor: floor{at: at}, traffic: traffic{held: []time.Time{at.Add(40 * time.Millisecond)}, waited: []time.Time{at}}}
 	lost := trial{tool: "kapp deploy", attempts: 3, took: 90 * time.Second, err: os.ErrDeadlineExceeded}
-	text := raceTable(map[string][]trial{"kept": {won}, "anew": {lost}})
+	text := raceTable(racers(), map[string][]trial{"kept": {won}, "anew": {lost}})
 	require.Regexp(t, `\| kplan +\| +1 \| +1 \| +0\.04 s \| +12(\.0)?s \|( +\|){4}\n`, text)
 	require.Regexp(t, `\| kapp deploy +\|( +\|){4} +3 \| +\| +never \| +not in 1m30s \|\n`, text)
 }

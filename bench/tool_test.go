@@ -272,7 +272,7 @@ func version(name string) string {
 		return "of an unknown version"
 	}
 	for _, m := range append(info.Deps, &info.Main) {
-		if strings.HasPrefix(info.Path, m.Path+"/") && m.Version != "" && m.Version != "(devel)" {
+		if strings.HasPrefix(info.Path+"/", m.Path+"/") && m.Version != "" && m.Version != "(devel)" {
 			return m.Version
 		}
 	}
