@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"helm.sh/helm/v3/pkg/release"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -201,7 +202,7 @@ func stop(t *testing.T, lab *labtest.Lab, ns string) {
 	_, err := set.AppsV1().Deployments(ns).Patch(t.Context(), ns, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		pods, err := set.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{})
+		pods, err := set.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{LabelSelector: "!" + batchv1.JobNameLabel}) // hooks' stay
 		return err == nil && len(pods.Items) == 0
 	}, time.Minute, 50*time.Millisecond, "the operator's pod stays")
 }
