@@ -1,0 +1,138 @@
+package foreign
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+
+	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/finding"
+	"github.com/kplan-dev/kplan/plan/lint/secret"
+)
+
+// Values takes a value as values of a chart. What looks like a secret, as package lint
+// sees it, is not copied: a sensitive variable of the plan, named after the owner and the
+// path, stands for it.
+func (p *Plan) Values(owner string, v *Value) *yaml.Node {
+	n := v.Node()
+	if n == nil {
+		return nil
+	}
+	return p.Conceal(owner, n, v)
+}
+
+// Conceal is Values for nodes that were made of a value: at is where they come from.
+func (p *Plan) Conceal(owner string, n *yaml.Node, at *Value) *yaml.Node {
+	w := concealer{plan: p, owner: owner, at: at}
+	w.walk(n, nil, "")
+	return n
+}
+
+// concealer puts variables in the place of secrets.
+type concealer struct {
+	plan  *Plan
+	owner string
+	at    *Value
+}
+
+func (w concealer) walk(n *yaml.Node, path document.Path, name string) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i].Value
+			named := key
+			if key == "value" { // {name: PASSWORD, value: …} is a variable of a container
+				named = cmp.Or(sibling(n, "name"), key)
+			}
+			w.walk(n.Content[i+1], path.Key(key), named)
+		}
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			w.walk(item, path.Index(i), name)
+		}
+	case yaml.ScalarNode:
+		if !isNull(n) && !HasExpr(n.Value) && isSecret(name, n) {
+			w.conceal(n, path)
+		}
+	}
+}
+
+// sibling is the text of a field.
+func sibling(n *yaml.Node, key string) string {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key && n.Content[i+1].Kind == yaml.ScalarNode {
+			return n.Content[i+1].Value
+		}
+	}
+	return ""
+}
+
+// isSecret reports whether a scalar with a name is a secret, as the rule secret-in-values
+// of package lint has it.
+func isSecret(name string, n *yaml.Node) bool {
+	if secret.In(n.Value) != "" {
+		return true
+	}
+	return n.Value != "" && n.ShortTag() != "!!bool" && secret.Named(name) && !secret.IsReference(n.Value)
+}
+
+func (w concealer) conceal(n *yaml.Node, path document.Path) {
+	var names []string
+	for _, e := range path {
+		if s, ok := e.(string); ok {
+			names = append(names, s)
+		}
+	}
+	base := cmp.Or(Identifier(w.owner+"_"+strings.Join(names, "_")), "secret")
+	name := w.plan.Secret(base, path.String()+" of "+w.owner)
+	place := w.at.doc.place(n, append(slices.Clone(w.at.path), path...))
+	w.at.doc.report.Add(finding.Finding{
+		Pos: place.Pos, Path: place.Path, Severity: finding.Warning, Rule: Secret,
+		Message: "the value looks like a secret and is not copied: the variable " + name + " stands for it",
+		Hint:    "give it by --set or a var file that SOPS encrypts, or let env or secret of the variable say where it is",
+	})
+	*n = *text(Expr("vars." + name))
+}
+
+// Secret declares a sensitive variable with a name like that, and returns its name.
+func (p *Plan) Secret(base, description string) string {
+	name := base
+	for n := 2; p.Vars.Value(name) != nil; n++ {
+		name = base + "_" + strconv.Itoa(n)
+	}
+	f := p.Var(name, description)
+	f.Set("sensitive", true)
+	return name
+}
+
+// Merge merges values over others, as Helm does: mappings by their fields, all else as a
+// whole.
+func Merge(under, over *yaml.Node) *yaml.Node {
+	if under == nil || over == nil || under.Kind != yaml.MappingNode || over.Kind != yaml.MappingNode {
+		if over == nil {
+			return under
+		}
+		return over
+	}
+	merged := &Fields{node: &yaml.Node{Kind: yaml.MappingNode, Style: under.Style, Content: slices.Clone(under.Content)}}
+	for i := 0; i+1 < len(over.Content); i += 2 {
+		k, v := over.Content[i], over.Content[i+1]
+		merged.put(k.Value, Merge(merged.Value(k.Value), v))
+	}
+	return merged.node
+}
+
+// Text writes values as a file that is sent as it is.
+func Text(n *yaml.Node) ([]byte, error) {
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(finished(n, written)); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), e.Close()
+}
