@@ -1,0 +1,284 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/imported"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
+	"github.com/kplan-dev/kplan/foreign"
+	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/plan/finding"
+	"github.com/kplan-dev/kplan/plan/lint"
+	"github.com/kplan-dev/kplan/plan/load"
+)
+
+// importer makes a plan of the files of one tool.
+type importer struct {
+	// tool is its name on the command line, and title that for people.
+	tool, title string
+	// long and example are of its help.
+	long, example string
+	// folder returns the files of a folder that are meant when it is named.
+	folder func(dir string) ([]string, error)
+	run    func(foreign.Input) (*foreign.Result, error)
+}
+
+// importers are all of them, in the order of the help.
+var importers = []importer{}
+
+// importRun is one call of kplan import.
+type importRun struct {
+	*app
+	importer
+	output string
+	name   string
+	report string
+	force  bool
+}
+
+func newImport(a *app) *cobra.Command {
+	var tools []string
+	for _, i := range importers {
+		tools = append(tools, i.tool)
+	}
+	cmd := &cobra.Command{
+		Use:   "import",
+		Short: "Make a plan of what another tool installs by",
+		Long: `Read the files of another tool and write a plan that installs the same: ` + strings.Join(tools, ", ") + `.
+
+Each field is either in the plan or told of on stderr, with file, line and what to do about it; nothing is left out in silence.
+The plan is read again and checked as 'kplan validate' and 'kplan lint' do. No cluster is asked, no program is run, no template is
+rendered. The page of each tool says what it reads.`,
+		Example: `  kplan import helmfile helmfile.yaml -o plan.yaml
+  kplan import script install.sh`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return &usageError{errors.New("it is not said whose files they are"), "write kplan import " + strings.Join(tools, "|") + " FILE"}
+		},
+	}
+	for _, i := range importers {
+		cmd.AddCommand(a.offline(newImportOf(a, i)))
+	}
+	return cmd
+}
+
+func newImportOf(a *app, i importer) *cobra.Command {
+	r := &importRun{app: a, importer: i}
+	cmd := &cobra.Command{
+		Use:   i.tool + " FILE…|-",
+		Short: "Make a plan of the files of " + i.title,
+		Long: i.long + `
+
+The plan goes to stdout, or to a file with -o; what stands beside it, such as var files, is written only then. Paths in the plan are
+relative to its file. A value that looks like a secret is not copied: a sensitive variable stands for it. What is not in the plan
+goes to stderr, or to stdout with --report.
+
+Exit codes: 0 the plan was written, 2 it was not, or has to be filled in before it is valid.`,
+		Example: i.example,
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(_ *cobra.Command, args []string) error { return r.make(args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&r.output, "output", "o", "-", "write the plan to this `file`; - is stdout")
+	flags.StringVar(&r.name, "name", "", "the plan's `name` (default: as the files say, else imported)")
+	flags.StringVar(&r.report, "report", "", "write what is not in the plan to stdout: `table`, json or markdown")
+	flags.BoolVar(&r.force, "force", false, "write over files that are there")
+	complete(cmd, "report", words.Names(imported.Formats)...)
+	return cmd
+}
+
+func (r *importRun) make(args []string) error {
+	switch {
+	case r.report != "" && !slices.Contains(imported.Formats, data.Format(r.report)):
+		return usagef("there is no report %q, only table, json and markdown", r.report)
+	case r.report != "" && r.output == "-":
+		return &usageError{errors.New("both the plan and the report would go to stdout"), "name the plan's file: -o plan.yaml"}
+	}
+	in, err := r.input(args)
+	if err != nil {
+		return err
+	}
+	result, err := r.run(in)
+	if err != nil {
+		return &usageError{err: err}
+	}
+	result.Sort(in.Files)
+	return r.write(result)
+}
+
+// write writes the plan and what is beside it, and tells of both.
+func (r *importRun) write(result *foreign.Result) error {
+	text, err := result.Text(r.planName())
+	faults, invalid := errors.AsType[document.Diagnostics](err)
+	if err != nil && !invalid {
+		return err
+	}
+	told := imported.Report{Tool: r.tool, Plan: r.output, Files: []string{}, Steps: len(result.Plan.Steps), Findings: result.Findings, First: result.First, Faults: finding.Of(faults)}
+	if r.output == "-" {
+		if len(result.Files) > 0 {
+			return &usageError{fmt.Errorf("the plan needs %s beside it", words.Count(len(result.Files), "file")), "name the plan's file: -o plan.yaml"}
+		}
+		if _, err := r.stdout.Write(text); err != nil {
+			return fmt.Errorf("writing the plan: %w", err)
+		}
+	} else {
+		if told.Files, err = r.writeFiles(result.Files, text); err != nil {
+			return err
+		}
+		if !invalid {
+			told.Faults = examine(r.output)
+		}
+	}
+	if told.First == nil {
+		told.First = []string{}
+	}
+	if told.Findings == nil {
+		told.Findings = []finding.Finding{}
+	}
+	return r.tell(told)
+}
+
+// tell writes the report and says what is to be done.
+func (r *importRun) tell(told imported.Report) error {
+	if r.report == "" {
+		told.Lines(r.stderr)
+	} else if err := told.Write(r.stdout, data.Format(r.report)); err != nil {
+		return err
+	}
+	told.Summary(r.stderr)
+	if len(told.Faults) > 0 {
+		return shown(usagef("the plan has to be filled in"))
+	}
+	return nil
+}
+
+func (r *importRun) planName() string {
+	if r.output == "-" {
+		return "plan.yaml"
+	}
+	return r.output
+}
+
+// writeFiles writes all files or, if one of them is there already, none.
+func (r *importRun) writeFiles(files []foreign.File, text []byte) ([]string, error) {
+	dir := filepath.Dir(r.output)
+	all := []foreign.File{{Name: r.output, Data: text}}
+	var names []string
+	for _, f := range files {
+		name := filepath.Join(dir, filepath.FromSlash(f.Name))
+		names = append(names, name)
+		all = append(all, foreign.File{Name: name, Data: f.Data})
+	}
+	for _, f := range all {
+		if _, err := os.Lstat(f.Name); err == nil && !r.force {
+			return nil, exists(f.Name)
+		}
+	}
+	for _, f := range slices.Backward(all) { // the plan last: what it names is there
+		if f.Name != r.output {
+			if err := os.MkdirAll(filepath.Dir(f.Name), 0o755); err != nil {
+				return nil, &usageError{err: err}
+			}
+		}
+		if err := create(f.Name, f.Data, r.force); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// examine returns what keeps a plan from being run as it is. Variables without values
+// are no fault: they are given to the run.
+func examine(file string) []finding.Finding {
+	none := func(string) (string, bool) { return "", false }
+	p, err := load.File(file, load.Options{Unknown: true, Env: none})
+	if err == nil {
+		err = load.CheckFiles(p)
+	}
+	if faults, ok := errors.AsType[document.Diagnostics](err); ok {
+		return finding.Of(slices.DeleteFunc(faults, func(d document.Diagnostic) bool { return d.Code == document.CodeVariable }))
+	}
+	if err != nil {
+		return []finding.Finding{{Pos: document.Pos{File: file}, Severity: finding.Error, Message: err.Error()}}
+	}
+	return slices.DeleteFunc(lint.Run(lint.Input{Plan: p}), func(f finding.Finding) bool { return f.Severity != finding.Error })
+}
+
+// input reads the files of the command line.
+func (r *importRun) input(args []string) (foreign.Input, error) {
+	in := foreign.Input{Dir: filepath.ToSlash(filepath.Dir(r.output)), Name: r.name, Read: readBounded}
+	var names []string
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if arg == "-" || err != nil || !info.IsDir() {
+			names = append(names, arg)
+			continue
+		}
+		if r.folder == nil {
+			return in, usagef("%s is a folder: name the files", arg)
+		}
+		found, err := r.folder(arg)
+		if err != nil {
+			return in, &usageError{err: err}
+		}
+		names = append(names, found...)
+	}
+	local := filepath.IsLocal(filepath.Dir(r.output)) && !slices.ContainsFunc(names, func(n string) bool { return n != "-" && !filepath.IsLocal(n) })
+	if !local { // paths in the plan are found out by those from the root
+		dir, err := filepath.Abs(filepath.Dir(r.output))
+		if err != nil {
+			return in, err
+		}
+		in.Dir = filepath.ToSlash(dir)
+	}
+	for _, name := range names {
+		f, err := r.file(name, local)
+		if err != nil {
+			return in, err
+		}
+		in.Files = append(in.Files, f)
+	}
+	return in, nil
+}
+
+// file reads a file of the command line. Its name is absolute unless all are local.
+func (r *importRun) file(name string, local bool) (foreign.File, error) {
+	f := foreign.File{Name: filepath.ToSlash(filepath.Clean(name))}
+	var err error
+	if name == "-" {
+		f.Name = "stdin"
+		f.Data, err = io.ReadAll(io.LimitReader(r.stdin, document.MaxSize+1))
+	} else {
+		f.Data, err = readBounded(name)
+	}
+	if err != nil {
+		return f, &usageError{err: err}
+	}
+	if !local {
+		full, err := filepath.Abs(filepath.FromSlash(f.Name))
+		if err != nil {
+			return f, err
+		}
+		f.Name = filepath.ToSlash(full)
+	}
+	return f, nil
+}
+
+// readBounded reads a file that is no larger than what plans may be, or a byte more.
+func readBounded(name string) ([]byte, error) {
+	f, err := os.Open(filepath.FromSlash(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, document.MaxSize+1))
+}
