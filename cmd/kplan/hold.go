@@ -16,6 +16,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/load"
@@ -160,11 +161,14 @@ func (o *holdOptions) hold(ctx context.Context, command []string) (err error) {
 	defer func() { err = errors.Join(err, folder.Close()) }()
 	footprint.Trim() // of what came until here
 	if len(command) > 0 {
-		return o.runOne(ctx, name, proxy, func(r runner.Reporter) error { return o.runCommand(command, folder, r) })
+		id := ledger.NewRunID()
+		return o.runOne(ctx, id, name, proxy, func(r runner.Reporter) error {
+			return o.runCommand(command, folder, o.traced(id, name), r)
+		})
 	}
 	stop, signals := interrupt.Context(ctx)
 	defer signals.Release()
-	err = o.runOne(ctx, name, proxy, func(r runner.Reporter) error { return o.serve(stop, proxy, r) })
+	err = o.runOne(ctx, ledger.NewRunID(), name, proxy, func(r runner.Reporter) error { return o.serve(stop, proxy, r) })
 	if err == nil {
 		err = &shownError{context.Cause(stop)} // it is what was asked for, and the exit code
 	}
@@ -172,8 +176,8 @@ func (o *holdOptions) hold(ctx context.Context, command []string) (err error) {
 }
 
 // runOne runs the plan of one step, and shows it.
-func (o *holdOptions) runOne(ctx context.Context, name string, proxy *holdproxy.Proxy, act func(runner.Reporter) error) error {
-	r := runner.Runner{About: proxy.About(), Resolve: func(plan.Step) (runner.Action, error) { return proxy.Action(act), nil }}
+func (o *holdOptions) runOne(ctx context.Context, id, name string, proxy *holdproxy.Proxy, act func(runner.Reporter) error) error {
+	r := runner.Runner{ID: id, About: proxy.About(), Resolve: func(plan.Step) (runner.Action, error) { return proxy.Action(act), nil }}
 	never := plan.Duration(100 * 365 * 24 * time.Hour)
 	p := &plan.Plan{
 		APIVersion: plan.APIVersion, Kind: plan.PlanKind, Metadata: plan.Metadata{Name: "hold"},

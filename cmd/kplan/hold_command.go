@@ -14,14 +14,14 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// runCommand runs the user's command with the folder's kubeconfig, and says what of its
-// work is lost.
-func (o *holdOptions) runCommand(args []string, folder *child.Folder, r runner.Reporter) error {
+// runCommand runs the user's command with the folder's kubeconfig and the variables of
+// traced, and says what of its work is lost.
+func (o *holdOptions) runCommand(args []string, folder *child.Folder, traced []string, r runner.Reporter) error {
 	kubeconfig := filepath.Join(folder.Path, kubeconfigName)
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KUBERNETES_MASTER=") })
 	env = append(env, "KUBECONFIG="+kubeconfig, "KUBE_CONFIG_PATH="+kubeconfig, "KUBE_CONFIG_PATHS="+kubeconfig, "KUBECACHEDIR="+filepath.Join(folder.Path, cachesName))
 	command := child.Command{
-		Args: args, Env: append(env, unproxied()...), Folder: folder,
+		Args: args, Env: slices.Concat(env, unproxied(), traced), Folder: folder,
 		Stdin: o.stdin, Stdout: tty.Unwrap(o.stdout), Stderr: o.stderr,
 		Waits: func(pids []int) { tell(r, waits(args[0], pids)) },
 	}

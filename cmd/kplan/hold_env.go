@@ -6,6 +6,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/otlp"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 )
 
 // bypasses are variables that win over the command's kubeconfig, or that make clients
@@ -45,4 +48,13 @@ func unproxied() []string {
 		but = strings.TrimPrefix(strings.TrimSuffix(but, ",")+",127.0.0.1,::1,localhost", ",")
 	}
 	return []string{"NO_PROXY=" + but, "no_proxy=" + but}
+}
+
+// traced are variables by which what the command traces is part of the trace that is
+// written of the hold. When none is, the command has those that kplan has.
+func (o *holdOptions) traced(run, step string) []string {
+	if !slices.ContainsFunc(o.reports, func(f report.File) bool { return f.Kind == report.OTLP }) {
+		return nil
+	}
+	return []string{"TRACEPARENT=" + otlp.NewIDs(run, otlp.ParentOf(os.Getenv)).Traceparent(step)}
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -45,6 +47,7 @@ With --report it writes reports, and shows the run only if --progress, --logs or
   kplan replay run.jsonl --speed 0
   kplan replay run.jsonl --progress plain | less
   kplan replay run.jsonl --report html=run.html
+  kplan replay run.jsonl --report otlp=http://localhost:4318
   kplan replay plan.yaml
   kplan replay plan.yaml 20261122-161030 --report html=run.html`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -99,11 +102,11 @@ func (o *replayOptions) replay(ctx context.Context, args []string) error {
 		defer fmt.Fprintf(o.stderr, "warning: %s ends before its run did: kplan was killed, or is still at work\n", words.Clean(path))
 	}
 	if len(reports) > 0 {
-		r := &report.Files{Files: reports, Meta: report.Meta{Version: readBuild().Version, Record: path}}
+		r := &report.Files{Files: reports, Meta: report.Meta{Version: readBuild().Version, Record: path, Getenv: os.Getenv}}
 		for _, e := range events {
 			r.Observe(e)
 		}
-		if err := r.Close(); err != nil || !o.shows {
+		if err := errors.Join(r.Close(), r.Send(ctx)); err != nil || !o.shows {
 			return err
 		}
 	}

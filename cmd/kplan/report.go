@@ -1,20 +1,25 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/plan"
+	"github.com/kplan-dev/kplan/runner"
 )
 
 // addReports registers --report.
 func addReports(cmd *cobra.Command) *[]string {
 	var flags []string
-	cmd.Flags().StringArrayVar(&flags, "report", nil, "write a report of the run when it is over, as `kind=file`: html, junit, markdown or json; may be repeated")
+	cmd.Flags().StringArrayVar(&flags, "report", nil, "write a report of the run when it is over, as `kind=file`: html, junit, markdown, json, otlp or prometheus; otlp=URL sends it; may be repeated")
 	completeBy(cmd, "report", reportKinds)
 	return &flags
 }
@@ -38,12 +43,12 @@ func reportKinds(_ *cobra.Command, _ []string, typed string) ([]string, cobra.Sh
 func parseReports(flags []string) ([]report.File, error) {
 	var all []report.File
 	for _, flag := range flags {
-		next, err := report.ParseFile(flag)
+		next, err := report.ParseFile(flag, os.Getenv)
 		if err != nil {
 			return nil, &usageError{err: err}
 		}
 		for _, other := range all {
-			if outfile.Same(next.Path, other.Path) {
+			if next.To == nil && other.To == nil && outfile.Same(next.Path, other.Path) {
 				return nil, &usageError{err: fmt.Errorf("%s and %s are the same file", other, next), hint: "name another file"}
 			}
 		}
@@ -71,4 +76,29 @@ func refuseOver(flag, path string, reads []plan.Read) error {
 		}
 	}
 	return nil
+}
+
+// sendReports sends the reports that go to collectors. That these are not taken changes
+// nothing of what the run came to: it is told, but to readers of events. What ended the run
+// does not end the sending; a further signal does.
+func (o *runOptions) sendReports(ctx context.Context, reporter *report.Files, abort <-chan struct{}) {
+	if ctx.Err() != nil {
+		over, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		defer cancel(nil)
+		go func() { // ends with over
+			select {
+			case <-abort:
+				cancel(runner.ErrAborted)
+			case <-over.Done():
+			}
+		}()
+		ctx = over
+	}
+	err := reporter.Send(ctx)
+	if mode, e := o.mode(o.progress); e != nil || mode == ui.JSON {
+		return
+	}
+	for _, problem := range split(err) {
+		fmt.Fprintf(o.stderr, "warning: %s\n", words.Clean(o.oneLine(problem.Error())))
+	}
 }

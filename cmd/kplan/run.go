@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,6 +105,7 @@ Exit codes: 0 done, 1 a step failed, 2 bad plan or usage, 4 timed out waiting fo
   kplan run plan.yaml --progress plain
   kplan run plan.yaml --progress json --record events.jsonl
   kplan run plan.yaml --report html=run.html --report junit=run.xml
+  kplan run plan.yaml --report otlp=http://localhost:4318
   kplan run plan.yaml --progress quiet -o json | jq .state`,
 		Args:              onePlanBeside("force-upgrade", "take-over"),
 		ValidArgsFunction: planFiles,
@@ -344,7 +346,7 @@ func (o *runOptions) watch(ctx context.Context, r *runner.Runner, p *plan.Plan, 
 		}
 		renderers = append(renderers, recording{ui.NewJSON(f), f})
 	}
-	reporter := &report.Files{Files: o.reports, Meta: report.Meta{Version: readBuild().Version, PlanFile: o.planFile}}
+	reporter := &report.Files{Files: o.reports, Meta: report.Meta{Version: readBuild().Version, PlanFile: o.planFile, Getenv: os.Getenv}}
 	if len(o.reports) > 0 {
 		r.Observers = append(r.Observers, reporter)
 	}
@@ -369,6 +371,7 @@ func (o *runOptions) watch(ctx context.Context, r *runner.Runner, p *plan.Plan, 
 		}
 	}
 	o.unrecorded(missing)
+	o.sendReports(ctx, reporter, r.Abort)
 	if late != nil {
 		err = errors.Join(err, late)
 	}

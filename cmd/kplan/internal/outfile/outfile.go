@@ -1,6 +1,6 @@
 // Package outfile writes the files that a command was asked for: whole or not at
 // all, so that whoever stops kplan meanwhile leaves the file as it was, and for the
-// user alone, for they tell what is in a cluster.
+// user alone, for they tell what is in a cluster, but for what Publish writes.
 //
 // It does not know what is in them.
 package outfile
@@ -16,6 +16,9 @@ import (
 // Write puts b into the place of a file, or where none is. What is no regular file,
 // such as a pipe, is written to.
 func Write(path string, b []byte) error { return write(path, b, 0o600) }
+
+// Publish is Write for a file that programs of other users are to read.
+func Publish(path string, b []byte) error { return write(path, b, 0o644) }
 
 // Replace is Write for a file of the user's, which keeps its mode.
 func Replace(path string, b []byte) error {

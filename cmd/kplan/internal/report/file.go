@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/actions"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/otlp"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
@@ -18,27 +20,38 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// File is a report that is to be written.
+// File is a report that is to be written, or sent.
 type File struct {
 	Kind Kind
+	// Path is the file; "" when the report is sent To a collector.
 	Path string
+	To   *otlp.Endpoint
 }
 
 // String returns the flag that asks for it.
-func (f File) String() string { return fmt.Sprintf("--report %s=%s", f.Kind, f.Path) }
+func (f File) String() string {
+	if f.To != nil {
+		return fmt.Sprintf("--report %s=%s", f.Kind, f.To)
+	}
+	return fmt.Sprintf("--report %s=%s", f.Kind, f.Path)
+}
 
-// ParseFile reads a value of --report: KIND=FILE. The file's folder must exist and
-// may be written to: to find that out once the run is over would be too late.
-func ParseFile(flag string) (File, error) {
+// ParseFile reads a value of --report: KIND=FILE, otlp=URL, or otlp alone where the
+// environment names a collector. The file's folder must exist and may be written to: to find
+// that out once the run is over would be too late.
+func ParseFile(flag string, getenv func(string) string) (File, error) {
 	const form = "write --report kind=file, such as --report html=report.html"
 	kind, path, ok := strings.Cut(flag, "=")
+	if Kind(kind) == OTLP && (!ok || otlp.IsURL(path)) {
+		return parseEndpoint(path, getenv)
+	}
 	if !ok || path == "" {
 		return File{}, runner.WithHint(fmt.Errorf("--report %s names no file", flag), form)
 	}
 	if !slices.Contains(Kinds, Kind(kind)) {
 		return File{}, runner.WithHint(fmt.Errorf("--report: there is no report kind %q, only %s", kind, strings.Join(words.Names(Kinds), ", ")), form)
 	}
-	f := File{Kind(kind), path}
+	f := File{Kind: Kind(kind), Path: path}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
 		return f, fmt.Errorf("%s: there is no folder %s", f, filepath.Dir(path))
 	}
@@ -49,6 +62,19 @@ func ParseFile(flag string) (File, error) {
 		return f, runner.WithHint(fmt.Errorf("%s: %w", f, err), "name a file in another folder")
 	}
 	return f, nil
+}
+
+// parseEndpoint returns the report for the collector at an address, or for that of the
+// environment.
+func parseEndpoint(address string, getenv func(string) string) (File, error) {
+	to, err := otlp.NewEndpoint(address, getenv)
+	switch {
+	case errors.Is(err, otlp.ErrNoEndpoint):
+		return File{}, runner.WithHint(fmt.Errorf("--report otlp names no file, and %w", err), "write --report otlp=FILE, or --report otlp=http://HOST:4318")
+	case err != nil:
+		return File{}, fmt.Errorf("--report otlp: %w", err)
+	}
+	return File{Kind: OTLP, To: to}, nil
 }
 
 // Files follows a run and writes its reports when it is closed. It is a renderer as
@@ -70,12 +96,52 @@ func (f *Files) Close() error {
 	}
 	var all error
 	for _, file := range f.Files {
-		var b bytes.Buffer
-		err := Write(&b, file.Kind, &f.timeline, f.Meta)
-		if err == nil {
-			err = outfile.Write(file.Path, b.Bytes())
+		if file.To != nil {
+			continue
 		}
+		if err := f.write(file); err != nil {
+			all = errors.Join(all, fmt.Errorf("%s: %w", file, err))
+		}
+	}
+	return all
+}
+
+// write writes one report.
+func (f *Files) write(file File) error {
+	var b bytes.Buffer
+	if file.Kind == OTLP && filepath.Ext(file.Path) != ".json" {
+		trace, err := otlp.Protobuf(otlp.Build(&f.timeline, f.Meta.source()))
 		if err != nil {
+			return err
+		}
+		return outfile.Write(file.Path, trace)
+	}
+	if err := Write(&b, file.Kind, &f.timeline, f.Meta); err != nil {
+		return err
+	}
+	if file.Kind == Prometheus { // node_exporter is another user
+		return outfile.Publish(file.Path, b.Bytes())
+	}
+	return outfile.Write(file.Path, b.Bytes())
+}
+
+// Send sends the reports that go to collectors. It returns when they are taken, when they
+// are not after all tries, or when ctx ends. A trace whose parent is not sampled is not sent.
+func (f *Files) Send(ctx context.Context) error {
+	if f.timeline.Execution().State() == "" {
+		return nil
+	}
+	var all error
+	for _, file := range f.Files {
+		if file.To == nil {
+			continue
+		}
+		if getenv := f.Meta.Getenv; getenv != nil {
+			if parent := otlp.ParentOf(getenv); parent.Known() && !parent.Sampled() {
+				continue
+			}
+		}
+		if err := file.To.Send(ctx, otlp.Build(&f.timeline, f.Meta.source())); err != nil {
 			all = errors.Join(all, fmt.Errorf("%s: %w", file, err))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "r.json")
-	r := &Files{Files: []File{{HTML, filepath.Join(dir, "gone", "r.html")}, {JSON, good}}}
+	r := &Files{Files: []File{{Kind: HTML, Path: filepath.Join(dir, "gone", "r.html")}, {Kind: JSON, Path: good}}}
 	require.NoError(t, r.Close(), "a run that did not begin has no report")
 	require.NoFileExists(t, good)
 	r.Observe(runner.Event{Seq: 1, Time: time.Now(), Type: runner.TypePlan, Plan: "p", Steps: []runner.StepInfo{{Name: "a"}}})

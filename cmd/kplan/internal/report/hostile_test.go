@@ -150,6 +150,16 @@ var harmless = map[Kind]func(*testing.T, string){
 		t.Helper()
 		require.True(t, json.Valid([]byte(s)))
 	},
+	OTLP: func(t *testing.T, s string) {
+		t.Helper()
+		require.True(t, json.Valid([]byte(s)))
+	},
+	Prometheus: func(t *testing.T, s string) {
+		t.Helper()
+		for l := range strings.Lines(s) {
+			require.Regexp(t, `^(# (HELP|TYPE) )?kplan_`, l, "no line is anything but a metric")
+		}
+	},
 }
 
 // TestMarkdownLimit writes a run that has no room, and fits it in.

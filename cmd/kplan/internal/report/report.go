@@ -1,5 +1,6 @@
 // Package report writes what a run was, once it is over: as a page to open in a
-// browser, as Markdown, as the JUnit XML that CI systems read, and as JSON.
+// browser, as Markdown, as the JUnit XML that CI systems read, as JSON, as a trace of
+// OpenTelemetry and as metrics of Prometheus.
 //
 // It knows a run by its timeline only, and reads no clock. Texts that come from
 // clusters and charts are made harmless for each kind.
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/otlp"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
 )
 
@@ -25,10 +27,14 @@ const (
 	Markdown Kind = "markdown"
 	// HTML is one page that needs nothing else.
 	HTML Kind = "html"
+	// OTLP is a trace for OpenTelemetry, which may be sent to a collector instead.
+	OTLP Kind = "otlp"
+	// Prometheus is metrics in the text format that node_exporter reads from files.
+	Prometheus Kind = "prometheus"
 )
 
 // Kinds are all kinds, for help texts and completion.
-var Kinds = []Kind{HTML, JUnit, Markdown, JSON}
+var Kinds = []Kind{HTML, JUnit, Markdown, JSON, OTLP, Prometheus}
 
 // Ext is how the names of files of this kind end usually, with the dot.
 func (k Kind) Ext() string {
@@ -37,6 +43,10 @@ func (k Kind) Ext() string {
 		return ".xml"
 	case Markdown:
 		return ".md"
+	case OTLP:
+		return ".otlp.json"
+	case Prometheus:
+		return ".prom"
 	case JSON, HTML:
 	}
 	return "." + string(k)
@@ -51,9 +61,17 @@ type Meta struct {
 	PlanFile string
 	// Record is the file of events that the run was read from; "" when kplan ran it.
 	Record string
+	// Getenv returns a variable of the environment, which says what a trace is part of and
+	// what sends it; nil is an empty environment.
+	Getenv func(string) string
 }
 
-// Write writes the report of a kind. It returns the first error of writing.
+// source is what a trace says besides the run.
+func (m Meta) source() otlp.Source {
+	return otlp.Source{Version: m.Version, PlanFile: m.PlanFile, Getenv: m.Getenv}
+}
+
+// Write writes the report of a kind; a trace as JSON. It returns the first error of writing.
 func Write(w io.Writer, k Kind, t *timeline.Timeline, m Meta) error {
 	r := newRun(t, m)
 	switch k {
@@ -66,6 +84,14 @@ func Write(w io.Writer, k Kind, t *timeline.Timeline, m Meta) error {
 		return err
 	case HTML:
 		return writeHTML(w, r)
+	case Prometheus:
+		return writePrometheus(w, r)
+	case OTLP:
+		b, err := otlp.JSON(otlp.Build(t, m.source()))
+		if err == nil {
+			_, err = w.Write(b)
+		}
+		return err
 	}
 	return fmt.Errorf("there is no report kind %q", string(k))
 }

@@ -71,6 +71,11 @@ func TestRecordedRuns(t *testing.T) {
 		for _, kind := range Kinds {
 			t.Run(name+"/"+string(kind), func(t *testing.T) {
 				got := write(t, kind, l, meta)
+				if kind == OTLP { // is one line
+					var lines bytes.Buffer
+					require.NoError(t, json.Indent(&lines, got, "", " "))
+					got = lines.Bytes()
+				}
 				golden := filepath.Join("testdata", string(kind), name+kind.Ext())
 				if *update {
 					require.NoError(t, os.MkdirAll(filepath.Dir(golden), 0o755))

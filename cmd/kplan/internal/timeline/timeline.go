@@ -43,6 +43,7 @@ const (
 type Timeline struct {
 	x        runner.Execution
 	about    string
+	run      string
 	steps    []*Step
 	byName   map[string]*Step
 	webhooks []*Webhook
@@ -131,7 +132,7 @@ func (t *Timeline) apply(s *Step, e runner.Event) {
 }
 
 func (t *Timeline) begin(e runner.Event) {
-	*t = Timeline{about: e.Message, now: e.Time, byName: make(map[string]*Step, len(e.Steps))}
+	*t = Timeline{about: e.Message, run: e.Run, now: e.Time, byName: make(map[string]*Step, len(e.Steps))}
 	t.x.Apply(e)
 	for _, s := range t.x.Steps() {
 		step := &Step{Step: s, objects: map[string]*Object{}, Spans: []Span{{State: s.State, From: e.Time}}}
@@ -158,6 +159,9 @@ func (t *Timeline) Execution() *runner.Execution { return &t.x }
 
 // About returns what the plan is run on: context and server.
 func (t *Timeline) About() string { return t.about }
+
+// Run returns the run's ID; "" when it has none, as in records of early versions.
+func (t *Timeline) Run() string { return t.run }
 
 // Start returns the time at which the run began; zero before the first event.
 func (t *Timeline) Start() time.Time { return t.x.Started() }
