@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // logins of kubeconfigs with the auth provider oidc
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tty"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
@@ -131,7 +132,7 @@ A request that an admission webhook cannot judge yet is held and sent again when
 	root.Version = readBuild().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newInit(a), newRun(a), newDiff(a), newDown(a), newUnlock(a), newHold(a), newValidate(a), newRBAC(a), newWait(a), newWebhooks(a), newDoctor(a), newExplain(a), newStatus(a), newHistory(a), newReplay(a))
-	for _, offline := range []*cobra.Command{newLint(a), newLock(a), newBundle(a), newGraph(a), newSchema(a), newVars(a), newVersion(a)} {
+	for _, offline := range []*cobra.Command{newLint(a), newLock(a), newBundle(a), newGraph(a), newSchema(a), newVars(a), newVersion(a), newMan(a)} {
 		root.AddCommand(a.offline(offline))
 	}
 	return root

@@ -101,7 +101,9 @@ func params(dir string) testscript.Params {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("KUBECONFIG", "")
-			return nil
+			packaging, err := filepath.Abs("../../packaging")
+			env.Setenv("PATH", env.Getenv("PATH")+string(os.PathListSeparator)+packaging)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "unfold": unfold, "mode": mode},
 	}
