@@ -84,8 +84,9 @@ go-test:
 	@$(say) 'testing kplan$(if $(race), with the race detector); the first time compiles its libraries, some minutes'
 	KPLAN_LAB=$(abspath $(LAB)) KPLAN_TOOLS=$(abspath $(BIN)) \
 	go test $(race) $(vet) -p 3 -parallel 3 -timeout 40m ./cmd/kplan ./steps ./examples ./...
-	@$(say) 'testing the lab'
+	@$(say) 'testing the lab, and what makes releases'
 	cd lab && CGO_ENABLED=0 go test $(vet) -timeout 15m ./...
+	cd tools/release && CGO_ENABLED=0 go test $(vet) ./...
 
 .PHONY: matrix
 matrix: $(LAB) ## Run the whole fault matrix: each fault at three moments of each operation
@@ -212,12 +213,56 @@ $(BIN)/helm-controller: bench/rivals/flux/go.mod bench/rivals/flux/go.sum
 lint: gcc $(BIN)/golangci-lint ## Check style and the import rules
 	GOFLAGS='$(strip $(GOFLAGS) $(race))' $(BIN)/golangci-lint run ./...
 	cd lab && CGO_ENABLED=0 ../$(BIN)/golangci-lint run --config ../.golangci.yaml ./...
+	cd tools/release && CGO_ENABLED=0 ../../$(BIN)/golangci-lint run --config ../../.golangci.yaml ./...
 	go mod tidy -diff
 	cd lab && go mod tidy -diff
 
 $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 	@$(say) 'building the linter, two minutes of CPU time'
 	cd tools && CGO_ENABLED=0 go build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+# What packages have besides the binary: man pages and completions, in bin/share.
+.PHONY: share
+share:
+	rm -rf $(BIN)/share
+	CGO_ENABLED=0 go build -trimpath -buildvcs=true -ldflags '-s -w' -o $(BIN)/share/kplan ./cmd/kplan
+	$(BIN)/share/kplan man $(BIN)/share
+	gzip -9n $(BIN)/share/man/*.1
+	rm $(BIN)/share/kplan
+
+RELEASE := $(addprefix $(BIN)/,goreleaser sbom image)
+$(BIN)/goreleaser: package := github.com/goreleaser/goreleaser/v2
+$(BIN)/sbom: package := ./sbom
+$(BIN)/image: package := ./image
+$(RELEASE): tools/release/go.mod tools/release/go.sum $(wildcard tools/release/*/*.go)
+	@$(if $(findstring goreleaser,$@),$(say) 'building goreleaser: six minutes of CPU time')
+	cd tools/release && CGO_ENABLED=0 go build -o ../../$@ -ldflags '-s -w' $(package)
+
+.PHONY: release-config
+release-config: $(BIN)/goreleaser ## Check the configuration of releases
+	$(BIN)/goreleaser check
+
+# TARGETS='linux_amd64|linux_arm64' builds these alone: a platform takes four minutes of
+# CPU time with nothing in Go's cache.
+TARGETS := linux|darwin|windows
+.PHONY: snapshot
+snapshot: $(RELEASE) ## Make all files of a release in dist, of this commit and without the network; TARGETS picks platforms
+	sed -E '/^      - (linux|darwin|windows)_/{/$(TARGETS)/!d}' .goreleaser.yaml > $(BIN)/goreleaser.yaml
+	$(remote) $(BIN)/goreleaser release -f $(BIN)/goreleaser.yaml --snapshot --clean --skip=sign
+	$(MAKE) --no-print-directory release-image
+
+# goreleaser takes no commit of a repository without a remote, and asks none here.
+remote = GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/kplan-dev/kplan
+# linux is OS/ARCH=BINARY for each Linux binary that goreleaser made.
+linux = $(foreach b,$(wildcard dist/kplan_linux_*/kplan),linux/$(word 3,$(subst _, ,$(notdir $(patsubst %/kplan,%,$b))))=$b)
+.PHONY: release-image
+release-image: $(BIN)/image ## Make the container image of the binaries in dist; IMAGE_FLAGS='--push REPOSITORY --tag TAG' pushes it
+	$(BIN)/image --version v$$(jq -r .version dist/metadata.json) --revision $$(git rev-parse HEAD) \
+	--created $$(TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd) --out dist/image $(IMAGE_FLAGS) $(linux) | tee dist/image.digest
+
+.PHONY: release-check
+release-check: $(RELEASE) ## Make the release of this commit twice, in two folders, and compare the checksums
+	tools/release/twice.sh '$(TARGETS)'
 
 .PHONY: golden
 golden: ## Write the tests' expected output anew

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Makes the release of HEAD twice, each time in a clone of its own, and compares the
+# checksums of all files, and the digest of the image. usage: twice.sh TARGETS
+set -euo pipefail
+targets=${1:?"usage: twice.sh TARGETS"}
+root=$(git rev-parse --show-toplevel)
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT
+
+for dir in first second/with/a/longer/path; do
+  git clone --quiet --shared -- "$root" "$work/$dir"
+  git -C "$work/$dir" checkout --quiet "$(git -C "$root" rev-parse HEAD)"
+  mkdir -p "$work/$dir/bin"
+  cp -- "$root"/bin/{goreleaser,sbom,image} "$work/$dir/bin/"
+  make -C "$work/$dir" --no-print-directory snapshot "TARGETS=$targets" >&2
+done
+cd "$work"
+diff -u first/dist/checksums.txt second/with/a/longer/path/dist/checksums.txt
+diff -u first/dist/image.digest second/with/a/longer/path/dist/image.digest
+cat first/dist/checksums.txt first/dist/image.digest
+printf 'the same commit gave the same %d files and the same image twice\n' "$(wc -l <first/dist/checksums.txt)" >&2
