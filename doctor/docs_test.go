@@ -13,9 +13,9 @@ import (
 	"github.com/kplan-dev/kplan/doctor"
 )
 
-// docs/doctor.md has the checks as they are, and names no others.
+// docs/reference/doctor.md has the checks as they are, and names no others.
 func TestDocs(t *testing.T) {
-	const file, mark = "../docs/doctor.md", "<!-- checks: written by go test ./doctor -update -->\n"
+	const file, mark = "../docs/reference/doctor.md", "<!-- checks: written by go test ./doctor -update -->\n"
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
 	head, _, ok := strings.Cut(string(b), mark)

@@ -59,10 +59,10 @@ func TestRecordedEvents(t *testing.T) {
 	require.GreaterOrEqual(t, len(met), 11, "the recorded runs have nearly every type: %v", met)
 }
 
-// The examples of docs/events.md are events.
+// The examples of docs/reference/events.md are events.
 func TestDocumentedEvents(t *testing.T) {
 	s := compileEvents(t)
-	b, err := os.ReadFile("../docs/events.md")
+	b, err := os.ReadFile("../docs/reference/events.md")
 	require.NoError(t, err)
 	n := 0
 	for line := range strings.Lines(string(b)) {

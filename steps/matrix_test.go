@@ -235,9 +235,9 @@ func TestFaultMatrixTable(t *testing.T) {
 	for _, what := range faults {
 		table.WriteString("| " + what.name + " |" + strings.Repeat(fmt.Sprintf(" %d |", moments), len(operations)) + "\n")
 	}
-	doc, err := os.ReadFile("../docs/reliability.md")
+	doc, err := os.ReadFile("../docs/explanation/reliability.md")
 	require.NoError(t, err)
-	require.Contains(t, string(doc), "\n"+table.String()+"\n", "docs/reliability.md wants this table")
+	require.Contains(t, string(doc), "\n"+table.String()+"\n", "docs/explanation/reliability.md wants this table")
 }
 
 func newMatrix(t *testing.T) *matrix {

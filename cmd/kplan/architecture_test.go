@@ -19,16 +19,16 @@ var (
 	fileLine    = regexp.MustCompile("^- `([\\w./-]+)`:")
 )
 
-// Every file that docs/architecture.md names exists, and every file of Go code stands
+// Every file that docs/explanation/architecture.md names exists, and every file of Go code stands
 // in it, with what is in it.
 func TestArchitecture(t *testing.T) {
 	root := filepath.Join("..", "..")
-	b, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	b, err := os.ReadFile(filepath.Join(root, "docs", "explanation", "architecture.md"))
 	require.NoError(t, err)
 	for _, m := range namedPath.FindAllStringSubmatch(string(b), -1) {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(m[1])))
 		require.NoError(t, err)
-		assert.NotEmpty(t, found, "docs/architecture.md names %s, which does not exist", m[1])
+		assert.NotEmpty(t, found, "docs/explanation/architecture.md names %s, which does not exist", m[1])
 	}
 
 	var told []string

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each command has a page in docs/cli, made from its help; -update writes them anew.
+// Each command has a page in docs/reference/cli, made from its help; -update writes them anew.
 func TestCommandPages(t *testing.T) {
-	dir := filepath.Join("..", "..", "docs", "cli")
+	dir := filepath.Join("..", "..", "docs", "reference", "cli")
 	root := newRoot(newApp("kplan", strings.NewReader(""), io.Discard, io.Discard))
 	root.DisableAutoGenTag = true
 	root.InitDefaultCompletionCmd()

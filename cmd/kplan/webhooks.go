@@ -172,7 +172,7 @@ func (l *listing) read(ctx context.Context) error {
 	}
 	if unread := l.view.Unreadable(); len(l.following.Statuses()) == 0 && len(unread) > 0 {
 		return runner.WithHint(errors.New("webhooks cannot be read: "+strings.Join(unread, ", ")),
-			"what is needed for it is in docs/webhooks.md; check with: kubectl auth can-i list validatingwebhookconfigurations")
+			"what is needed for it is in docs/reference/webhooks.md; check with: kubectl auth can-i list validatingwebhookconfigurations")
 	}
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each rule has an id of its own, a row in docs/explain.md, and an error that it explains
+// Each rule has an id of its own, a row in docs/reference/explain.md, and an error that it explains
 // in testdata/explanations.golden.
 func TestRules(t *testing.T) {
-	docs, err := os.ReadFile("../../docs/explain.md")
+	docs, err := os.ReadFile("../../docs/reference/explain.md")
 	require.NoError(t, err)
 	golden, err := os.ReadFile("testdata/explanations.golden")
 	require.NoError(t, err)
@@ -22,7 +22,7 @@ func TestRules(t *testing.T) {
 		require.False(t, seen[r.id], "two rules are %s", r.id)
 		seen[r.id] = true
 		require.Contains(t, Classes, r.class, r.id)
-		require.Contains(t, string(docs), "| `"+r.id+"` | "+string(r.class)+" |", "docs/explain.md has no row of it")
+		require.Contains(t, string(docs), "| `"+r.id+"` | "+string(r.class)+" |", "docs/reference/explain.md has no row of it")
 		require.Contains(t, string(golden), string(r.class)+" "+r.id+": ")
 		require.NotEmpty(t, r.causes, r.id)
 		require.NotEmpty(t, r.next, r.id)
@@ -31,7 +31,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	for _, c := range append(calls, otherCall) {
-		require.Contains(t, string(docs), "| `webhook-"+c.id+"` |", "docs/explain.md has no row of it")
+		require.Contains(t, string(docs), "| `webhook-"+c.id+"` |", "docs/reference/explain.md has no row of it")
 		require.Contains(t, string(golden), " webhook-"+c.id+": ")
 	}
 }

@@ -116,9 +116,9 @@ func TestEveryRuleIsTested(t *testing.T) {
 	}
 }
 
-// docs/lint.md has the rules as they are.
+// docs/reference/lint.md has the rules as they are.
 func TestPage(t *testing.T) {
-	const file, mark = "../../docs/lint.md", "<!-- rules: written by go test ./plan/lint -update -->\n"
+	const file, mark = "../../docs/reference/lint.md", "<!-- rules: written by go test ./plan/lint -update -->\n"
 	page, err := os.ReadFile(file)
 	require.NoError(t, err)
 	head, _, found := strings.Cut(string(page), mark)

@@ -33,7 +33,7 @@ func Find(id string) (finding.Rule, bool) {
 }
 
 // rulesPage says what the rules are about: each has a title with its ID, its
-// severity and summary on a line, and its explanation. docs/lint.md has it too.
+// severity and summary on a line, and its explanation. docs/reference/lint.md has it too.
 //
 //go:embed rules.md
 var rulesPage string

@@ -20,7 +20,7 @@ import (
 )
 
 // Webhook is how one webhook stands, in the form for programs: its JSON is
-// documented in docs/webhooks.md.
+// documented in docs/reference/webhooks.md.
 type Webhook struct {
 	Configuration string            `json:"configuration"`
 	Name          string            `json:"name"`
