@@ -17,10 +17,12 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// maxTree bounds the files of an artifact once they are unpacked.
+// maxTree bounds the files of an artifact once they are unpacked, and treeOverhead is what
+// an archive may take for each besides: its header, and what fills it up.
 const (
 	maxTree      = 128 << 20
 	maxTreeFiles = 20_000
+	treeOverhead = 4 << 10
 )
 
 // tree fetches an artifact and returns its files, by their paths in it.
@@ -51,13 +53,18 @@ func unpack(archive []byte) (map[string][]byte, error) {
 	if err != nil {
 		return nil, errors.New("is no archive with gzip")
 	}
+	tooMuch := fmt.Errorf("has more than %d MiB or %d files", maxTree>>20, maxTreeFiles)
 	files, size := map[string][]byte{}, int64(0)
-	for r := tar.NewReader(zipped); ; {
+	// What is left out has to be read too, to get past it.
+	whole := &io.LimitedReader{R: zipped, N: maxTree + maxTreeFiles*treeOverhead}
+	for r := tar.NewReader(whole); ; {
 		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
+		switch {
+		case err != nil && whole.N <= 0:
+			return nil, tooMuch
+		case errors.Is(err, io.EOF):
 			return files, nil
-		}
-		if err != nil {
+		case err != nil:
 			return nil, fmt.Errorf("the archive is damaged: %w", err)
 		}
 		name := path.Clean(strings.ReplaceAll(h.Name, `\`, "/"))
@@ -65,11 +72,11 @@ func unpack(archive []byte) (map[string][]byte, error) {
 			continue
 		}
 		src, err := io.ReadAll(io.LimitReader(r, maxTree-size+1))
-		if err != nil {
+		if err != nil && whole.N > 0 {
 			return nil, fmt.Errorf("the archive is damaged: %w", err)
 		}
-		if size += int64(len(src)); size > maxTree || len(files) == maxTreeFiles {
-			return nil, fmt.Errorf("has more than %d MiB or %d files", maxTree>>20, maxTreeFiles)
+		if size += int64(len(src)); err != nil || size > maxTree || len(files) == maxTreeFiles {
+			return nil, tooMuch
 		}
 		files[name] = src
 	}

@@ -61,21 +61,15 @@ func TestUnpackTakesPlainFilesWithin(t *testing.T) {
 // TestUnpackIsBounded reads no more of an archive than may be in it: neither of what it
 // takes, nor of what it leaves out.
 func TestUnpackIsBounded(t *testing.T) {
-	for name, test := range map[string]struct {
-		entry tar.Header
-		err   string
-	}{
-		"taken":    {tar.Header{Name: "a.yaml", Typeflag: tar.TypeReg, Size: maxTree + 1}, "has more than 128 MiB or 20000 files"},
-		"left out": {tar.Header{Name: "../a.yaml", Typeflag: tar.TypeReg, Size: 3 * maxTree}, ""},
+	for name, entry := range map[string]tar.Header{
+		"taken":    {Name: "a.yaml", Typeflag: tar.TypeReg, Size: maxTree + 1},
+		"left out": {Name: "../a.yaml", Typeflag: tar.TypeReg, Size: 3 * maxTree},
 	} {
 		t.Run(name, func(t *testing.T) {
-			packed := archive(t, test.entry)
+			packed := archive(t, entry)
 			require.Less(t, len(packed), 4<<20, "the archive itself is small")
-			if _, err := unpack(packed); test.err == "" {
-				require.NoError(t, err)
-			} else {
-				require.EqualError(t, err, test.err)
-			}
+			_, err := unpack(packed)
+			require.EqualError(t, err, "has more than 128 MiB or 20000 files")
 		})
 	}
 }
