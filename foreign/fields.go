@@ -148,6 +148,9 @@ func Expr(code string) string { return string(exprBegin) + code + string(exprEnd
 // HasExpr reports whether a text has an expression of Expr.
 func HasExpr(s string) bool { return strings.ContainsRune(s, exprBegin) }
 
+// BeginsWithExpr reports whether a text begins with an expression of Expr.
+func BeginsWithExpr(s string) bool { return strings.HasPrefix(s, string(exprBegin)) }
+
 // exprBegin and exprEnd stand around an expression in a text until it is written. No
 // file has them: they are private characters of Unicode.
 const exprBegin, exprEnd = '\uE0E0', '\uE0E1'
@@ -170,7 +173,7 @@ func planText(s string) string { return written(strings.ReplaceAll(s, "${{", "$$
 func encode(w io.Writer, n *yaml.Node) error {
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)
-	if err := e.Encode(finished(n, planText)); err != nil {
+	if err := e.Encode(n); err != nil {
 		return err
 	}
 	return e.Close()
@@ -191,4 +194,43 @@ func finished(n *yaml.Node, f func(string) string) *yaml.Node {
 		c.Content = append(c.Content, finished(x, f))
 	}
 	return &c
+}
+
+// TextNode is a scalar which is text, whatever it looks like; it may be empty.
+func TextNode(s string) *yaml.Node { return text(s) }
+
+// OnlyExpr returns the code of a text that is one expression of Expr and nothing else.
+func OnlyExpr(s string) (code string, ok bool) {
+	code, ok = strings.CutPrefix(s, string(exprBegin))
+	if !ok {
+		return "", false
+	}
+	code, ok = strings.CutSuffix(code, string(exprEnd))
+	return code, ok && !strings.ContainsRune(code, exprBegin)
+}
+
+// Replace puts what f returns in the place of each expression of Expr in a text.
+func Replace(s string, f func(code string) string) string {
+	var b strings.Builder
+	for {
+		before, rest, ok := strings.Cut(s, string(exprBegin))
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		code, after, ok := strings.Cut(rest, string(exprEnd))
+		if !ok {
+			return b.String()
+		}
+		b.WriteString(f(code))
+		s = after
+	}
+}
+
+// Written is a text with its expressions as people know them: ${{ code }}.
+func Written(s string) string { return written(s) }
+
+// List is a list of values.
+func List(items ...*yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.SequenceNode, Content: items}
 }

@@ -36,6 +36,9 @@ type Input struct {
 	// Dir is the folder of the plan that is made. It and the names of Files are
 	// relative to one and the same folder, or absolute.
 	Dir string
+	// Root is the absolute path of the folder that they are relative to, if they are; with
+	// "" absolute paths stay so in the plan.
+	Root string
 	// Name is the plan's name; "" lets the source find one.
 	Name string
 	// Read returns the text of another file, one that a file names. Its error is
@@ -55,7 +58,10 @@ func Beside(file, name string) string {
 // beginning with ./ or ../.
 func (in Input) FromPlan(name string) string {
 	if path.IsAbs(name) && !path.IsAbs(in.Dir) {
-		return path.Clean(name)
+		if in.Root == "" {
+			return path.Clean(name)
+		}
+		in.Dir = path.Join(in.Root, in.Dir)
 	}
 	from, to := parts(in.Dir), parts(name)
 	for len(from) > 0 && len(to) > 1 && from[0] == to[0] {

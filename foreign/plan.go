@@ -3,6 +3,7 @@ package foreign
 import (
 	"cmp"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -211,7 +212,7 @@ func (p *Plan) write(w io.Writer) error {
 			return err
 		}
 	}
-	return encode(w, root.node)
+	return encode(w, finished(root.node, planText))
 }
 
 // node is the step as a plan has it.
@@ -252,4 +253,66 @@ func duration(d time.Duration) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
+}
+
+// Reads are the names of the variables that expressions of Expr read, in the order in
+// which they are first read.
+func (p *Plan) Reads() []string {
+	var names []string
+	look := func(n *yaml.Node) {
+		for _, name := range ReadBy(n) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, f := range []*Fields{&p.Clusters, &p.Repositories, &p.Defaults} {
+		look(f.Node())
+	}
+	for _, s := range p.Steps {
+		look(s.node())
+	}
+	return names
+}
+
+// ReadBy are the names of the variables that expressions in a value read.
+func ReadBy(n *yaml.Node) []string {
+	var names []string
+	if n.Kind == yaml.ScalarNode {
+		for code := range strings.SplitSeq(n.Value, string(exprBegin)) {
+			code, _, ok := strings.Cut(code, string(exprEnd))
+			if !ok {
+				continue
+			}
+			for _, m := range readVar.FindAllStringSubmatch(code, -1) {
+				names = append(names, m[1])
+			}
+		}
+	}
+	for _, x := range n.Content {
+		names = append(names, ReadBy(x)...)
+	}
+	return names
+}
+
+var readVar = regexp.MustCompile(`\bvars\.([A-Za-z_]\w*)`)
+
+// Expressions are the codes of all expressions of Expr in the steps of the plan.
+func (p *Plan) Expressions() []string {
+	var all []string
+	var walk func(n *yaml.Node)
+	walk = func(n *yaml.Node) {
+		for part := range strings.SplitSeq(n.Value, string(exprBegin)) {
+			if code, _, ok := strings.Cut(part, string(exprEnd)); ok {
+				all = append(all, code)
+			}
+		}
+		for _, x := range n.Content {
+			walk(x)
+		}
+	}
+	for _, s := range p.Steps {
+		walk(s.node())
+	}
+	return all
 }

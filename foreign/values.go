@@ -27,8 +27,20 @@ func (p *Plan) Values(owner string, v *Value) *yaml.Node {
 
 // Conceal is Values for nodes that were made of a value: at is where they come from.
 func (p *Plan) Conceal(owner string, n *yaml.Node, at *Value) *yaml.Node {
-	w := concealer{plan: p, owner: owner, at: at}
-	w.walk(n, nil, "")
+	concealer{plan: p, owner: owner, at: at}.walk(n, nil, "")
+	return n
+}
+
+// ConcealAll is Conceal for values of which each is a secret.
+func (p *Plan) ConcealAll(owner string, n *yaml.Node, at *Value) *yaml.Node {
+	concealer{plan: p, owner: owner, at: at, all: true}.walk(n, nil, "")
+	return n
+}
+
+// Scalar is a text that stands where a value does.
+func Scalar(v *Value, s string) *yaml.Node {
+	n := text(s)
+	n.Line, n.Column = v.node.Line, v.node.Column
 	return n
 }
 
@@ -37,6 +49,7 @@ type concealer struct {
 	plan  *Plan
 	owner string
 	at    *Value
+	all   bool
 }
 
 func (w concealer) walk(n *yaml.Node, path document.Path, name string) {
@@ -55,7 +68,7 @@ func (w concealer) walk(n *yaml.Node, path document.Path, name string) {
 			w.walk(item, path.Index(i), name)
 		}
 	case yaml.ScalarNode:
-		if !isNull(n) && !HasExpr(n.Value) && isSecret(name, n) {
+		if !isNull(n) && !HasExpr(n.Value) && (w.all || isSecret(name, n)) {
 			w.conceal(n, path)
 		}
 	}
@@ -90,13 +103,24 @@ func (w concealer) conceal(n *yaml.Node, path document.Path) {
 	base := cmp.Or(Identifier(w.owner+"_"+strings.Join(names, "_")), "secret")
 	name := w.plan.Secret(base, path.String()+" of "+w.owner)
 	place := w.at.doc.place(n, append(slices.Clone(w.at.path), path...))
-	w.at.doc.report.Add(finding.Finding{
-		Pos: place.Pos, Path: place.Path, Severity: finding.Warning, Rule: Secret,
-		Message: "the value looks like a secret and is not copied: the variable " + name + " stands for it",
-		Hint:    "give it by --set or a var file that SOPS encrypts, or let env or secret of the variable say where it is",
-	})
+	w.at.doc.report.Add(concealed(place, name))
 	*n = *text(Expr("vars." + name))
 }
+
+// concealed says that a variable stands for a value.
+func concealed(at document.Place, name string) finding.Finding {
+	return finding.Finding{
+		Pos: at.Pos, Path: at.Path, Severity: finding.Warning, Rule: Secret,
+		Message: "the value looks like a secret and is not copied: the variable " + name + " stands for it",
+		Hint:    "give it by --set or a var file that SOPS encrypts, or let env or secret of the variable say where it is",
+	}
+}
+
+// SecretFinding says that a variable stands for a value at a place.
+func SecretFinding(at document.Place, name string) finding.Finding { return concealed(at, name) }
+
+// SecretAt says that a variable stands for a value.
+func SecretAt(v *Value, name string) finding.Finding { return concealed(v.Place(), name) }
 
 // Secret declares a sensitive variable with a name like that, and returns its name.
 func (p *Plan) Secret(base, description string) string {
@@ -126,13 +150,16 @@ func Merge(under, over *yaml.Node) *yaml.Node {
 	return merged.node
 }
 
-// Text writes values as a file that is sent as it is.
-func Text(n *yaml.Node) ([]byte, error) {
+// Text writes values as a file: one whose expressions are evaluated, or one that is sent
+// as it is.
+func Text(n *yaml.Node, evaluated bool) ([]byte, error) {
 	var b bytes.Buffer
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	if err := e.Encode(finished(n, written)); err != nil {
+	f := written
+	if evaluated {
+		f = planText
+	}
+	if err := encode(&b, finished(n, f)); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), e.Close()
+	return b.Bytes(), nil
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/imported"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/foreign"
+	"github.com/kplan-dev/kplan/foreign/helmfile"
+	scripts "github.com/kplan-dev/kplan/foreign/script"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
@@ -33,7 +35,22 @@ type importer struct {
 }
 
 // importers are all of them, in the order of the help.
-var importers = []importer{}
+var importers = []importer{
+	{
+		tool: "helmfile", title: "helmfile", long: helmfile.About,
+		example: `  kplan import helmfile helmfile.yaml -o plan.yaml
+  kplan import helmfile . -o deploy/plan.yaml --report markdown > import.md
+  helmfile -e production build --embed-values | kplan import helmfile - -o plan.yaml`,
+		folder: helmfileFolder, run: helmfile.Import,
+	},
+	{
+		tool: "script", title: "shell scripts and Makefiles", long: scripts.About,
+		example: `  kplan import script install.sh -o plan.yaml
+  kplan import script Makefile -o plan.yaml
+  cat prepare.sh install.sh | kplan import script -`,
+		run: scripts.Import,
+	},
+}
 
 // importRun is one call of kplan import.
 type importRun struct {
@@ -201,11 +218,15 @@ func (r *importRun) writeFiles(files []foreign.File, text []byte) ([]string, err
 func examine(file string) []finding.Finding {
 	none := func(string) (string, bool) { return "", false }
 	p, err := load.File(file, load.Options{Unknown: true, Env: none})
+	faults, ok := errors.AsType[document.Diagnostics](err)
+	if ok {
+		if faults = slices.DeleteFunc(faults, func(d document.Diagnostic) bool { return d.Code == document.CodeVariable }); len(faults) > 0 {
+			return finding.Of(faults)
+		}
+		p, err = load.File(file, load.Options{Unset: true, Env: none})
+	}
 	if err == nil {
 		err = load.CheckFiles(p)
-	}
-	if faults, ok := errors.AsType[document.Diagnostics](err); ok {
-		return finding.Of(slices.DeleteFunc(faults, func(d document.Diagnostic) bool { return d.Code == document.CodeVariable }))
 	}
 	if err != nil {
 		return []finding.Finding{{Pos: document.Pos{File: file}, Severity: finding.Error, Message: err.Error()}}
@@ -215,7 +236,11 @@ func examine(file string) []finding.Finding {
 
 // input reads the files of the command line.
 func (r *importRun) input(args []string) (foreign.Input, error) {
-	in := foreign.Input{Dir: filepath.ToSlash(filepath.Dir(r.output)), Name: r.name, Read: readBounded}
+	root, err := filepath.Abs(".")
+	if err != nil {
+		return foreign.Input{}, err
+	}
+	in := foreign.Input{Root: filepath.ToSlash(root), Dir: filepath.ToSlash(filepath.Dir(r.output)), Name: r.name, Read: readBounded}
 	var names []string
 	for _, arg := range args {
 		info, err := os.Stat(arg)
@@ -281,4 +306,34 @@ func readBounded(name string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, document.MaxSize+1))
+}
+
+// helmfileFolder returns what helmfile takes of a folder, in its order of preference.
+func helmfileFolder(dir string) ([]string, error) {
+	for _, name := range []string{"helmfile.yaml", "helmfile.yaml.gotmpl"} {
+		if file := filepath.Join(dir, name); fileExists(file) {
+			return []string{file}, nil
+		}
+	}
+	if filepath.Base(dir) != "helmfile.d" {
+		dir = filepath.Join(dir, "helmfile.d")
+	}
+	var all []string
+	for _, pattern := range []string{"*.yaml", "*.yaml.gotmpl"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s has no helmfile.yaml", filepath.Dir(dir))
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+func fileExists(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
 }

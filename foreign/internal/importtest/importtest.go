@@ -6,6 +6,7 @@ package importtest
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/kplan-dev/kplan/foreign"
+	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
 	"github.com/kplan-dev/kplan/plan/load"
@@ -112,7 +114,14 @@ func given(archive *txtar.Archive) []string {
 // check wants a plan to be valid, and to break no rule that is an error.
 func check(t *testing.T, file string) {
 	t.Helper()
-	p, err := load.File(file, load.Options{Unknown: true, Env: func(string) (string, bool) { return "", false }})
+	none := func(string) (string, bool) { return "", false }
+	p, err := load.File(file, load.Options{Unknown: true, Env: none})
+	if faults, ok := errors.AsType[document.Diagnostics](err); ok {
+		for _, d := range faults {
+			require.Equal(t, document.CodeVariable, d.Code, "a variable may be left to be given: %s", d)
+		}
+		p, err = load.File(file, load.Options{Unset: true, Env: none})
+	}
 	require.NoError(t, err)
 	for _, f := range lint.Run(lint.Input{Plan: p}) {
 		require.NotEqual(t, finding.Error, f.Severity, "%s", f)
