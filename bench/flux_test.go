@@ -43,7 +43,9 @@ type flux struct {
 }
 
 func (f flux) String() string { return f.name }
-func (flux) agents() []string { return []string{"helm-controller/"} }
+
+// Those of Helm within the controller do not name themselves.
+func (flux) agents() []string { return []string{"helm-controller/", "Go-http-client/"} }
 
 // fluxes start helm-controller for the benchmark; none without it on the PATH.
 func fluxes(b *testing.B, lab *ownLab) []tool {
@@ -63,14 +65,14 @@ func fluxes(b *testing.B, lab *ownLab) []tool {
 	b.Cleanup(server.Close)
 	define(b, lab)
 
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancelCause(context.Background())
 	controller := exec.CommandContext(ctx, "helm-controller", "--watch-all-namespaces", "--feature-gates=ExternalArtifact=true",
 		"--metrics-addr=127.0.0.1:0", "--health-addr=127.0.0.1:0", "--log-level=error")
 	controller.Env = append(os.Environ(), "KUBECONFIG="+lab.Kubeconfig, "RUNTIME_NAMESPACE=default")
 	controller.Stdout, controller.Stderr = os.Stderr, os.Stderr
 	require.NoError(b, controller.Start())
 	b.Cleanup(func() {
-		stop()
+		stop(errors.New("the races are over"))
 		_ = controller.Wait()
 	})
 	one := flux{url: server.URL + "/" + filepath.Base(packages[0]), digest: fmt.Sprintf("sha256:%x", sha256.Sum256(data))}

@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/kubernetes"
 )
+
+var contestants = flag.String("racers", ".", "a `pattern` for the names of the tools that BenchmarkRace lets race")
 
 // comparison is the page that tells how kplan compares.
 const comparison = "../docs/explanation/comparison.md"
@@ -31,7 +35,8 @@ func BenchmarkRace(b *testing.B) {
 	start, began := busyTime(), time.Now()
 	warm := try(b.Context(), b.TempDir(), lab, client, phases[0], kplan{tell: &events{}}, 0)
 	require.NoError(b, warm.err) // the CRDs are there now, as kapp expects
-	with := slices.Concat(racers(), fluxes(b, lab))
+	named := regexp.MustCompile(*contestants)
+	with := slices.DeleteFunc(slices.Concat(racers(), fluxes(b, lab)), func(t tool) bool { return !named.MatchString(t.String()) })
 	measured := map[string][]trial{}
 	for b.Loop() {
 		for _, p := range races {
@@ -100,15 +105,18 @@ func raceCells(all []trial) []string {
 	done := slices.DeleteFunc(slices.Clone(all), func(t trial) bool { return t.err != nil })
 	if len(done) < len(all) {
 		cells[2] = "never"
-		cells[3] = fmt.Sprintf("not in %s", brief(percentile(durations(all, func(t trial) time.Duration { return t.took }), 50)))
+		cells[3] = fmt.Sprintf("not in %s", percentile(durations(all, lasted), 50))
 		return cells
 	}
 	if raced := slices.DeleteFunc(slices.Clone(all), func(t trial) bool { return !t.raced() }); len(raced) > 0 {
 		cells[2] = fmt.Sprintf("%.2f s", percentile(durations(raced, trial.last), 50).Seconds())
 	}
-	cells[3] = brief(percentile(durations(done, func(t trial) time.Duration { return t.took }), 50))
+	cells[3] = percentile(durations(done, lasted), 50).String()
 	return cells
 }
+
+// lasted is how long an install took, in tenths of a second.
+func lasted(t trial) time.Duration { return t.took.Round(100 * time.Millisecond) }
 
 func TestRaceTable(t *testing.T) {
 	at := time.Now()
