@@ -264,6 +264,15 @@ release-image: $(BIN)/image ## Make the container image of the binaries in dist;
 release-check: $(RELEASE) ## Make the release of this commit twice, in two folders, and compare the checksums
 	tools/release/twice.sh '$(TARGETS)'
 
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for a minute (FUZZTIME)
+	tools/fuzz.sh $(FUZZTIME)
+FUZZTIME := 60s
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in what kplan calls (VULNDB names a copy of the database)
+	tools/vulncheck.sh
+
 .PHONY: golden
 golden: ## Write the tests' expected output anew
 	go generate ./schema
