@@ -296,23 +296,3 @@ func ReadBy(n *yaml.Node) []string {
 }
 
 var readVar = regexp.MustCompile(`\bvars\.([A-Za-z_]\w*)`)
-
-// Expressions are the codes of all expressions of Expr in the steps of the plan.
-func (p *Plan) Expressions() []string {
-	var all []string
-	var walk func(n *yaml.Node)
-	walk = func(n *yaml.Node) {
-		for part := range strings.SplitSeq(n.Value, string(exprBegin)) {
-			if code, _, ok := strings.Cut(part, string(exprEnd)); ok {
-				all = append(all, code)
-			}
-		}
-		for _, x := range n.Content {
-			walk(x)
-		}
-	}
-	for _, s := range p.Steps {
-		walk(s.node())
-	}
-	return all
-}

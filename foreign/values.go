@@ -93,6 +93,26 @@ func isSecret(name string, n *yaml.Node) bool {
 	return n.Value != "" && n.ShortTag() != "!!bool" && secret.Named(name) && !secret.IsReference(n.Value)
 }
 
+// HasSecret reports whether a value with a name is a secret, or has one.
+func HasSecret(name string, n *yaml.Node) bool {
+	if n.Kind == yaml.ScalarNode {
+		return !isNull(n) && !HasExpr(n.Value) && isSecret(name, n)
+	}
+	for i, x := range n.Content {
+		inner := name
+		if n.Kind == yaml.MappingNode {
+			if i%2 == 0 {
+				continue
+			}
+			inner = n.Content[i-1].Value
+		}
+		if HasSecret(inner, x) {
+			return true
+		}
+	}
+	return false
+}
+
 func (w concealer) conceal(n *yaml.Node, path document.Path) {
 	var names []string
 	for _, e := range path {

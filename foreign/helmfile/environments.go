@@ -2,12 +2,14 @@ package helmfile
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
 
 	"github.com/kplan-dev/kplan/foreign"
+	"github.com/kplan-dev/kplan/plan/document"
 )
 
 // defaultEnvironment is the one that helmfile takes without -e.
@@ -82,111 +84,156 @@ func (st *state) stateValues(v *foreign.Value) *yaml.Node {
 	return all
 }
 
+// nameVars gives each value of an environment that the plan reads, such as shop.tag, a
+// variable of its own, such as shop_tag: a default cannot be a part of a map, and no
+// default may be a secret. A value that is made of another variable is put in instead.
+func (im *importer) nameVars() {
+	for _, f := range []*foreign.Fields{&im.plan.Repositories, &im.plan.Clusters} {
+		im.nameIn(f.Node())
+	}
+	for _, s := range im.plan.Steps {
+		s.When = im.named(s.When, 0)
+		im.nameIn(s.Fields.Node())
+	}
+	for _, f := range im.valueFiles {
+		im.nameIn(f.values)
+	}
+}
+
+func (im *importer) nameIn(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && foreign.HasExpr(n.Value) {
+		n.Value = im.named(n.Value, 0)
+	}
+	for _, x := range n.Content {
+		im.nameIn(x)
+	}
+}
+
+var readPath = regexp.MustCompile(`\bvars\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)`)
+
+// named is a text with its variables named. Values of environments may be made of others,
+// to a depth that nobody needs.
+func (im *importer) named(text string, depth int) string {
+	return foreign.Replace(text, func(code string) string {
+		if m := readPath.FindStringSubmatch(code); m != nil && m[0] == code && depth < 8 {
+			if made, ok := im.madeOf(m[1]); ok {
+				return im.named(made, depth+1)
+			}
+		}
+		return foreign.Expr(readPath.ReplaceAllStringFunc(code, func(ref string) string {
+			path := strings.TrimPrefix(ref, "vars.")
+			id := foreign.Identifier(path)
+			if _, ok := im.paths[id]; !ok {
+				im.paths[id] = path
+			}
+			return "vars." + id
+		}))
+	})
+}
+
+// madeOf is the text of a value that is made of other variables, if that is so in each
+// environment that has it.
+func (im *importer) madeOf(path string) (text string, ok bool) {
+	for _, e := range im.environments {
+		n := field(e.values, path)
+		switch {
+		case n == nil:
+		case n.Kind != yaml.ScalarNode || !foreign.HasExpr(n.Value) || ok && n.Value != text:
+			return "", false
+		default:
+			text, ok = n.Value, true
+		}
+	}
+	return text, ok
+}
+
 // declareVars declares the variables that the plan reads, and writes those of each
 // environment but the default one into a file beside it.
 func (im *importer) declareVars() error {
+	im.nameVars()
 	reads := im.plan.Reads()
-	for _, name := range im.fileReads {
-		if !slices.Contains(reads, name) {
-			reads = append(reads, name)
+	for _, f := range im.valueFiles {
+		for _, name := range foreign.ReadBy(f.values) {
+			if !slices.Contains(reads, name) {
+				reads = append(reads, name)
+			}
 		}
 	}
-	for i := 0; i < len(reads); i++ { // a default may read another one
-		name := reads[i]
-		if im.plan.Vars.Value(name) != nil || declareEnv(im.plan, im.vars, name) {
-			continue
-		}
-		if name == environmentVar && im.value(defaultEnvironment, name) == nil {
-			f := im.plan.Var(name, "the environment, as helmfile -e")
-			if im.environments == nil || slices.ContainsFunc(im.environments, func(e *environment) bool { return e.name == defaultEnvironment }) {
-				f.Set("default", defaultEnvironment)
-			}
-			continue
-		}
-		f := im.plan.Var(name, "")
-		value := im.value(defaultEnvironment, name)
-		if value == nil || !im.hasPaths(name, value) {
-			im.result.Before("give the variable %s: helmfile has no value of it for the default environment", name)
-			continue
-		}
-		holder := im.holder(defaultEnvironment, name)
-		if holder.at != nil {
-			value = im.plan.Conceal(name, value, holder.at)
-		}
-		f.Keep("default", value)
-		for _, more := range foreign.ReadBy(value) {
-			if !slices.Contains(reads, more) {
-				reads = append(reads, more)
-			}
-		}
-		if value.Kind == yaml.ScalarNode && foreign.HasExpr(value.Value) { // a variable cannot be made of another one
-			drop(f, "default")
+	for _, name := range reads {
+		if !declareEnv(im.plan, im.vars, name) {
+			im.declare(name)
 		}
 	}
 	im.tellUnread(reads)
 	return im.writeEnvironments(reads)
 }
 
-// drop takes a field away.
-func drop(f *foreign.Fields, name string) {
-	n := f.Node()
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == name {
-			n.Content = slices.Delete(n.Content, i, i+2)
-			return
+// declare declares a variable for a value of environments.
+func (im *importer) declare(name string) {
+	if declared := im.plan.Vars.Value(name); declared != nil {
+		return
+	}
+	path := im.paths[name]
+	e := im.holder(defaultEnvironment, path)
+	switch {
+	case e == nil && name == environmentVar:
+		f := im.plan.Var(name, "the environment, as helmfile -e")
+		if im.environments == nil || slices.ContainsFunc(im.environments, func(e *environment) bool { return e.name == defaultEnvironment }) {
+			f.Set("default", defaultEnvironment)
+		}
+	case e == nil:
+		im.plan.Var(name, "")
+		im.result.Before("give the variable %s: helmfile has no value of it for the default environment", name)
+	default:
+		f := im.plan.Var(name, "")
+		value := field(e.values, path)
+		switch {
+		case foreign.HasSecret(lastOf(path), value):
+			f.Set("sensitive", true)
+			im.result.Add(foreign.SecretFinding(e.place(), name))
+		case len(foreign.ReadBy(value)) > 0:
+			im.result.Before("give the variable %s: in the helmfile it is made of others", name)
+		default:
+			f.Keep("default", value)
 		}
 	}
 }
 
+func lastOf(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// place is where the environment stands.
+func (e *environment) place() document.Place {
+	if e.at == nil {
+		return document.Place{}
+	}
+	return e.at.Place()
+}
+
 // holder is the environment of the first helmfile that has a value; nil when none has.
-func (im *importer) holder(env, name string) *environment {
+func (im *importer) holder(env, path string) *environment {
 	for _, e := range im.environments {
-		if e.name == env && field(e.values, name) != nil {
+		if e.name == env && field(e.values, path) != nil {
 			return e
 		}
 	}
 	return nil
 }
 
-// value is one of an environment; nil when it has none.
-func (im *importer) value(env, name string) *yaml.Node {
-	if e := im.holder(env, name); e != nil {
-		return field(e.values, name)
-	}
-	return nil
-}
-
-// field is a field of a mapping; nil when there is none.
-func field(n *yaml.Node, name string) *yaml.Node {
+// field is a value below a mapping, at a path such as shop.tag; nil when there is none.
+func field(n *yaml.Node, path string) *yaml.Node {
+	name, rest, more := strings.Cut(path, ".")
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == name {
+			if more {
+				return field(n.Content[i+1], rest)
+			}
 			return n.Content[i+1]
 		}
 	}
 	return nil
-}
-
-// hasPaths reports whether a value has all that expressions of the plan read of it.
-func (im *importer) hasPaths(name string, value *yaml.Node) bool {
-	for _, code := range im.plan.Expressions() {
-		for rest := code; ; {
-			i := strings.Index(rest, "vars."+name+".")
-			if i < 0 {
-				break
-			}
-			rest = rest[i+len("vars."+name+"."):]
-			at := value
-			for _, part := range strings.Split(pathOf(rest), ".") {
-				if at = field(at, part); at == nil {
-					return false
-				}
-			}
-		}
-	}
-	return true
 }
 
 // pathOf is the path of fields that a text begins with.
@@ -205,12 +252,14 @@ func pathOf(s string) string {
 func (im *importer) tellUnread(reads []string) {
 	told := map[string]bool{}
 	for _, e := range im.environments {
-		if e.values == nil || e.at == nil {
+		if e.values == nil || e.at == nil || e.values.Kind != yaml.MappingNode {
 			continue
 		}
 		var unread []string
-		for i := 0; i+1 < len(e.values.Content) && e.values.Kind == yaml.MappingNode; i += 2 {
-			if name := e.values.Content[i].Value; !slices.Contains(reads, name) && !told[name] {
+		for i := 0; i+1 < len(e.values.Content); i += 2 {
+			name := e.values.Content[i].Value
+			isRead := slices.ContainsFunc(reads, func(id string) bool { return strings.HasPrefix(im.paths[id]+".", name+".") })
+			if made, _ := im.madeOf(name); !isRead && !told[name] && made == "" {
 				told[name] = true
 				unread = append(unread, name)
 			}
@@ -221,7 +270,8 @@ func (im *importer) tellUnread(reads []string) {
 	}
 }
 
-// writeEnvironments writes a var file for each environment but the default one.
+// writeEnvironments writes a var file for each environment but the default one. Secrets
+// are not copied.
 func (im *importer) writeEnvironments(reads []string) error {
 	var names []string
 	for _, e := range im.environments {
@@ -232,20 +282,7 @@ func (im *importer) writeEnvironments(reads []string) error {
 	for _, env := range names {
 		var vars foreign.Fields
 		for _, name := range reads {
-			if name == environmentVar && im.value(env, name) == nil {
-				vars.Set(name, env)
-				continue
-			}
-			e := im.holder(env, name)
-			if e == nil || im.plan.Vars.Value(name) == nil {
-				continue
-			}
-			value := field(e.values, name)
-			if len(foreign.ReadBy(value)) > 0 {
-				im.result.Lost(e.at.Place(), "give it with --set", "the value %s of the environment %s depends on a template", name, env)
-				continue
-			}
-			vars.Keep(name, value)
+			im.addTo(&vars, env, name)
 		}
 		if vars.Len() == 0 {
 			continue
@@ -260,6 +297,31 @@ func (im *importer) writeEnvironments(reads []string) error {
 	}
 	return nil
 }
+
+// addTo adds the value that a variable has in an environment.
+func (im *importer) addTo(vars *foreign.Fields, env, name string) {
+	path := im.paths[name]
+	e := im.holder(env, path)
+	switch {
+	case e == nil && name == environmentVar:
+		vars.Set(name, env)
+		return
+	case e == nil:
+		return
+	}
+	switch value := field(e.values, path); {
+	case foreign.HasSecret(lastOf(path), value):
+		im.result.Add(foreign.SecretFinding(e.place(), name))
+		markSensitive(im.plan, name)
+	case len(foreign.ReadBy(value)) > 0:
+		im.result.Lost(e.place(), "give it with --set", "the value %s of the environment %s depends on a template", path, env)
+	default:
+		vars.Keep(name, value)
+	}
+}
+
+// markSensitive says that nobody may see a variable.
+func markSensitive(p *foreign.Plan, name string) { p.Var(name, "").Set("sensitive", true) }
 
 // fileName is a name of a file beside the plan that is not taken.
 func (im *importer) fileName(name string) string {

@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 
+	yaml "go.yaml.in/yaml/v3"
+
 	"github.com/kplan-dev/kplan/foreign"
 	"github.com/kplan-dev/kplan/plan/document"
 )
@@ -56,13 +58,22 @@ type importer struct {
 	files int
 	// written are the names of files beside the plan.
 	written map[string]bool
-	// fileReads are the variables that files of values beside the plan read.
-	fileReads []string
+	// valueFiles are files of values beside the plan.
+	valueFiles []*valueFile
+	// paths are those of values of environments, by the variables that stand for them.
+	paths map[string]string
+}
+
+// valueFile is a file of values that is written when its variables have their names.
+type valueFile struct {
+	name   string
+	values *yaml.Node
+	step   *foreign.Step
 }
 
 // Import makes a plan of helmfiles.
 func Import(in foreign.Input) (*foreign.Result, error) {
-	im := &importer{in: in, result: &foreign.Result{}, plan: &foreign.Plan{Name: in.Name}, vars: map[string]variable{}, aliases: map[string]string{}, written: map[string]bool{}}
+	im := &importer{in: in, result: &foreign.Result{}, plan: &foreign.Plan{Name: in.Name}, vars: map[string]variable{}, aliases: map[string]string{}, paths: map[string]string{}, written: map[string]bool{}}
 	im.result.Plan = im.plan
 	for _, f := range in.Files {
 		group, err := im.file(f, nil, nil)
@@ -80,6 +91,9 @@ func Import(in foreign.Input) (*foreign.Result, error) {
 	}
 	im.linkNeeds()
 	if err := im.declareVars(); err != nil {
+		return nil, err
+	}
+	if err := im.writeValueFiles(); err != nil {
 		return nil, err
 	}
 	im.describe()

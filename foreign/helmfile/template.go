@@ -203,7 +203,7 @@ func (t *template) put(b *strings.Builder, text string, a action) {
 		case ok:
 			made = foreign.Expr(code)
 		default:
-			made = string(unknown)
+			made = indent(text, a) + string(unknown)
 			t.report.Lost(t.place(text, a.begin), build, "the template {{ %s }} is not rendered", a.code)
 		}
 	}
@@ -217,6 +217,23 @@ func (t *template) put(b *strings.Builder, text string, a action) {
 		by += utf8.RuneCountInString(made) - utf8.RuneCountInString(source)
 		t.shifts[place.Line] = append(before, shift{from: place.Col + by + utf8.RuneCountInString(source), by: by})
 	}
+}
+
+// indent is what an action that is alone on its line needs before it, so that what stands
+// for it is within what the line before begins: its template would have indented it.
+func indent(text string, a action) string {
+	start := strings.LastIndexByte(text[:a.begin], '\n') + 1
+	after, _, _ := strings.Cut(text[a.end:], "\n")
+	if start == 0 || text[start:a.begin] != "" || strings.TrimSpace(after) != "" {
+		return ""
+	}
+	before := strings.TrimRight(text[:start], " \t\n")
+	line := before[strings.LastIndexByte(before, '\n')+1:]
+	width := len(line) - len(strings.TrimLeft(line, " -"))
+	if strings.HasSuffix(line, ":") || strings.HasSuffix(line, "|") || strings.HasSuffix(line, "|-") || strings.HasSuffix(line, ">") || strings.HasSuffix(line, ">-") {
+		width += 2
+	}
+	return strings.Repeat(" ", width)
 }
 
 var (

@@ -43,7 +43,7 @@ func (s *scope) values() {
 		case l.file != "":
 			files = append(files, l.file)
 		case i < last: // values of a plan win over all files, these do not
-			files = append(files, s.writeValues(l.values))
+			files = append(files, s.keepValues(l.values))
 		default:
 			values = foreign.Merge(values, l.values)
 		}
@@ -138,24 +138,30 @@ func (s *scope) dropUnknown(n *yaml.Node, at *foreign.Value) {
 	}
 }
 
-// writeValues writes values into a file beside the plan, and returns its path.
-func (s *scope) writeValues(n *yaml.Node) string {
-	evaluated := len(foreign.ReadBy(n)) > 0
-	if evaluated {
-		s.step.Fields.Set("evaluate", true)
-		s.fileReads = append(s.fileReads, foreign.ReadBy(n)...)
-	}
+// keepValues notes values for a file beside the plan, and returns its path.
+func (s *scope) keepValues(n *yaml.Node) string {
 	name := ""
 	for i := 1; name == "" || s.written[name]; i++ {
 		name = fmt.Sprintf("values/%s-%d.yaml", s.step.Name, i)
 	}
 	s.written[name] = true
-	data, err := foreign.Text(n, evaluated)
-	if err != nil { // nodes that were read are always written
-		data = nil
+	s.valueFiles = append(s.valueFiles, &valueFile{name, n, s.step})
+	if len(foreign.ReadBy(n)) > 0 {
+		s.step.Fields.Set("evaluate", true)
 	}
-	s.result.Files = append(s.result.Files, foreign.File{Name: name, Data: data})
 	return "./" + name
+}
+
+// writeValueFiles writes what keepValues noted.
+func (im *importer) writeValueFiles() error {
+	for _, f := range im.valueFiles {
+		data, err := foreign.Text(f.values, f.step.Fields.Value("evaluate") != nil)
+		if err != nil {
+			return err
+		}
+		im.result.Files = append(im.result.Files, foreign.File{Name: f.name, Data: data})
+	}
+	return nil
 }
 
 // set puts one item of set over the values.

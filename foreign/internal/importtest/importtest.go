@@ -30,7 +30,7 @@ import (
 var update = flag.Bool("update", false, "write what the goldens should be")
 
 // want is the folder of an archive with what is to be made: plan.yaml, the files beside
-// it, and report.
+// it, report, and faults: files that are named and not there.
 const want = "want/"
 
 // Golden runs an importer over each archive of testdata. A line "import FILE…" of its
@@ -89,7 +89,9 @@ func golden(t *testing.T, name string, archive *txtar.Archive, do func(foreign.I
 		}
 		made["report"] = report(result.Report)
 		writeFile(t, dir, "plan.yaml", text)
-		check(t, filepath.Join(dir, "plan.yaml"))
+		if faults := check(t, filepath.Join(dir, "plan.yaml")); faults != "" {
+			made["faults"] = strings.ReplaceAll(faults, dir+string(filepath.Separator), "")
+		}
 	}
 	if *update {
 		for _, file := range slices.Sorted(maps.Keys(made)) {
@@ -111,13 +113,18 @@ func given(archive *txtar.Archive) []string {
 	return []string{archive.Files[0].Name}
 }
 
-// check wants a plan to be valid, and to break no rule that is an error.
-func check(t *testing.T, file string) {
+// check wants a plan to be valid, and to break no rule that is an error. Files that are
+// not there are left to be filled in, and returned.
+func check(t *testing.T, file string) (missing string) {
 	t.Helper()
 	none := func(string) (string, bool) { return "", false }
 	p, err := load.File(file, load.Options{Unknown: true, Env: none})
 	if faults, ok := errors.AsType[document.Diagnostics](err); ok {
 		for _, d := range faults {
+			if d.Code == document.CodeFile {
+				missing += d.Pos.String() + ": " + d.Message + "\n"
+				continue
+			}
 			require.Equal(t, document.CodeVariable, d.Code, "a variable may be left to be given: %s", d)
 		}
 		p, err = load.File(file, load.Options{Unset: true, Env: none})
@@ -126,6 +133,7 @@ func check(t *testing.T, file string) {
 	for _, f := range lint.Run(lint.Input{Plan: p}) {
 		require.NotEqual(t, finding.Error, f.Severity, "%s", f)
 	}
+	return missing
 }
 
 // report is a report as its golden has it.
