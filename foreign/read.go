@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -73,7 +74,7 @@ type SyntaxError struct {
 }
 
 // Error implements error.
-func (e *SyntaxError) Error() string { return e.Pos.String() + ": " + e.Err.Error() }
+func (e *SyntaxError) Error() string { return e.String() + ": " + e.Err.Error() }
 
 // Unwrap returns the parser's error.
 func (e *SyntaxError) Unwrap() error { return e.Err }
@@ -100,10 +101,8 @@ func expand(n *yaml.Node, within []*yaml.Node, left *int) (*yaml.Node, error) {
 		return nil, ErrTooLarge
 	}
 	if n.Kind == yaml.AliasNode {
-		for _, outer := range within {
-			if outer == n.Alias {
-				return nil, fmt.Errorf("the alias *%s stands inside of what it refers to", document.Clean(n.Value))
-			}
+		if slices.Contains(within, n.Alias) {
+			return nil, fmt.Errorf("the alias *%s stands inside of what it refers to", document.Clean(n.Value))
 		}
 		return expand(n.Alias, append(within, n.Alias), left)
 	}

@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,19 +28,17 @@ func SetPath(name string) (path []string, ok bool) {
 		}
 	}
 	path = append(path, part.String())
-	for _, p := range path {
-		if p == "" {
-			return nil, false
-		}
+	if slices.Contains(path, "") {
+		return nil, false
 	}
 	return path, true
 }
 
 // Nest puts a value below the names of a path.
 func Nest(path []string, n *yaml.Node) *yaml.Node {
-	for i := len(path) - 1; i >= 0; i-- {
+	for _, p := range slices.Backward(path) {
 		var m Fields
-		m.Keep(path[i], n)
+		m.Keep(p, n)
 		n = m.Node()
 	}
 	return n

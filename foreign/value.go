@@ -115,7 +115,7 @@ func (v *Value) Items() []*Value {
 	return all
 }
 
-// IsMap, IsList and IsText say what the value is. A text is any scalar but null.
+// IsMap reports whether the value is a map.
 func (v *Value) IsMap() bool { return v != nil && v.node.Kind == yaml.MappingNode }
 
 // IsList reports whether the value is a list.

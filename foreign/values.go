@@ -71,6 +71,7 @@ func (w concealer) walk(n *yaml.Node, path document.Path, name string) {
 		if !isNull(n) && !HasExpr(n.Value) && (w.all || isSecret(name, n)) {
 			w.conceal(n, path)
 		}
+	case yaml.DocumentNode, yaml.AliasNode: // Read leaves none
 	}
 }
 

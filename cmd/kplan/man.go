@@ -23,7 +23,7 @@ var shells = []struct {
 }
 
 // newMan is the command that releases take their man pages and completions from.
-func newMan(a *app) *cobra.Command {
+func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",
 		Short:  "Write man pages and completions for packages",

@@ -296,7 +296,7 @@ func (st *state) sub(v *foreign.Value, within []string, after []*release) ([]*re
 		if err != nil {
 			continue
 		}
-		return st.importer.file(foreign.File{Name: full, Data: data}, within, after)
+		return st.file(foreign.File{Name: full, Data: data}, within, after)
 	}
 	named.Lost("import it too: kplan import helmfile takes several files", "the helmfile %s is not found here, and not imported", document.Cut(name, 120))
 	return nil, nil

@@ -27,7 +27,6 @@ type scope struct {
 	v       *foreign.Value
 	step    *foreign.Step
 	release release
-	chart   string
 }
 
 // release imports one release; nil when nothing can be made of it.

@@ -68,7 +68,7 @@ func (s *scope) layer(item *foreign.Value, secret bool) (l layer, ok bool) {
 	if item.IsMap() {
 		n := item.Node()
 		s.expandAll(n)
-		s.dropUnknown(n, item)
+		s.dropUnknown(n)
 		if secret {
 			return layer{values: s.plan.ConcealAll(s.release.name, n, item)}, true
 		}
@@ -114,7 +114,7 @@ func (s *scope) expandAll(n *yaml.Node) {
 
 // dropUnknown takes values away that depend on what cannot be rendered. What they were
 // was told where the template stands.
-func (s *scope) dropUnknown(n *yaml.Node, at *foreign.Value) {
+func (s *scope) dropUnknown(n *yaml.Node) {
 	var kept []*yaml.Node
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -134,7 +134,7 @@ func (s *scope) dropUnknown(n *yaml.Node, at *foreign.Value) {
 	}
 	n.Content = kept
 	for _, x := range n.Content {
-		s.dropUnknown(x, at)
+		s.dropUnknown(x)
 	}
 }
 

@@ -284,8 +284,11 @@ func (w *walker) releaseFlags(s *syntax.Stmt, step *foreign.Step, p parsed) {
 		f.Set("on_failure", string(plan.RollbackRelease))
 	}
 	for _, flag := range [][2]string{
-		{"reuse-values", "reuse_values"}, {"reset-then-reuse-values", "reset_then_reuse_values"}, {"no-hooks", "disable_hooks"},
-		{"take-ownership", "take_ownership"}, {"force-conflicts", "force_conflicts"},
+		{"reuse-values", "reuse_values"},
+		{"reset-then-reuse-values", "reset_then_reuse_values"},
+		{"no-hooks", "disable_hooks"},
+		{"take-ownership", "take_ownership"},
+		{"force-conflicts", "force_conflicts"},
 	} {
 		if p.is(flag[0]) {
 			f.Set(flag[1], true)

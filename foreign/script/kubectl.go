@@ -100,7 +100,7 @@ func (w *walker) namespaceOf(p parsed) string {
 func (w *walker) apply(s *syntax.Stmt, args []string) {
 	p := w.flagsOfKubectl(s, args)
 	if p.args[0] == "create" && len(p.args) > 2 && (p.args[1] == "namespace" || p.args[1] == "ns") {
-		w.makeNamespaces(s, p)
+		w.makeNamespaces(p)
 		return
 	}
 	var files []string
@@ -187,7 +187,7 @@ func (w *walker) applyFlags(s *syntax.Stmt, step *foreign.Step, p parsed) {
 }
 
 // makeNamespaces makes a step of kubectl create namespace.
-func (w *walker) makeNamespaces(s *syntax.Stmt, p parsed) {
+func (w *walker) makeNamespaces(p parsed) {
 	for _, name := range p.args[2:] {
 		step, err := w.add(plan.KindApply, "namespace-"+w.literal(name))
 		if err != nil {

@@ -166,7 +166,8 @@ func TestSendTriesAgain(t *testing.T) {
 		"busy for ever":                    {[]answer{busy("99999999999999999999")}, []time.Duration{0}, ""},
 		"a mistake of ours": {
 			[]answer{{status: 400, header: map[string]string{"Content-Type": "text/plain"}, body: "bad \x1b[31mspans\n"}},
-			[]time.Duration{0}, "the collector answers Bad Request: bad spans",
+			[]time.Duration{0},
+			"the collector answers Bad Request: bad spans",
 		},
 		"no right":    {[]answer{{status: 401, body: "<html>"}}, []time.Duration{0}, "the collector answers Unauthorized"},
 		"a redirect":  {[]answer{{status: 307, header: map[string]string{"Location": "http://elsewhere.example/"}}}, []time.Duration{0}, "the collector answers Temporary Redirect: name the address that it leads to"},

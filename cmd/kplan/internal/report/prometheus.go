@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"io"
+	"slices"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
@@ -70,7 +71,7 @@ func (m *metrics) run(r *run, plan label) {
 
 // step adds the metrics of a step. One that never started has a state alone.
 func (m *metrics) step(r *run, s *timeline.Step, of ...label) {
-	m.add("kplan_step_state", "The state that the step ended in, as a label: always 1.", 1, append(of[:len(of):len(of)], label{"state", string(stateOf(s))})...)
+	m.add("kplan_step_state", "The state that the step ended in, as a label: always 1.", 1, append(slices.Clip(of), label{"state", string(stateOf(s))})...)
 	if s.Started.IsZero() {
 		return
 	}
@@ -92,18 +93,19 @@ func (m *metrics) add(name, help string, value float64, labels ...label) {
 		}
 		m.byName[name], m.families = f, append(m.families, f)
 	}
-	id := name
+	var id strings.Builder
+	id.WriteString(name)
 	metric := &dto.Metric{Gauge: &dto.Gauge{Value: &value}}
 	for _, l := range labels {
 		if text := labelText(l.value); text != "" {
 			metric.Label = append(metric.Label, &dto.LabelPair{Name: &l.name, Value: &text})
-			id += "\x00" + l.name + "\x00" + text
+			id.WriteString("\x00" + l.name + "\x00" + text)
 		}
 	}
-	if m.seen[id] {
+	if m.seen[id.String()] {
 		return
 	}
-	m.seen[id] = true
+	m.seen[id.String()] = true
 	f.Metric = append(f.Metric, metric)
 }
 
