@@ -60,7 +60,7 @@ func run(args []string) error {
 		return err
 	}
 	if f.version == "" || f.revision == "" || *created == "" || flags.NArg() == 0 {
-		return errors.New("--version, --revision, --created and a binary are needed\n" + usage)
+		return errors.New("--version, --revision, --created and a binary are needed (--help tells more)")
 	}
 	var err error
 	if f.created, err = time.Parse(time.RFC3339, *created); err != nil {
