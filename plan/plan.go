@@ -144,7 +144,7 @@ type KeyRef struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Name is the object's name.
 	Name string `json:"name"`
-	// Key is the key of the object's data; of a kubeconfig the default is value.
+	// Key is the key of the object's data (default: value, of a kubeconfig).
 	Key string `json:"key,omitempty"`
 }
 
@@ -253,8 +253,8 @@ type Step struct {
 	Description string `json:"description,omitempty"`
 	// Needs are the steps that must have ended before this one starts.
 	Needs []Need `json:"needs,omitempty"`
-	// When says whether the step runs: true or false, or an expression of that
-	// type. A step that does not run is skipped, and those that need it may run.
+	// When says whether the step runs: true or false, or an expression of that type
+	// (default true). A step that does not run is skipped, and those that need it may run.
 	When any `json:"when,omitempty"`
 	// ForEach makes a step for each item of a list or map.
 	ForEach *ForEach `json:"for_each,omitempty"`

@@ -10,6 +10,8 @@ import _ "embed"
 
 //go:generate go run ./internal/generate -plan ../plan -o plan.schema.json
 //go:generate go run ./internal/generate -plan ../plan -events ../runner -o events.schema.json
+//go:generate go run ./internal/generate -plan ../plan -page -o ../docs/reference/plan-fields.md
+//go:generate go run ./internal/generate -plan ../plan -events ../runner -page -o ../docs/reference/event-fields.md
 
 // Plan is the schema of a plan file, draft-07, with a final newline.
 //

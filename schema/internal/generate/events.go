@@ -12,6 +12,11 @@ import (
 // generateEvents gives the schema of a run's events, indented; the folders are
 // those of packages runner and plan.
 func generateEvents(runnerDir, planDir string) ([]byte, error) {
+	return indent(eventSchema(runnerDir, planDir))
+}
+
+// eventSchema is the schema of an event.
+func eventSchema(runnerDir, planDir string) (*node, error) {
 	c, err := readComments(runnerDir)
 	if err != nil {
 		return nil, err

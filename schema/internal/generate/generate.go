@@ -15,7 +15,10 @@ import (
 )
 
 // generate gives the schema, indented; dir is the folder of package plan.
-func generate(dir string) ([]byte, error) {
+func generate(dir string) ([]byte, error) { return indent(planSchema(dir)) }
+
+// planSchema is the schema of a plan.
+func planSchema(dir string) (*node, error) {
 	c, err := readComments(dir)
 	if err != nil {
 		return nil, err
@@ -30,19 +33,24 @@ func generate(dir string) ([]byte, error) {
 	return g.finish(root)
 }
 
-// finish writes the schema whose root is given.
-func (g *generator) finish(root *node) ([]byte, error) {
+// finish makes a whole schema of its root.
+func (g *generator) finish(root *node) (*node, error) {
 	root.Schema = "http://json-schema.org/draft-07/schema#"
 	slices.SortFunc(g.definitions, func(a, b property) int { return strings.Compare(a.name, b.name) })
 	root.Definitions = g.definitions
-	if err := g.unused(); err != nil {
+	return root, g.unused()
+}
+
+// indent writes a schema, if there is one.
+func indent(root *node, err error) ([]byte, error) {
+	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	err := e.Encode(root)
+	err = e.Encode(root)
 	return out.Bytes(), err
 }
 
@@ -225,7 +233,9 @@ func defaultIn(about string, n *node) any {
 	}
 	switch kind {
 	case "boolean":
-		return m[1] == "true"
+		if v, err := strconv.ParseBool(m[1]); err == nil {
+			return v
+		}
 	case "integer", "number":
 		if v, err := strconv.ParseFloat(m[1], 64); err == nil {
 			return v

@@ -23,3 +23,17 @@ func TestEventsUpToDate(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got), "events.schema.json is stale: run go generate ./schema")
 }
+
+// The pages of the documentation have every field, type and default as they are.
+func TestPagesUpToDate(t *testing.T) {
+	for file, make := range map[string]func() ([]byte, error){
+		"plan-fields.md":  func() ([]byte, error) { return planPage("../../../plan") },
+		"event-fields.md": func() ([]byte, error) { return eventPage("../../../runner", "../../../plan") },
+	} {
+		got, err := make()
+		require.NoError(t, err)
+		want, err := os.ReadFile("../../../docs/reference/" + file)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), "%s is stale: run go generate ./schema", file)
+	}
+}
