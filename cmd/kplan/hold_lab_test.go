@@ -168,8 +168,9 @@ func TestHoldPassesThrough(t *testing.T) {
 		{"exec by SPDY", "export KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false; echo hello | " + k("exec", "-i", "tools", "--", "cat"), "hello"},
 		{"exit code", k("exec", "tools", "--", "sh", "-c", "'exit 42'") + " 2>&1; echo $?", "command terminated with exit code 42\n42"},
 		{"cp", k("cp", big, "tools:/scratch/big") + " && " + k("cp", "tools:/scratch/big", big+".back") + " && cmp " + big + " " + big + ".back && echo same", "same"},
-		{"get -w", `timeout 5 ` + k("get", "configmaps", "-w", "-o", "name") + ` | while read line; do echo "$line"; case $line in */seen) exit;; esac; ` +
-			k("create", "configmap", "seen") + " >/dev/null 2>&1; done", "configmap/kube-root-ca.crt\nconfigmap/seen"},
+		// the watch ends when it writes what comes after its reader has gone
+		{"get -w", `timeout 60 ` + k("get", "configmaps", "-w", "-o", "name") + ` | { while read line; do echo "$line"; case $line in */seen) break;; esac; ` +
+			k("create", "configmap", "seen") + " >/dev/null 2>&1; done; exec <&-; " + k("create", "configmap", "later") + " >/dev/null; }", "configmap/kube-root-ca.crt\nconfigmap/seen"},
 		{"--as", k("auth", "whoami", "--as=jane", "--as-group=dev", "-o", "jsonpath='{.status.userInfo.username} {.status.userInfo.groups[0]}'"), "jane dev"},
 		{"forbidden", k("get", "secrets", "--as=jane") + " 2>&1", `Error from server (Forbidden): secrets is forbidden: User "jane" cannot list resource "secrets" in API group "" in the namespace "` + r.ns + `"`},
 		{"explain", k("explain", "deployments.spec.replicas") + " | head -1", "GROUP:      apps"},
