@@ -12,6 +12,7 @@ package foreign
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -157,6 +158,18 @@ func (r *Report) Sort(files []File) {
 		order[f.Name] = i - len(files)
 	}
 	finding.Sort(r.Findings, order)
+}
+
+// Filled returns an error with all that was told when the plan has no step.
+func (r *Result) Filled(none string) error {
+	if len(r.Plan.Steps) > 0 {
+		return nil
+	}
+	err := errors.New(none)
+	for _, f := range r.Findings {
+		err = fmt.Errorf("%w\n%s", err, f)
+	}
+	return err
 }
 
 // Text writes the plan and reads it again. The error is a document.Diagnostics when it

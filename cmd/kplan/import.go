@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/imported"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/foreign"
+	"github.com/kplan-dev/kplan/foreign/flux"
 	"github.com/kplan-dev/kplan/foreign/helmfile"
 	scripts "github.com/kplan-dev/kplan/foreign/script"
 	"github.com/kplan-dev/kplan/plan/document"
@@ -42,6 +44,13 @@ var importers = []importer{
   kplan import helmfile . -o deploy/plan.yaml --report markdown > import.md
   helmfile -e production build --embed-values | kplan import helmfile - -o plan.yaml`,
 		folder: helmfileFolder, run: helmfile.Import,
+	},
+	{
+		tool: "flux", title: "Flux", long: flux.About,
+		example: `  kplan import flux clusters/production -o plan.yaml
+  kustomize build apps/production | kplan import flux - -o plan.yaml
+  kubectl get helmreleases,helmrepositories,ocirepositories -A -o yaml | kplan import flux -`,
+		folder: objectFolder, run: flux.Import,
 	},
 	{
 		tool: "script", title: "shell scripts and Makefiles", long: scripts.About,
@@ -336,4 +345,25 @@ func helmfileFolder(dir string) ([]string, error) {
 func fileExists(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.Mode().IsRegular()
+}
+
+// objectFolder returns the YAML files below a folder, in the order of their names.
+func objectFolder(dir string) ([]string, error) {
+	var all []string
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && name != dir && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		if ext := filepath.Ext(name); d.Type().IsRegular() && (ext == ".yaml" || ext == ".yml") {
+			all = append(all, name)
+		}
+		return nil
+	})
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("%s has no YAML file", dir)
+	}
+	return all, err
 }

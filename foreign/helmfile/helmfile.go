@@ -11,7 +11,6 @@
 package helmfile
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -82,11 +81,7 @@ func Import(in foreign.Input) (*foreign.Result, error) {
 		}
 		im.releases = append(im.releases, group...)
 	}
-	if len(im.plan.Steps) == 0 {
-		err := errors.New("there are no releases in it")
-		for _, f := range im.result.Findings {
-			err = fmt.Errorf("%w\n%s", err, f)
-		}
+	if err := im.result.Filled("there are no releases in it"); err != nil {
 		return nil, err
 	}
 	im.linkNeeds()

@@ -7,7 +7,6 @@
 package script
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -72,11 +71,7 @@ func Import(in foreign.Input) (*foreign.Result, error) {
 			return nil, err
 		}
 	}
-	if len(im.plan.Steps) == 0 {
-		err := errors.New("there is no helm or kubectl command in it that a plan can have")
-		for _, f := range im.result.Findings {
-			err = fmt.Errorf("%w\n%s", err, f)
-		}
+	if err := im.result.Filled("there is no helm or kubectl command in it that a plan can have"); err != nil {
 		return nil, err
 	}
 	im.declareVars()
