@@ -71,6 +71,12 @@ func (e *examination) write(w io.Writer, r findings.Diagnosis) error {
 	if e.output == data.JSON || e.output == data.YAML {
 		return e.print(e.output, r)
 	}
+	if e.output == formatTable {
+		r.Findings = slices.Clone(r.Findings)
+		for i := range r.Findings {
+			r.Findings[i].Hint = e.called(r.Findings[i].Hint)
+		}
+	}
 	return r.Write(w, e.output, findings.Style{Colour: e.colour(tty.Unwrap(w))})
 }
 

@@ -188,6 +188,9 @@ func (o *explainOptions) write(all []explained) {
 		for _, l := range e.Live {
 			section("now", l.lines(e.Class)...)
 		}
+		for j, next := range e.Next {
+			e.Next[j] = o.called(next)
+		}
 		section("next", e.Next...)
 		section("rule", e.Rule)
 	}

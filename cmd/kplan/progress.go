@@ -73,6 +73,7 @@ func (a *app) options(w io.Writer) ui.Options {
 		Actions: os.Getenv("GITHUB_ACTIONS") == "true",
 		Root:    os.Getenv("GITHUB_WORKSPACE"),
 		Logs:    a.logs,
+		Called:  a.called,
 	}
 }
 

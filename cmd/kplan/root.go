@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -24,7 +22,8 @@ import (
 
 // app is what all commands share: the streams, and the flags of the root.
 type app struct {
-	name           string // as the user calls it: kplan, or kubectl kplan
+	name           string   // as the user calls it: kplan, or kubectl kplan
+	commands       []string // names of the root's commands, see called
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
@@ -89,10 +88,7 @@ func (a *app) keep(p *plan.Plan) { a.hidden.Store(p.Sensitive) }
 func (a *app) secrets() *redact.Set { return a.hidden.Load() }
 
 func newApp(arg0 string, stdin io.Reader, stdout, stderr io.Writer) *app {
-	a := &app{name: "kplan", stdin: stdin, stdout: tty.Stdout{Writer: stdout}, stderr: stderr, keys: sops.NewKeyring(os.LookupEnv)}
-	if base := filepath.Base(arg0); strings.HasPrefix(base, "kubectl-") {
-		a.name = "kubectl kplan"
-	}
+	a := &app{name: nameOf(arg0), stdin: stdin, stdout: tty.Stdout{Writer: stdout}, stderr: stderr, keys: sops.NewKeyring(os.LookupEnv)}
 	// Without caches on disk: a run shares its own in memory.
 	a.flags = genericclioptions.NewConfigFlags(false)
 	a.flags.CacheDir = nil
@@ -135,6 +131,7 @@ A request that an admission webhook cannot judge yet is held and sent again when
 	for _, offline := range []*cobra.Command{newLint(a), newLock(a), newBundle(a), newGraph(a), newSchema(a), newVars(a), newVersion(a), newMan()} {
 		root.AddCommand(a.offline(offline))
 	}
+	a.rename(root)
 	return root
 }
 

@@ -140,7 +140,7 @@ func (p *plain) finding(e runner.Event) {
 	case "warning":
 		colour = "33"
 	}
-	p.line(line{at: e.Time, step: e.Step, word: preflight, colour: colour, text: words.Join("\nhint: ", text, e.Hint), news: true})
+	p.line(line{at: e.Time, step: e.Step, word: preflight, colour: colour, text: words.Join("\nhint: ", text, p.hint(e.Hint)), news: true})
 }
 
 // Finding says in words what an event of that type tells, without its hint.
@@ -223,7 +223,7 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 		text = words.Join(": ", e.Message, e.Error)
 	}
 	if e.Hint != "" {
-		text += "\nhint: " + e.Hint
+		text += "\nhint: " + p.hint(e.Hint)
 	}
 	if said := p.said[s.Name]; !s.State.Active() {
 		clear(said.holds)

@@ -34,6 +34,17 @@ type Options struct {
 	// Root is the folder that paths of annotations are relative to; "" leaves them
 	// as they are.
 	Root string
+	// Called puts commands of kplan in a hint as the user calls kplan; nil leaves them
+	// as they are.
+	Called func(hint string) string
+}
+
+// hint is a hint for the user.
+func (o Options) hint(s string) string {
+	if o.Called == nil {
+		return s
+	}
+	return o.Called(s)
 }
 
 // Clean is the function Clean, for where the output goes.
@@ -56,7 +67,7 @@ func (o Options) paint(code, s string) string {
 func Problem(w io.Writer, o Options, text, hint string) {
 	fmt.Fprintf(w, "%s %s\n", o.paint("31;1", "error:"), words.Indent(o.Clean(text), "  "))
 	if hint != "" {
-		fmt.Fprintf(w, "%s %s\n", o.paint("36", "hint:"), words.Indent(o.Clean(hint), "  "))
+		fmt.Fprintf(w, "%s %s\n", o.paint("36", "hint:"), words.Indent(o.Clean(o.hint(hint)), "  "))
 	}
 }
 
