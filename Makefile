@@ -234,7 +234,9 @@ RELEASE := $(addprefix $(BIN)/,goreleaser sbom image)
 $(BIN)/goreleaser: package := github.com/goreleaser/goreleaser/v2
 $(BIN)/sbom: package := ./sbom
 $(BIN)/image: package := ./image
-$(RELEASE): tools/release/go.mod tools/release/go.sum $(wildcard tools/release/*/*.go)
+$(BIN)/host: package := ./host
+$(BIN)/sbom $(BIN)/image $(BIN)/host: $(wildcard tools/release/*/*.go)
+$(RELEASE) $(BIN)/host: tools/release/go.mod tools/release/go.sum
 	@$(if $(findstring goreleaser,$@),$(say) 'building goreleaser: six minutes of CPU time')
 	cd tools/release && CGO_ENABLED=0 go build -o ../../$@ -ldflags '-s -w' $(package)
 
@@ -264,6 +266,16 @@ release-image: $(BIN)/image ## Make the container image of the binaries in dist;
 release-check: $(RELEASE) ## Make the release of this commit twice, in two folders, and compare the checksums
 	tools/release/twice.sh '$(TARGETS)'
 
+.PHONY: try-release
+try-release: $(BIN)/host $(LAB) $(OPERATOR) ## Install what is in dist on a bare Debian, as documented, and run a plan by archive, deb and image (root; debootstrap, jq)
+ifeq ($(OWN),)
+	@$(say) 'starting a Kubernetes cluster for the trial; the first time compiles it'
+	trap '$(LAB) down --name try' EXIT; \
+	$(LAB) up --name try && $(LAB) load --name try $(IMAGE) $(OPERATOR) && tools/release/try.sh dist "$$($(LAB) kubeconfig --name try --path)" $(TRY)
+else
+	tools/release/try.sh dist $(OWN) $(TRY)
+endif
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for a minute (FUZZTIME)
 	tools/fuzz.sh $(FUZZTIME)
@@ -280,5 +292,5 @@ golden: ## Write the tests' expected output anew
 
 .PHONY: clean
 clean: ## Take the labs down and remove what was built
-	for n in demo test test-cp test-match test-restart test-region bench phases race; do $(LAB) down --name $$n || true; done
+	for n in demo test test-cp test-match test-restart test-region bench phases race try; do $(LAB) down --name $$n || true; done
 	rm -rf $(BIN)
