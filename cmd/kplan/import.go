@@ -16,6 +16,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/imported"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/foreign"
+	"github.com/kplan-dev/kplan/foreign/argocd"
 	"github.com/kplan-dev/kplan/foreign/flux"
 	"github.com/kplan-dev/kplan/foreign/helmfile"
 	scripts "github.com/kplan-dev/kplan/foreign/script"
@@ -51,6 +52,12 @@ var importers = []importer{
   kustomize build apps/production | kplan import flux - -o plan.yaml
   kubectl get helmreleases,helmrepositories,ocirepositories -A -o yaml | kplan import flux -`,
 		folder: objectFolder, run: flux.Import,
+	},
+	{
+		tool: "argocd", title: "Argo CD", long: argocd.About,
+		example: `  kplan import argocd apps/ -o plan.yaml
+  kubectl get applications -n argocd -o yaml | kplan import argocd - -o plan.yaml --report markdown > import.md`,
+		folder: objectFolder, run: argocd.Import,
 	},
 	{
 		tool: "script", title: "shell scripts and Makefiles", long: scripts.About,

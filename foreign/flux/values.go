@@ -3,6 +3,7 @@ package flux
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
@@ -85,9 +86,9 @@ func (r *release) target(from *foreign.Value, under *yaml.Node, target, kind, na
 		from.Lost("write it into values: ${{ vars.NAME }} at its place", "the path %s is not understood, and the value of the %s %s not used", target, kind, name)
 		return under
 	}
-	for i := len(parts) - 1; i >= 0; i-- {
+	for _, part := range slices.Backward(parts) {
 		var m foreign.Fields
-		m.Keep(strings.ReplaceAll(parts[i], "\x00", "."), n)
+		m.Keep(strings.ReplaceAll(part, "\x00", "."), n)
 		n = m.Node()
 	}
 	return foreign.Merge(under, n)
