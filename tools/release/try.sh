@@ -42,6 +42,7 @@ fresh() {
   root=$work/$1 home=/home/user
   cp -a --reflink=auto -- "$try/debian" "$root"
   chroot "$root" useradd --create-home --shell /bin/bash user
+  printf '127.0.0.1 localhost %s\n' "$(hostname)" >"$root/etc/hosts" # sudo asks for its address
   printf 'user ALL=(ALL) NOPASSWD: ALL\n' >"$root/etc/sudoers.d/user"
   give "$root$home" 1000
 }
@@ -128,9 +129,9 @@ package() {
   refused "kplan_linux_$arch.deb" '## Debian, Ubuntu'
   files >"$work/before"
   from "$dist" inside user "$(documented '## Debian, Ubuntu')"
-  inside user 'man kplan | grep -q "Run install plans"; man kplan-run | grep -q -- --progress'
-  inside user '. /usr/share/bash-completion/bash_completion; _completion_loader kplan; complete -p kplan; kplan __complete r "" | grep -q ^run'
-  inside user 'kubectl-kplan run --help | grep -q "kubectl kplan run"'
+  inside user 'man kplan | grep "Run install plans"; man kplan-run | grep -- --progress' >/dev/null
+  inside user '. /usr/share/bash-completion/bash_completion; _completion_loader kplan; complete -p kplan; kplan __complete r | grep ^run'
+  inside user 'kubectl-kplan run --help | grep "^  kubectl kplan run plan.yaml$"'
   inside user "$(run_and_down kplan)"
   inside user 'sudo dpkg --verify kplan && sudo apt-get remove -qy kplan'
   files >"$work/after"
