@@ -251,6 +251,7 @@ TARGETS := linux|darwin|windows
 snapshot: $(RELEASE) ## Make all files of a release in dist, of this commit and without the network; TARGETS picks platforms
 	sed -E '/^      - (linux|darwin|windows)_/{/$(TARGETS)/!d}' .goreleaser.yaml > $(BIN)/goreleaser.yaml
 	$(remote) $(BIN)/goreleaser release -f $(BIN)/goreleaser.yaml --snapshot --clean --skip=sign
+	tools/release/manifests.sh dist
 	$(MAKE) --no-print-directory release-image
 
 # goreleaser takes no commit of a repository without a remote, and asks none here.

@@ -129,8 +129,8 @@ package() {
   refused "kplan_linux_$arch.deb" '## Debian, Ubuntu'
   files >"$work/before"
   from "$dist" inside user "$(documented '## Debian, Ubuntu')"
-  inside user 'man kplan | grep "Run install plans"; man kplan-run | grep -- --progress' >/dev/null
-  inside user '. /usr/share/bash-completion/bash_completion; _completion_loader kplan; complete -p kplan; kplan __complete r | grep ^run'
+  inside user 'man kplan | grep -E "Run +install +plans"; man kplan-run | grep -- --progress' >/dev/null
+  inside user '. /usr/share/bash-completion/bash_completion; { _completion_loader kplan || test $? = 124; }; complete -p kplan; kplan __complete r | grep ^run'
   inside user 'kubectl-kplan run --help | grep "^  kubectl kplan run plan.yaml$"'
   inside user "$(run_and_down kplan)"
   inside user 'sudo dpkg --verify kplan && sudo apt-get remove -qy kplan'
@@ -144,30 +144,31 @@ timed deb "$dist/kplan_linux_$arch.deb" package
 # cannot be written to but for /tmp, the home and the plan's folder.
 image() {
   say 'the image'
-  local blobs=$dist/image/blobs manifest config layer env=()
+  local blobs=$dist/image/blobs manifest config dir layer env=()
   root=$work/image home=/home/kplan
   blob() { printf '%s/%s' "$blobs" "${1/://}"; }
   manifest=$(jq -r --arg arch "$arch" '.manifests[] | select(.platform.architecture == $arch).digest' "$(blob "$(jq -r '.manifests[0].digest' "$dist/image/index.json")")")
   config=$(blob "$(jq -r .config.digest "$(blob "$manifest")")")
+  dir=$(jq -r .config.WorkingDir "$config") # chroot leaves it: the plan is named by its path
   mkdir -- "$root"
   for layer in $(jq -r '.layers[].digest' "$(blob "$manifest")"); do tar -xzpf "$(blob "$layer")" -C "$root"; done
   mapfile -t env < <(jq -r '.config.Env[]' "$config")
-  give "$root/work" 65532
-  mv -- "$root/work/.kube" "$root$home/"
-  for command in version "run $plan --progress plain" "down $plan --yes --delete-crds --progress plain"; do
+  give "$root$dir" 65532
+  mv -- "$root$dir/.kube" "$root$home/"
+  for command in version "run $dir/$plan --progress plain" "down $dir/$plan --yes --delete-crds --progress plain"; do
     # shellcheck disable=SC2016,SC2086 # the inner shell expands; command is words
-    unshare --mount --pid --fork --kill-child -- bash -euc '
-      root=$1 user=$2 dir=$3; shift 3
-      mount --bind -o ro "$root" "$root"
+    env -i "${env[@]}" "$(command -v unshare)" --mount --pid --fork --kill-child -- bash -euc '
+      chroot=$1 root=$2 user=$3; shift 3
+      mount --bind "$root" "$root"
       mount -o remount,bind,ro "$root"
-      mount --bind "$WRITABLE/home/kplan" "$root/home/kplan"
-      mount --bind "$WRITABLE/work" "$root/work"
+      for w in "$root/home/kplan" "$root/work"; do
+        mount --bind "$w" "$w"
+        mount -o remount,bind,rw "$w"
+      done
       mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
-      ! touch "$root/usr/bin/kplan" 2>/dev/null
-      cd "$root$dir"
-      exec chroot --userspec="$user" --groups= -- "$root" "$@"' \
-      image "$root" "$(jq -r .config.User "$config")" "$(jq -r .config.WorkingDir "$config")" \
-      env -i "${env[@]}" "$(jq -r '.config.Entrypoint[]' "$config")" $command
+      if touch "$root/usr/bin/kplan" 2>/dev/null; then exit 1; fi
+      exec "$chroot" --userspec="$user" --groups= -- "$root" "$@"' \
+      image "$(command -v chroot)" "$root" "$(jq -r .config.User "$config")" "$(jq -r '.config.Entrypoint[]' "$config")" $command
   done
 }
 timed image "$dist/image" image
