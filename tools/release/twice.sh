@@ -1,18 +1,23 @@
 #!/usr/bin/env bash
-# Makes the release of HEAD twice, each time in a clone of its own, and compares the
-# checksums of all files, and the digest of the image. usage: twice.sh TARGETS
+# Makes the release of HEAD twice, each time in a clone of its own, whose files are of
+# another time, with another umask and in another time zone, and compares the checksums of
+# all files, and the digest of the image. usage: twice.sh TARGETS
 set -euo pipefail
 targets=${1:?"usage: twice.sh TARGETS"}
 root=$(git rev-parse --show-toplevel)
+commit=$(git rev-parse HEAD) # once: HEAD may move meanwhile
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
 
+zone=UTC
 for dir in first second/with/a/longer/path; do
   git clone --quiet --shared -- "$root" "$work/$dir"
-  git -C "$work/$dir" checkout --quiet "$(git -C "$root" rev-parse HEAD)"
+  git -C "$work/$dir" checkout --quiet "$commit"
   mkdir -p "$work/$dir/bin"
   cp -- "$root"/bin/{goreleaser,sbom,image} "$work/$dir/bin/"
-  make -C "$work/$dir" --no-print-directory snapshot "TARGETS=$targets" >&2
+  TZ=$zone make -C "$work/$dir" --no-print-directory snapshot "TARGETS=$targets" >&2
+  zone=Asia/Tokyo
+  umask 077
 done
 cd "$work"
 diff -u first/dist/checksums.txt second/with/a/longer/path/dist/checksums.txt
