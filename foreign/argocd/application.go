@@ -171,6 +171,10 @@ func (a *application) makeNamespace() *foreign.Step {
 	if !a.policy.createNamespace || a.namespace == "" {
 		return nil
 	}
+	key := a.cluster + "/" + a.namespace
+	if made := a.namespaces[key]; made != nil {
+		return made
+	}
 	ns := &foreign.Step{Kind: plan.KindApply, Cluster: a.cluster}
 	var o, meta foreign.Fields
 	o.Set("apiVersion", "v1")
@@ -178,7 +182,8 @@ func (a *application) makeNamespace() *foreign.Step {
 	meta.Set("name", a.namespace)
 	o.Set("metadata", &meta)
 	ns.Fields.Set("objects", foreign.List(o.Node()))
-	return a.plan.Add(ns, "namespace-"+a.namespace)
+	a.namespaces[key] = a.plan.Add(ns, "namespace-"+a.namespace)
+	return ns
 }
 
 // root is the folder that a source's repository is in; "" when it is not at hand. Nobody

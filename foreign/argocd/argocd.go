@@ -29,8 +29,13 @@ of Applications become needs. Destinations become clusters.
 
 What an ApplicationSet generates is read from the cluster: kubectl get applications -n argocd -o yaml | kplan import argocd -`
 
-// group is the API group of Argo CD.
+// group is the API group of Argo CD, and of other projects of Argo.
 const group = "argoproj.io"
+
+// isOwn reports whether an object is of a kind of Argo CD.
+func isOwn(o *object.Object) bool {
+	return o.Group == group && slices.Contains([]string{"Application", "ApplicationSet", "AppProject"}, o.Kind)
+}
 
 // importer makes one plan.
 type importer struct {
@@ -40,11 +45,13 @@ type importer struct {
 	objects []*object.Object
 	// apps are in the order of the files.
 	apps []*application
+	// namespaces are the steps that make them, by CLUSTER/NAME.
+	namespaces map[string]*foreign.Step
 }
 
 // Import makes a plan of Applications.
 func Import(in foreign.Input) (*foreign.Result, error) {
-	im := &importer{in: in, result: &foreign.Result{}, plan: &foreign.Plan{Name: in.Name}}
+	im := &importer{in: in, result: &foreign.Result{}, plan: &foreign.Plan{Name: in.Name}, namespaces: map[string]*foreign.Step{}}
 	im.result.Plan = im.plan
 	var err error
 	if im.objects, err = object.ReadAll(in, &im.result.Report); err != nil {
@@ -103,7 +110,7 @@ func (im *importer) own() {
 func (im *importer) others() {
 	var rest []*object.Object
 	for _, o := range im.objects {
-		if o.Group != group && !im.isTaken(o) {
+		if !isOwn(o) && !im.isTaken(o) {
 			rest = append(rest, o)
 		}
 	}

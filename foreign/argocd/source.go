@@ -121,7 +121,7 @@ func (a *application) given(folder string) (found string, apps bool) {
 				continue
 			}
 			found = full
-			if o.Group == group {
+			if isOwn(o) {
 				apps = true
 			} else {
 				a.members = append(a.members, o)
@@ -136,7 +136,7 @@ func (a *application) given(folder string) (found string, apps bool) {
 // take makes the objects below a folder those of the Application.
 func (a *application) take(dir string) {
 	for _, o := range a.objects {
-		if strings.HasPrefix(o.File, dir+"/") && o.Group != group {
+		if strings.HasPrefix(o.File, dir+"/") && !isOwn(o) {
 			o.Take()
 			a.members = append(a.members, o)
 		}

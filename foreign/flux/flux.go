@@ -137,30 +137,46 @@ func (im *importer) source(ref *foreign.Value, namespace string) (kind, name str
 
 // sayFirst says what to do before the first run.
 func (im *importer) sayFirst() {
-	var names []string
+	var groups, releases suspended
 	for _, g := range im.groups {
 		if g.v != nil {
-			names = append(names, g.name)
-			im.result.Before("flux suspend kustomization %s -n %s", g.name, g.namespaceOr("flux-system"))
+			groups.add(g.namespaceOr("flux-system"), g.name)
 		}
 	}
-	byNamespace := map[string][]string{}
-	var namespaces []string
 	for _, r := range im.order {
-		if !slices.Contains(namespaces, r.objectNamespace) {
-			namespaces = append(namespaces, r.objectNamespace)
-		}
-		byNamespace[r.objectNamespace] = append(byNamespace[r.objectNamespace], r.objectName)
+		releases.add(r.objectNamespace, r.objectName)
 	}
-	for _, ns := range namespaces {
+	groups.say("kustomization", &im.result.Report)
+	releases.say("helmrelease", &im.result.Report)
+	if len(groups.names)+len(releases.names) > 0 {
+		im.result.Before("kplan diff the plan, then run it. A HelmRelease or Kustomization that is suspended can be deleted afterwards: Flux then uninstalls nothing")
+	}
+}
+
+// suspended are the names of objects that Flux is not to reconcile, by their namespaces.
+type suspended struct {
+	namespaces []string
+	names      map[string][]string
+}
+
+func (s *suspended) add(namespace, name string) {
+	if s.names == nil {
+		s.names = map[string][]string{}
+	}
+	if !slices.Contains(s.namespaces, namespace) {
+		s.namespaces = append(s.namespaces, namespace)
+	}
+	s.names[namespace] = append(s.names[namespace], name)
+}
+
+// say has a command for each namespace.
+func (s *suspended) say(kind string, r *foreign.Report) {
+	for _, ns := range s.namespaces {
 		where := ""
 		if ns != "" {
 			where = " -n " + ns
 		}
-		im.result.Before("flux suspend helmrelease %s%s", strings.Join(byNamespace[ns], " "), where)
-	}
-	if len(im.order)+len(names) > 0 {
-		im.result.Before("kplan diff the plan, then run it. A HelmRelease or Kustomization that is suspended can be deleted afterwards: Flux then uninstalls nothing")
+		r.Before("flux suspend %s %s%s", kind, strings.Join(s.names[ns], " "), where)
 	}
 }
 

@@ -157,7 +157,8 @@ func writeFile(t *testing.T, dir, name string, data []byte) {
 
 // Fuzz feeds an importer with texts, beginning with the files of the archives of
 // testdata. Whatever it gets, it returns an error or a plan that is valid but for files
-// that are not there.
+// that are not there, and for values of the text that no plan can have, such as a
+// namespace with capitals.
 func Fuzz(f *testing.F, name string, do func(foreign.Input) (*foreign.Result, error)) {
 	f.Helper()
 	archives, err := filepath.Glob("testdata/*.txtar")
@@ -176,6 +177,10 @@ func Fuzz(f *testing.F, name string, do func(foreign.Input) (*foreign.Result, er
 			return
 		}
 		text, err := result.Text("plan.yaml")
-		require.NoError(t, err, "%s", text)
+		faults, ok := errors.AsType[document.Diagnostics](err)
+		require.True(t, err == nil || ok, "%v\n%s", err, text)
+		for _, d := range faults {
+			require.Equal(t, document.CodeInvalid, d.Code, "%s\n%s", d, text)
+		}
 	})
 }
