@@ -140,6 +140,11 @@ browser: ## Install Chromium, in which tests open the HTML report (Debian or Ubu
 npm: ## Install npm, which fetches an editor's language server and a validator for tests (Debian or Ubuntu as root)
 	$(call install,$(npm))
 
+shellcheck = shellcheck|shellcheck|the check of shell scripts
+.PHONY: shellcheck
+shellcheck: ## Install shellcheck, for make lint (Debian or Ubuntu as root)
+	$(call install,$(shellcheck))
+
 .PHONY: build
 build: $(KPLAN) $(LAB) ## Build kplan and the lab's command
 
@@ -210,12 +215,13 @@ $(BIN)/helm-controller: bench/rivals/flux/go.mod bench/rivals/flux/go.sum
 # The linter reads what the compiler writes for the tests and for the lab: compiled
 # once, it serves both.
 .PHONY: lint
-lint: gcc $(BIN)/golangci-lint ## Check style and the import rules
+lint: gcc shellcheck $(BIN)/golangci-lint ## Check style and the import rules
 	GOFLAGS='$(strip $(GOFLAGS) $(race))' $(BIN)/golangci-lint run ./...
 	cd lab && CGO_ENABLED=0 ../$(BIN)/golangci-lint run --config ../.golangci.yaml ./...
 	cd tools/release && CGO_ENABLED=0 ../../$(BIN)/golangci-lint run --config ../../.golangci.yaml ./...
 	go mod tidy -diff
 	cd lab && go mod tidy -diff
+	if command -v shellcheck; then git ls-files '*.sh' .ci packaging | xargs shellcheck; fi
 
 $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 	@$(say) 'building the linter, two minutes of CPU time'
