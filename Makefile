@@ -297,6 +297,17 @@ golden: ## Write the tests' expected output anew
 	go generate ./schema
 	go test ./plan/load ./runner ./cmd/kplan/... -update
 
+# The documentation's site. It takes npm ci in site, once; after that nothing is fetched.
+SITE_BASE := /
+.PHONY: site
+site: $(KPLAN) ## Build the documentation's site in site/dist; SITE_BASE=/kplan/ is where it will stand, SITE_FLAGS=--tags has all versions
+	cd site && KPLAN=$(KPLAN) npm run -s build -- --base $(SITE_BASE) $(SITE_FLAGS)
+
+.PHONY: site-test
+site-test: ## Open all pages of site/dist in Chromium, with the SITE_BASE that they were built with
+	cd site && SITE_BASE=$(SITE_BASE) CHROMIUM=$(CHROMIUM) npm test
+CHROMIUM := /usr/bin/chromium
+
 .PHONY: clean
 clean: ## Take the labs down and remove what was built
 	for n in demo test test-cp test-match test-restart test-region bench phases race try; do $(LAB) down --name $$n || true; done
