@@ -14,6 +14,9 @@ const base = process.env.SITE_BASE ?? '/'
 const phone = { width: 360, height: 720 }
 const desk = { width: 1280, height: 900 }
 
+/** patience is for machines that have other things to do. */
+const patience = 300_000
+
 let browser, server, url
 before(async () => {
   ({ server, url } = await serve(dist, { base }))
@@ -28,6 +31,13 @@ after(async () => {
   server?.close()
 })
 
+/** open returns a new page. */
+async function open(options) {
+  const page = await browser.newPage(options)
+  page.setDefaultTimeout(patience)
+  return page
+}
+
 /** pages are the addresses of all pages of main, from its root on. */
 function pages() {
   return fs.readdirSync(path.join(dist, 'main'), { recursive: true })
@@ -39,6 +49,7 @@ function pages() {
 /** visit opens pages one after the other and collects what look finds wrong with each. */
 async function visit(options, names, look) {
   const context = await browser.newContext(options)
+  context.setDefaultTimeout(patience)
   const page = await context.newPage()
   const faults = []
   let name
@@ -103,7 +114,7 @@ test('every page can be read without JavaScript, and leads to the others', () =>
   }))
 
 test('the search finds a page by its words', async () => {
-  const page = await browser.newPage({ viewport: desk })
+  const page = await open({ viewport: desk })
   await page.goto(`${url}main/`)
   await page.keyboard.press('Control+k')
   await page.locator('#localsearch-input').fill('TRACEPARENT')
@@ -115,7 +126,7 @@ test('the search finds a page by its words', async () => {
 })
 
 test('the menu of versions has those of versions.json, and keeps the page', async () => {
-  const page = await browser.newPage({ viewport: desk })
+  const page = await open({ viewport: desk })
   await page.route('**/versions.json', (route) => route.fulfill({ json: [{ name: 'v0.1', path: 'v0.1/' }, { name: 'main', path: 'main/' }] }))
   await page.route('**/v0.1/**', (route) => route.fulfill({ contentType: 'text/html', body: '<title>old</title>' }))
   await page.goto(`${url}main/how-to/ci.html`)
@@ -128,7 +139,7 @@ test('the menu of versions has those of versions.json, and keeps the page', asyn
 })
 
 test('the pictures follow the colours that the reader chooses', async () => {
-  const page = await browser.newPage({ viewport: desk, colorScheme: 'light' })
+  const page = await open({ viewport: desk, colorScheme: 'light' })
   await page.goto(`${url}main/`)
   const shown = () => page.evaluate(() => document.querySelector('picture img').currentSrc)
   assert.match(await shown(), /race-wide-light/)
@@ -140,7 +151,7 @@ test('the pictures follow the colours that the reader chooses', async () => {
 })
 
 test('the first address leads to a version, and an unknown one to a page that says so', async () => {
-  const page = await browser.newPage({ viewport: desk })
+  const page = await open({ viewport: desk })
   await page.goto(url)
   await page.waitForURL(`${url}main/`)
   const answer = await page.goto(`${url}main/none.html`)
