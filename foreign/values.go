@@ -37,6 +37,31 @@ func (p *Plan) ConcealAll(owner string, n *yaml.Node, at *Value) *yaml.Node {
 	return n
 }
 
+// Inline are values that stand in a text, as YAML. It takes the text. It is nil for one
+// that is empty, and not ok for one that is no mapping. All of it stands where the text
+// does.
+func Inline(v *Value) (values *yaml.Node, ok bool) {
+	text := v.Text()
+	docs, err := Read(File{Data: []byte(text)}, Options{}, &Report{})
+	switch {
+	case err != nil || len(docs) > 1 || len(docs) == 1 && !docs[0].IsMap():
+		return nil, false
+	case len(docs) == 0:
+		return nil, true
+	}
+	values = docs[0].Node()
+	stand(values, v.node)
+	return values, true
+}
+
+// stand puts nodes where another one stands.
+func stand(n, at *yaml.Node) {
+	n.Line, n.Column = at.Line, at.Column
+	for _, x := range n.Content {
+		stand(x, at)
+	}
+}
+
 // Scalar is a text that stands where a value does.
 func Scalar(v *Value, s string) *yaml.Node {
 	n := text(s)

@@ -19,6 +19,7 @@ import (
 	"github.com/kplan-dev/kplan/foreign/argocd"
 	"github.com/kplan-dev/kplan/foreign/flux"
 	"github.com/kplan-dev/kplan/foreign/helmfile"
+	"github.com/kplan-dev/kplan/foreign/k0rdent"
 	scripts "github.com/kplan-dev/kplan/foreign/script"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
@@ -58,6 +59,12 @@ var importers = []importer{
 		example: `  kplan import argocd apps/ -o plan.yaml
   kubectl get applications -n argocd -o yaml | kplan import argocd - -o plan.yaml --report markdown > import.md`,
 		folder: objectFolder, run: argocd.Import,
+	},
+	{
+		tool: "k0rdent", title: "k0rdent", long: k0rdent.About,
+		example: `  kplan import k0rdent clusters/ templates/ -o plan.yaml
+  kubectl get multiclusterservices,servicetemplates,helmrepositories -A -o yaml | kplan import k0rdent -`,
+		folder: objectFolder, run: k0rdent.Import,
 	},
 	{
 		tool: "script", title: "shell scripts and Makefiles", long: scripts.About,

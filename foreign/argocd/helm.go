@@ -104,16 +104,15 @@ func (a *application) file(name, folder string) (string, bool) {
 
 // inline are values that stand in the Application as text.
 func (a *application) inline(owner string, v *foreign.Value) *yaml.Node {
-	text := v.Text()
-	if text == "" {
-		return nil
-	}
-	docs, err := foreign.Read(foreign.File{Name: a.v.File, Data: []byte(text)}, foreign.Options{}, &foreign.Report{})
-	if err != nil || len(docs) != 1 || !docs[0].IsMap() {
+	values, ok := foreign.Inline(v)
+	switch {
+	case !ok:
 		v.Lost("write them into the plan's values", "the values are no mapping")
 		return nil
+	case values == nil:
+		return nil
 	}
-	return a.plan.Conceal(owner, docs[0].Node(), v)
+	return a.plan.Conceal(owner, values, v)
 }
 
 // parameter puts a parameter over values, as helm --set does.

@@ -68,13 +68,12 @@ func (r *release) configMap(kind, name string) *object.Object {
 
 // inline are the values that a ConfigMap has as text.
 func (r *release) inline(o *object.Object, from *foreign.Value, key string) *yaml.Node {
-	v := o.Get("data").Get(key)
-	docs, err := foreign.Read(foreign.File{Name: o.File, Data: []byte(v.Peek())}, foreign.Options{Column: nil}, &foreign.Report{})
-	if err != nil || len(docs) != 1 || !docs[0].IsMap() {
+	values, ok := foreign.Inline(o.Get("data").Get(key))
+	if !ok || values == nil {
 		from.Lost("write them into a file, and name it in values_files", "%s of the ConfigMap %s is no mapping of values", key, o.Name)
 		return nil
 	}
-	return r.plan.Conceal(r.name, docs[0].Node(), from)
+	return r.plan.Conceal(r.name, values, from)
 }
 
 // target puts a variable at the path that a value of a Secret or ConfigMap goes to.
