@@ -134,7 +134,7 @@ func (w *walker) pipe(s *syntax.Stmt, c *syntax.BinaryCmd) {
 				folder = a
 			}
 		}
-		step, f := w.applyStep(s, to[2:], path.Base(w.literal(folder)))
+		step, f := w.applyStep(s, to[1:], path.Base(w.literal(folder)))
 		if step != nil {
 			f.Set("kustomize", w.path(folder))
 		}
@@ -166,7 +166,7 @@ func heredoc(s *syntax.Stmt) *syntax.Word {
 // manifest writes manifests of the script into a file, and makes a step that applies it.
 func (w *walker) manifest(s *syntax.Stmt, text *syntax.Word, args []string) {
 	content := w.word(text)
-	step, f := w.applyStep(s, args[2:], "manifest")
+	step, f := w.applyStep(s, args[1:], "manifest")
 	if step == nil {
 		return
 	}
@@ -179,7 +179,8 @@ func (w *walker) manifest(s *syntax.Stmt, text *syntax.Word, args []string) {
 	f.Set("files", []string{file})
 }
 
-// applyStep makes a step that applies something by the flags of kubectl.
+// applyStep makes a step that applies something by the arguments of kubectl: flags may
+// stand before the verb too.
 func (w *walker) applyStep(s *syntax.Stmt, args []string, name string) (*foreign.Step, *foreign.Fields) {
 	flags := w.flags(s, "kubectl apply", args, kubectlFlags)
 	step, err := w.add(plan.KindApply, "apply-"+strings.TrimSuffix(name, path.Ext(name)))

@@ -114,7 +114,7 @@ func (w *walker) apply(s *syntax.Stmt, args []string) {
 		return
 	case slices.Contains(files, "-"):
 		if text := heredoc(s); text != nil {
-			w.manifest(s, text, append([]string{"kubectl", "apply"}, args[1:]...))
+			w.manifest(s, text, append([]string{"kubectl"}, args...))
 			return
 		}
 		w.lost(s, "write the manifests into a file and name it in apply.files", "manifests of stdin are not in the plan")
@@ -137,7 +137,7 @@ func (w *walker) apply(s *syntax.Stmt, args []string) {
 	if base == "." || base == "/" {
 		base = "manifests"
 	}
-	step, f := w.applyStep(s, args[1:], base)
+	step, f := w.applyStep(s, args, base)
 	if step == nil {
 		return
 	}
@@ -258,6 +258,10 @@ func (w *walker) waitFor(s *syntax.Stmt, all []string, condition string, p parse
 
 // remove makes steps of kubectl delete.
 func (w *walker) remove(s *syntax.Stmt, p parsed) {
+	if isMakefile(w.name) { // a target of its own, which nobody runs after those that install
+		w.lost(s, "kplan down takes all away; a step with delete takes one thing", "what a Makefile deletes is not in the plan: %s", w.print(s))
+		return
+	}
 	files := p.values["filename"]
 	var all []string
 	for _, o := range objects(p.args[1:]) {
