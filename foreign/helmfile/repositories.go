@@ -3,10 +3,15 @@ package helmfile
 import (
 	"cmp"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/kplan-dev/kplan/foreign"
 )
+
+// hosted is an address of a repository that a plan can have: Helm's plugins have others,
+// such as git+https://HOST/REPOSITORY@FOLDER and s3://BUCKET. An expression may be one.
+var hosted = regexp.MustCompile(`^(https?|oci)://|^\$\{\{`)
 
 // readRepositories declares the repositories of a helmfile.
 func (st *state) readRepositories() {
@@ -19,11 +24,15 @@ func (st *state) readRepositories() {
 			v.Lost("declare it under repositories of the plan", "the repository %q is not imported: its address is not known here", name)
 			continue
 		}
-		st.aliases[name] = label
 		if oci && !strings.Contains(address, "://") {
 			address = "oci://" + address
 		}
 		var r foreign.Fields
+		if !hosted.MatchString(address) {
+			v.Get("url").Lost("clone it and name the folders of its charts in helm.chart", "the repository %s is fetched by a plugin of Helm, which kplan does not have", name)
+			continue
+		}
+		st.aliases[name] = label
 		r.Set("url", address)
 		st.login(&r, v, name)
 		for _, file := range [][2]string{{"caFile", "ca_file"}, {"certFile", "cert_file"}, {"keyFile", "key_file"}} {

@@ -63,6 +63,9 @@ type action struct {
 	code       string
 }
 
+// assignment is an action that gives a variable of the template its value.
+var assignment = regexp.MustCompile(`^\$\w+\s*:?=`)
+
 var control = regexp.MustCompile(`^(if|range|with|define|block)\b`)
 
 // next finds the first action from an offset on that stands in no comment of YAML.
@@ -202,6 +205,8 @@ func (t *template) put(b *strings.Builder, text string, a action) {
 			made = `"` + foreign.Expr(code) + `"`
 		case ok:
 			made = foreign.Expr(code)
+		case assignment.MatchString(a.code): // it writes nothing itself
+			t.report.Lost(t.place(text, a.begin), build, "the template {{ %s }} is not rendered", a.code)
 		default:
 			made = indent(text, a) + string(unknown)
 			t.report.Lost(t.place(text, a.begin), build, "the template {{ %s }} is not rendered", a.code)

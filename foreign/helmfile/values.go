@@ -20,12 +20,12 @@ type layer struct {
 }
 
 // values takes the values of the release, in the order in which helmfile gives them to
-// helm: values, secrets, set.
+// helm: valuesTemplate, values, secrets, set.
 func (s *scope) values() {
 	var layers []layer
-	for _, name := range []string{"values", "valuesTemplate", "secrets"} {
+	for _, name := range []string{"valuesTemplate", "values", "secrets"} {
 		for _, item := range s.v.Get(name).Items() {
-			if l, ok := s.layer(item, name == "secrets"); ok {
+			if l, ok := s.layer(item, name); ok {
 				layers = append(layers, l)
 			}
 		}
@@ -63,13 +63,16 @@ func (s *scope) values() {
 	}
 }
 
-// layer is one item of values.
-func (s *scope) layer(item *foreign.Value, secret bool) (l layer, ok bool) {
+// layer is one item of the list of values called field. Helmfile renders values within
+// valuesTemplate alone (pkg/state/release.go, ExecuteTemplateExpressions).
+func (s *scope) layer(item *foreign.Value, field string) (l layer, ok bool) {
 	if item.IsMap() {
 		n := item.Node()
-		s.expandAll(n)
+		if field == "valuesTemplate" {
+			s.expandAll(n)
+		}
 		s.dropUnknown(n)
-		if secret {
+		if field == "secrets" {
 			return layer{values: s.plan.ConcealAll(s.release.name, n, item)}, true
 		}
 		return layer{values: s.plan.Conceal(s.release.name, n, item)}, true
