@@ -162,7 +162,7 @@ func (r *importRun) write(result *foreign.Result) error {
 	if err != nil && !invalid {
 		return err
 	}
-	told := imported.Report{Tool: r.tool, Plan: r.output, Files: []string{}, Steps: len(result.Plan.Steps), Findings: result.Findings, First: result.First, Faults: finding.Of(faults)}
+	told := imported.Report{Tool: r.tool, Plan: r.output, Steps: len(result.Plan.Steps), Findings: result.Findings, First: result.First, Faults: finding.Of(faults)}
 	if r.output == "-" {
 		if len(result.Files) > 0 {
 			return &usageError{fmt.Errorf("the plan needs %s beside it", words.Count(len(result.Files), "file")), "name the plan's file: -o plan.yaml"}
@@ -177,12 +177,6 @@ func (r *importRun) write(result *foreign.Result) error {
 		if !invalid {
 			told.Faults = examine(r.output)
 		}
-	}
-	if told.First == nil {
-		told.First = []string{}
-	}
-	if told.Findings == nil {
-		told.Findings = []finding.Finding{}
 	}
 	return r.tell(told)
 }

@@ -44,7 +44,9 @@ type Report struct {
 func (r Report) Write(w io.Writer, f data.Format) error {
 	var err error
 	switch f {
-	case data.JSON:
+	case data.JSON: // lists without items, not null
+		r.Files, r.First = append([]string{}, r.Files...), append([]string{}, r.First...)
+		r.Findings, r.Faults = append([]finding.Finding{}, r.Findings...), append([]finding.Finding{}, r.Faults...)
 		err = data.Write(w, f, r, nil)
 	case Markdown:
 		_, err = io.WriteString(w, words.Clean(r.markdown()))
