@@ -55,12 +55,15 @@ func race(t *testing.T) *raced {
 	return r
 }
 
-// run runs a command, by kplan hold if flags are given, and gives what it wrote to
+// run runs a command, which may be kplan, by kplan hold if flags are given, and gives what it wrote to
 // stdout and stderr.
 func (r *raced) run(flags []string, args ...string) (stdout, stderr string, err error) {
 	r.t.Helper()
 	cmd := exec.CommandContext(r.t.Context(), args[0], args[1:]...)
-	if flags != nil { // others break webhooks beside this test, of which a preflight tells
+	switch {
+	case args[0] == "kplan":
+		cmd = command(r.t, args[1:]...)
+	case flags != nil: // others break webhooks beside this test, of which a preflight tells
 		cmd = command(r.t, append(append(append([]string{"hold", "--preflight", "off"}, flags...), "--"), args...)...)
 	}
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+r.lab.Kubeconfig, "KUBECACHEDIR="+r.t.TempDir(), "TMPDIR="+r.t.TempDir(), "XDG_RUNTIME_DIR=")
