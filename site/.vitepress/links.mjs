@@ -51,10 +51,14 @@ export function plugin(md, options) {
     const write = md.renderer.rules[rule]
     md.renderer.rules[rule] = (...args) => write(...args).replaceAll('{{', '&#123;&#123;')
   }
-  // Pages of commands, which cobra writes, begin with one of the second.
+  // Pages of commands, which cobra writes, begin with a heading of the second level. One
+  // of the first is a line of their help that begins with #.
   md.core.ruler.after('block', 'kplan-headings', ({ tokens }) => {
     const headings = tokens.filter((t) => t.type.startsWith('heading_'))
     if (headings[0]?.tag !== 'h2') return
-    for (const h of headings) h.tag = `h${h.tag[1] - 1}`
+    for (const h of headings) {
+      if (h.tag === 'h1') Object.assign(h, { tag: 'p', type: h.type.replace('heading', 'paragraph') })
+      else h.tag = `h${h.tag[1] - 1}`
+    }
   })
 }

@@ -5,7 +5,8 @@ import os from 'node:os'
 import path from 'node:path'
 import test from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { published, resolve, slug } from '../.vitepress/links.mjs'
+import { createMarkdownRenderer } from 'vitepress'
+import { plugin, published, resolve, slug } from '../.vitepress/links.mjs'
 import { sidebar, titleOf } from '../.vitepress/pages.mjs'
 import { assemble, minors } from '../tools/versions.mjs'
 
@@ -37,6 +38,14 @@ test('a title is the first heading, and no comment of a script', () => {
   assert.equal(titleOf('```sh\n# a comment\n```\n# The `title`\n'), 'The title')
   assert.equal(titleOf('## kplan run\n'), 'kplan run')
   assert.equal(titleOf('text'), '')
+})
+
+test('a page of a command has one title', async () => {
+  const md = await createMarkdownRenderer(root, { config: (md) => plugin(md, options) })
+  const html = md.render('## kplan run\n\ntext\n  # of help ${{ x }}\n\n### Options\n', { relativePath: 'reference/cli/kplan_run.md' })
+  assert.deepEqual(html.match(/<h\d/g), ['<h1', '<h2'])
+  assert.match(html, /<p[^>]*>of help/)
+  assert.match(html, /\$&#123;&#123; x/)
 })
 
 test('the sidebar has a page for each file', () => {
