@@ -90,7 +90,7 @@ func slug(text string) string {
 // files are the pages that people read: the documentation, and what is beside code.
 func files(t *testing.T) []string {
 	t.Helper()
-	all := []string{"../README.md", "../CONTRIBUTING.md", "../lab/README.md", "../bench/README.md", "../site/README.md"}
+	all := []string{"../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "../lab/README.md", "../bench/README.md", "../site/README.md"}
 	require.NoError(t, filepath.WalkDir(".", func(name string, e os.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(name, ".md") {
 			all = append(all, filepath.ToSlash(name))
