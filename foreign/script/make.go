@@ -105,7 +105,11 @@ func (w *walker) readMakefile(text string) []*recipe {
 		}
 		switch joined := strings.TrimSpace(strings.ReplaceAll(line, "\\\n", " ")); {
 		case strings.HasPrefix(line, "\t") && current != nil:
-			command := strings.TrimLeft(strings.TrimPrefix(line, "\t"), "@-+ \t")
+			line = strings.TrimPrefix(line, "\t")
+			command := strings.TrimLeft(line, "@-+ \t")
+			if command != "" && strings.Contains(line[:len(line)-len(command)], "-") {
+				command += " || true" // make goes on when it fails
+			}
 			if command != "" {
 				current.lines = append(current.lines, recipeLine{number, shellText(command)})
 			}
