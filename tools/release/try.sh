@@ -3,18 +3,20 @@
 # a plan on a cluster, installed by the commands of the documentation to the letter. An
 # archive or a package that was changed on its way must not be installed.
 #
-# usage: try.sh DIST KUBECONFIG [PLAN]    as root; PLAN is lab/race/plan.yaml
+# usage: try.sh DIST KUBECONFIG [PLAN]    as root; without PLAN, the first plan of the tutorial
 #
+# The tutorial's plan is taken out of its page, and its chart of External Secrets is the
+# lab's stand-in: the cluster needs no internet, but the lab's image.
 # It needs debootstrap, jq, a mirror of Debian's packages, and bin/host. A server on the
 # loopback interface stands for GitHub (see host), so the trials share the machine's network;
-# all else of theirs is their own. The cluster needs the images of the plan.
+# all else of theirs is their own.
 #
 # TRY_ROOT    folder for the Debian, kept for the next time (/var/tmp/kplan-try)
 # TRY_MIRROR  where its packages are (http://deb.debian.org/debian)
 set -euo pipefail
 repo=$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse --show-toplevel)
 usage='usage: try.sh DIST KUBECONFIG [PLAN]'
-dist=$(realpath -- "${1:?$usage}") login=$(realpath -- "${2:?$usage}") plan=${3:-lab/race/plan.yaml}
+dist=$(realpath -- "${1:?$usage}") login=$(realpath -- "${2:?$usage}") plan=${3:-first-plan/plan.yaml}
 try=${TRY_ROOT:-/var/tmp/kplan-try} mirror=${TRY_MIRROR:-http://deb.debian.org/debian}
 arch=$(dpkg --print-architecture)
 # What the documentation's commands, and looking at their result, need besides.
@@ -49,10 +51,27 @@ fresh() {
 
 # give FOLDER UID: what the plan needs, and the login, to a user.
 give() {
-  git -C "$repo" archive HEAD lab/race lab/charts "$plan" | tar -x -C "$1"
+  git -C "$repo" archive HEAD lab/race lab/charts examples | tar -x -C "$1"
+  tutorial "$1"
   mkdir -- "$1/.kube"
   install -m 0600 -- "$login" "$1/.kube/config"
   chown -R -- "$2:$2" "$1"
+}
+
+# fence LANGUAGE TEXT: the block of the tutorial in a language that has a text.
+fence() {
+  awk -v begin="\`\`\`$1" -v text="$2" '
+    /^```$/ && inside { if (index(block, text)) printf "%s", block; inside = 0; next }
+    inside { block = block $0 "\n" }
+    index($0, begin) == 1 { inside = 1; block = "" }' "$repo/docs/tutorial/first-plan.md"
+}
+
+# tutorial FOLDER: the chart and the plan that the tutorial lets its reader write.
+tutorial() {
+  (cd "$1" && bash -euc "$(fence sh 'cat > shop/Chart.yaml')")
+  fence yaml 'kind: Plan' |
+    sed -e '/repo: https/d' -e 's|chart: external-secrets$|chart: ../lab/charts/external-secrets|' >"$1/first-plan/plan.yaml"
+  grep -q 'chart: ../lab' "$1/first-plan/plan.yaml" || fail 'the plan of the tutorial was not found'
 }
 
 # inside USER COMMANDS: in the root, at home. What they start ends with them.

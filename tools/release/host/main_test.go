@@ -30,6 +30,7 @@ func TestDocumentedCommands(t *testing.T) {
 		{"README", "README.md", "", "kplan_linux_amd64.tar.gz", "sha256sum"},
 		{"Linux", "docs/how-to/install.md", "## Linux", "kplan_linux_amd64.tar.gz", "sha256sum"},
 		{"macOS", "docs/how-to/install.md", "## macOS", "kplan_darwin_arm64.tar.gz", "shasum"},
+		{"Debian", "docs/how-to/install.md", "## Debian, Ubuntu", "kplan_linux_amd64.deb", "sha256sum"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, tool := range []string{"sh", "curl", "tar", tt.tool} {
@@ -86,9 +87,19 @@ func do(t *testing.T, commands string, files fstest.MapFS) (dir, output string, 
 
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", commands)
 	cmd.Dir = t.TempDir()
-	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
+	cmd.Env = []string{"HOME=" + home, "PATH=" + installer(t) + ":" + os.Getenv("PATH"), "LC_ALL=C"}
 	b, err := cmd.CombinedOutput()
 	return cmd.Dir, string(b), err
+}
+
+// installer is a folder with a sudo that installs no package: it makes the file kplan
+// where it was asked to.
+func installer(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	script := "#!/bin/sh\ncase $* in 'dpkg -i kplan_'*.deb) touch kplan ;; *) exit 1 ;; esac\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sudo"), []byte(script), 0o700)) //nolint:gosec // it is a program
+	return dir
 }
 
 // block is the first block of shell commands on a page, below a heading.
