@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// Commands are renamed, and sentences about kplan are not.
 func TestCalled(t *testing.T) {
 	plugin := app{name: nameOf("/home/me/.krew/bin/kubectl-kplan"), commands: []string{"run", "lint"}}
 	for text, want := range map[string]string{
