@@ -38,6 +38,9 @@ async function open(options) {
   return page
 }
 
+/** alive waits until the page takes keys and clicks: its text is there before its scripts. */
+const alive = (page) => page.waitForFunction(() => document.querySelector('#app').__vue_app__)
+
 /** pages are the addresses of all pages of main, from its root on. */
 function pages() {
   return fs.readdirSync(path.join(dist, 'main'), { recursive: true })
@@ -119,9 +122,10 @@ test('every page can be read without JavaScript, and leads to the others', () =>
 test('the search finds a page by its words', async () => {
   const page = await open({ viewport: desk })
   await page.goto(`${url}main/`)
+  await alive(page)
   await page.keyboard.press('Control+k')
   await page.locator('#localsearch-input').fill('TRACEPARENT')
-  const first = page.locator('#localsearch-list a').first()
+  const first = page.locator('#localsearch-list a[href*="/how-to/observability"]').first()
   await first.waitFor()
   await first.click()
   await page.waitForURL(/how-to\/observability/)
@@ -134,6 +138,7 @@ test('the menu of versions has those of versions.json, and keeps the page', asyn
   await page.route('**/v0.1/**', (route) => route.fulfill({ contentType: 'text/html', body: '<title>old</title>' }))
   await page.goto(`${url}main/how-to/ci.html`)
   const menu = page.locator('.VPNavBar .version-menu select')
+  await alive(page)
   await menu.locator('option[value="v0.1"]').waitFor({ state: 'attached' })
   assert.equal(await menu.inputValue(), 'main')
   await menu.selectOption('v0.1')
@@ -144,6 +149,7 @@ test('the menu of versions has those of versions.json, and keeps the page', asyn
 test('the pictures follow the colours that the reader chooses', async () => {
   const page = await open({ viewport: desk, colorScheme: 'light' })
   await page.goto(`${url}main/`)
+  await alive(page)
   const shown = () => page.evaluate(() => document.querySelector('picture img').currentSrc)
   assert.match(await shown(), /race-wide-light/)
   await page.locator('.VPNavBarAppearance .VPSwitchAppearance').click()
