@@ -71,7 +71,7 @@ func TestPlansRunWithTheirRights(t *testing.T) {
 			require.NoError(t, err)
 			defer s.Close()
 			var found []finding.Finding
-			s.Preflight(t.Context(), steps.Preflight{Records: true, Strict: true}, func(f finding.Finding) { found = append(found, f) })
+			s.Preflight(t.Context(), steps.Preflight{Records: true, Strict: true, Within: patience}, func(f finding.Finding) { found = append(found, f) })
 			require.Empty(t, found)
 
 			home, err := s.Home(t.Context())

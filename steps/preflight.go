@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/finding"
@@ -18,13 +19,14 @@ type Preflight struct {
 	Records bool
 	// Strict looks also for what steps find by themselves before they write.
 	Strict bool
+	// Within is how long the look takes at most; 0 is preflight.Bound.
+	Within time.Duration
 }
 
 // Preflight looks in the plan's clusters for what keeps steps from their work, and tells
-// each finding as soon as it has it, one at a time. It takes preflight.Bound at most, and
-// writes nothing.
+// each finding as soon as it has it, one at a time. It writes nothing.
 func (s *Steps) Preflight(ctx context.Context, how Preflight, found func(finding.Finding)) {
-	run := preflight.Run{Plan: s.plan, Conns: s.conns, Chart: s.chartOf, Strict: how.Strict, Objects: s.objects}
+	run := preflight.Run{Plan: s.plan, Conns: s.conns, Chart: s.chartOf, Strict: how.Strict, Within: how.Within, Objects: s.objects}
 	if how.Records {
 		run.Home, run.HasHome = cluster.Home(s.plan, s.conns)
 	}

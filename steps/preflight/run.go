@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,10 @@ import (
 	"github.com/kplan-dev/kplan/steps/internal/manifest"
 )
 
-// Bound is how long a look before a run takes at most.
+// Bound is how long a look before a run takes at most, if nothing else is asked for. A third
+// of it is left when the steps' objects have been read: a chart from afar may take longer
+// than anybody wants to wait.
 const Bound = 3 * time.Second
-
-// reading is how much of it the steps' objects may take to be read: a chart from afar may
-// take longer than anybody wants to wait.
-const reading = 2 * time.Second
 
 // Run is a plan that is about to run.
 type Run struct {
@@ -44,15 +43,18 @@ type Run struct {
 	// Strict looks also for what a step finds by itself before it writes: releases and
 	// objects that are others'.
 	Strict bool
+	// Within is how long the look takes at most; 0 is Bound.
+	Within time.Duration
 }
 
 // Look tells what keeps a plan's steps from doing their work, as soon as it is found: rights
 // that are missing, webhooks that nobody is behind, quotas that are full, pods that are not
 // admitted, releases of other charts. It sends no dry run and writes nothing but reviews of
-// rights. It ends with ctx, or after Bound; what is not known then is told too. found is
+// rights. It ends with ctx, or after Within; what is not known then is told too. found is
 // called by one goroutine at a time.
 func (r Run) Look(ctx context.Context, found func(finding.Finding)) {
-	ctx, cancel := context.WithTimeoutCause(ctx, Bound, errLate)
+	r.Within = cmp.Or(r.Within, Bound)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Within, errLate)
 	defer cancel()
 	l := &looking{Run: r, found: found}
 	var all sync.WaitGroup
@@ -67,7 +69,7 @@ func (r Run) Look(ctx context.Context, found func(finding.Finding)) {
 	l.late(ctx)
 }
 
-var errLate = fmt.Errorf("it is not known within %s", Bound)
+var errLate = errors.New("it is not known in time")
 
 // looking is one look before a run.
 type looking struct {
@@ -102,7 +104,7 @@ func (l *looking) late(ctx context.Context) {
 	defer l.mu.Unlock()
 	slices.Sort(l.unknown)
 	if l.unknown = slices.Compact(l.unknown); len(l.unknown) > 0 && ctx.Err() != nil {
-		l.found(finding.Finding{Rule: Unchecked, Severity: finding.Note, Message: fmt.Sprintf("not known within %s: %s", Bound, some(l.unknown))})
+		l.found(finding.Finding{Rule: Unchecked, Severity: finding.Note, Message: fmt.Sprintf("not known within %s: %s", l.Within, some(l.unknown))})
 	}
 }
 
@@ -151,7 +153,7 @@ func (l *looking) cluster(ctx context.Context, name string) {
 	}
 	o := &one{looking: l, name: name, session: session, has: charts.CapabilitiesOf(version, served)}
 	o.version(version)
-	soon, cancel := context.WithTimeoutCause(ctx, reading, errLate)
+	soon, cancel := context.WithTimeoutCause(ctx, l.Within*2/3, errLate)
 	o.read(soon)
 	cancel()
 	o.know(served)
