@@ -89,8 +89,8 @@ func TestSyntaxError(t *testing.T) {
 	for text, at := range map[string]string{
 		"a: [":            "in.yaml:1:1",
 		"a:\n  b: 1\n c:": "in.yaml:2:1",
-		"a: &x {b: *x}":   "in.yaml:1:1",
-		"? [a]\n: b":      "in.yaml:1:1",
+		"a: &x {b: *x}":   "in.yaml:1:11",
+		"? [a]\n: b":      "in.yaml:1:3",
 	} {
 		_, err := foreign.Read(foreign.File{Name: "in.yaml", Data: []byte(text)}, foreign.Options{}, &foreign.Report{})
 		require.ErrorContains(t, err, at, text)

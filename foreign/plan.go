@@ -178,6 +178,26 @@ func (p *Plan) Cluster(context string) string {
 	}
 }
 
+// FreeCluster is the first name that no cluster of the plan has, or else a number more.
+func (p *Plan) FreeCluster(names ...string) string {
+	first := "cluster"
+	for i, name := range names {
+		label := Label(name)
+		if label != "" && p.Clusters.Value(label) == nil {
+			return label
+		}
+		if i == 0 {
+			first = cmp.Or(label, first)
+		}
+	}
+	name := first
+	for n := 2; p.Clusters.Value(name) != nil; n++ {
+		suffix := "-" + strconv.Itoa(n)
+		name = cut(first, maxLabel-len(suffix)) + suffix
+	}
+	return name
+}
+
 // Var declares a variable, unless it is declared, and returns its fields for more.
 func (p *Plan) Var(name, description string) *Fields {
 	if p.Vars.Value(name) == nil {

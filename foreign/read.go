@@ -47,7 +47,11 @@ func Read(f File, o Options, r *Report) ([]*Value, error) {
 			continue
 		}
 		root, err := expand(n.Content[0], nil, &left)
-		if err != nil {
+		var at *nodeError
+		switch {
+		case errors.As(err, &at):
+			return nil, &SyntaxError{document.Pos{File: f.Name, Line: at.node.Line, Col: at.node.Column}, at}
+		case err != nil:
 			return nil, fmt.Errorf("%s:%d:%d: %w", f.Name, n.Content[0].Line, n.Content[0].Column, err)
 		}
 		docs = append(docs, &Value{
@@ -67,7 +71,7 @@ func decode(d *yaml.Decoder, n *yaml.Node) (err error) {
 	return d.Decode(n)
 }
 
-// SyntaxError says where a file is no YAML.
+// SyntaxError says where a file is no YAML, or none that can be imported.
 type SyntaxError struct {
 	document.Pos
 	Err error
@@ -94,6 +98,14 @@ func syntaxError(file string, err error) error {
 	return e
 }
 
+// nodeError says which node cannot be imported, and why.
+type nodeError struct {
+	node *yaml.Node
+	text string
+}
+
+func (e *nodeError) Error() string { return e.text }
+
 // expand copies a node with its aliases and merge keys put in. What an alias brings
 // stands where its anchor does.
 func expand(n *yaml.Node, within []*yaml.Node, left *int) (*yaml.Node, error) {
@@ -102,7 +114,7 @@ func expand(n *yaml.Node, within []*yaml.Node, left *int) (*yaml.Node, error) {
 	}
 	if n.Kind == yaml.AliasNode {
 		if slices.Contains(within, n.Alias) {
-			return nil, fmt.Errorf("the alias *%s stands inside of what it refers to", document.Clean(n.Value))
+			return nil, &nodeError{n, "the alias *" + document.Clean(n.Value) + " stands inside of what it refers to"}
 		}
 		return expand(n.Alias, append(within, n.Alias), left)
 	}
@@ -147,7 +159,7 @@ func expandFields(c, n *yaml.Node, within []*yaml.Node, left *int) error {
 		}
 		switch {
 		case k.Kind != yaml.ScalarNode:
-			return fmt.Errorf("line %d: a key is no text", k.Line)
+			return &nodeError{k, "a key is no text"}
 		case k.ShortTag() == "!!merge" && v.Kind == yaml.SequenceNode:
 			merged = append(merged, v.Content...)
 		case k.ShortTag() == "!!merge":

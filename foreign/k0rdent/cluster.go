@@ -38,11 +38,7 @@ func (c *cluster) use() {
 	}
 	c.used = true
 	c.manage()
-	c.name = cmp.Or(foreign.Label(c.v.Name), "cluster")
-	for n := c.name; c.plan.Clusters.Value(c.name) != nil; {
-		c.name = cmp.Or(foreign.Label(c.v.Namespace+"-"+n), n+"-2")
-		n = c.name
-	}
+	c.name = c.plan.FreeCluster(c.v.Name, c.v.Namespace+"-"+c.v.Name)
 	var f, secret foreign.Fields
 	secret.Set("cluster", management)
 	secret.Set("namespace", cmp.Or(c.v.Namespace, system))

@@ -92,15 +92,24 @@ func split(file string, d *foreign.Value) []*Object {
 	return []*Object{o}
 }
 
-// ReadAll reads the objects of all files. Of several files, one that is no YAML is told
-// of: it may be a template that lies among them.
+// Unreadable tells of a file that is no YAML, or none that can be imported: it may be a
+// template that lies among others. It reports whether that is what the error says.
+func Unreadable(err error, r *foreign.Report) bool {
+	var syntax *foreign.SyntaxError
+	if !errors.As(err, &syntax) {
+		return false
+	}
+	r.Lost(document.Place{Pos: syntax.Pos}, "if it is a template, import what it renders to", "the file cannot be read, and is not imported: %v", syntax.Err)
+	return true
+}
+
+// ReadAll reads the objects of all files. Of several files, one that cannot be read is
+// told of.
 func ReadAll(in foreign.Input, r *foreign.Report) ([]*Object, error) {
 	var all []*Object
 	for _, f := range in.Files {
 		objects, err := Read(f, r)
-		var syntax *foreign.SyntaxError
-		if len(in.Files) > 1 && errors.As(err, &syntax) {
-			r.Lost(document.Place{Pos: syntax.Pos}, "if it is a template, import what it renders to", "the file is no YAML and not imported: %v", syntax.Err)
+		if len(in.Files) > 1 && Unreadable(err, r) {
 			continue
 		}
 		if err != nil {
