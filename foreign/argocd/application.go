@@ -29,6 +29,8 @@ type application struct {
 	members []*object.Object
 	// followed reports whether its source has Applications that are imported themselves.
 	followed bool
+	// laid are the overlays that it leads to.
+	laid []*overlay
 }
 
 // policy is how an Application is synced.

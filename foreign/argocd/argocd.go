@@ -43,29 +43,31 @@ type importer struct {
 	result  *foreign.Result
 	plan    *foreign.Plan
 	objects []*object.Object
+	// read is how many of the objects were looked at for Applications.
+	read int
 	// apps are in the order of the files.
 	apps []*application
 	// namespaces are the steps that make them, by CLUSTER/NAME.
 	namespaces map[string]*foreign.Step
+	// overlays are those of folders that were looked at; nil for one without.
+	overlays map[string]*overlay
 }
 
 // Import makes a plan of Applications.
 func Import(in foreign.Input) (*foreign.Result, error) {
-	im := &importer{in: in, result: &foreign.Result{}, plan: &foreign.Plan{Name: in.Name}, namespaces: map[string]*foreign.Step{}}
+	im := &importer{in: in, result: &foreign.Result{}, plan: &foreign.Plan{Name: in.Name}, namespaces: map[string]*foreign.Step{}, overlays: map[string]*overlay{}}
 	im.result.Plan = im.plan
 	var err error
 	if im.objects, err = object.ReadAll(in, &im.result.Report); err != nil {
 		return nil, err
 	}
-	for _, o := range im.objects {
-		if o.Is(group, "Application") {
-			im.apps = append(im.apps, im.application(o))
-		}
+	im.readOverlays()
+	im.readApplications()
+	for i := 0; i < len(im.apps); i++ { // an overlay may lead to more
+		im.apps[i].steps()
 	}
+	im.leftOverlays()
 	im.own()
-	for _, a := range im.apps {
-		a.steps()
-	}
 	im.others()
 	if err := im.result.Filled("there is no Application of Argo CD in it"); err != nil {
 		return nil, err
@@ -79,6 +81,24 @@ func Import(in foreign.Input) (*foreign.Result, error) {
 		im.plan.Name = im.name()
 	}
 	return im.result, nil
+}
+
+// readApplications reads what is said of the Applications that are not read yet.
+func (im *importer) readApplications() {
+	for ; im.read < len(im.objects); im.read++ {
+		o := im.objects[im.read]
+		if !o.Is(group, "Application") {
+			continue
+		}
+		switch {
+		case im.isPatch(o.File):
+			o.Take()
+		case slices.ContainsFunc(im.apps, func(a *application) bool { return a.v.Name == o.Name && a.v.Namespace == o.Namespace }):
+			o.Lost("import the files of one cluster at a time", "there are two of %s, and this one is not imported", o)
+		default:
+			im.apps = append(im.apps, im.application(o))
+		}
+	}
 }
 
 // name is that of the only Application, or what the file is called.
@@ -132,7 +152,7 @@ func (im *importer) others() {
 // isTaken reports whether an object is of a folder that an Application applies, or is
 // told of already.
 func (im *importer) isTaken(o *object.Object) bool {
-	if o.Get("metadata", "labels", "argocd.argoproj.io/secret-type").Given() {
+	if o.Get("metadata", "labels", "argocd.argoproj.io/secret-type").Given() || im.inOverlay(o.File) {
 		return true
 	}
 	return slices.ContainsFunc(im.apps, func(a *application) bool { return slices.Contains(a.members, o) })
@@ -176,15 +196,24 @@ func (im *importer) orderWaves() {
 
 // sayFirst says what to do before the first run, and after it.
 func (im *importer) sayFirst() {
-	var names []string
-	for _, a := range im.apps {
-		if len(a.made) == 0 && !a.followed {
-			continue
+	var names, automated []string
+	for _, followed := range []bool{true, false} { // those with Applications come first: they would put these back
+		for _, a := range im.apps {
+			if a.followed != followed || len(a.made) == 0 && !a.followed {
+				continue
+			}
+			names = append(names, a.v.Name)
+			if a.automated {
+				automated = append(automated, a.v.Name)
+			}
 		}
-		names = append(names, a.v.Name)
-		if a.automated {
-			im.result.Before("argocd app set %s --sync-policy none: Argo CD would put back what the plan changes", a.v.Name)
-		}
+	}
+	switch len(automated) {
+	case 0:
+	case 1:
+		im.result.Before("argocd app set %s --sync-policy none: Argo CD would put back what the plan changes", automated[0])
+	default:
+		im.result.Before("for app in %s; do argocd app set $app --sync-policy none; done: Argo CD would put back what the plan changes", strings.Join(automated, " "))
 	}
 	im.result.Before("kplan diff the plan, then run it. Argo CD leaves no Helm release: the first run makes one, and takes over the objects that are there (take_ownership)")
 	if len(names) > 0 {

@@ -10,9 +10,6 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 )
 
-// overlays are what kustomize calls the file of a folder.
-var overlays = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
-
 // source makes a step of one source.
 func (a *application) source(s *foreign.Value) {
 	s.Get("name").Take()
@@ -66,12 +63,11 @@ func (a *application) folder(s *foreign.Value, url, folder, revision string) {
 		return
 	}
 	var names []string
-	for _, name := range overlays {
+	for _, name := range overlayNames {
 		names = append(names, path.Join(folder, name))
 	}
 	if dir := a.above(a.v.File, names); dir != "" {
-		a.apply(s, "kustomize", a.in.FromPlan(path.Join(dir, folder)))
-		a.take(path.Join(dir, folder))
+		a.overlaid(s, path.Join(dir, folder))
 		return
 	}
 	a.manifests(s, url, folder, revision)
@@ -80,22 +76,26 @@ func (a *application) folder(s *foreign.Value, url, folder, revision string) {
 // manifests makes a step of a folder of plain manifests. One with nothing but Applications
 // that are imported themselves needs none.
 func (a *application) manifests(s *foreign.Value, url, folder, revision string) {
-	dir, apps := a.given(folder)
-	directory := s.Get("directory")
-	directory.Get("recurse").Take()
-	switch {
-	case dir != "" && len(a.members) == 0 && apps:
-		a.followed = true
-	case dir != "":
-		rest := object.Rest{Plan: a.plan, Report: &a.result.Report, In: a.in, Objects: a.members, Name: a.v.Name, All: a.objects}
-		a.hooks(a.members)
-		ns := a.makeNamespace()
-		if step := rest.Any(); step != nil {
-			a.applied(step, ns)
-		}
-	default:
-		a.apply(s, "files", []string{a.in.FromPlan(path.Join(cmp.Or(folder, "."), "*.yaml"))})
-		s.Get("path").Lost(checkout(url, revision), "the folder %s is not at hand: what is in it is not known", cmp.Or(folder, "of the repository"))
+	s.Get("directory", "recurse").Take()
+	if dir, apps := a.given(folder); dir != "" {
+		a.objectsOf(apps)
+		return
+	}
+	a.apply(s, "files", []string{a.in.FromPlan(path.Join(cmp.Or(folder, "."), "*.yaml"))})
+	s.Get("path").Lost(checkout(url, revision), "the folder %s is not at hand: what is in it is not known", cmp.Or(folder, "of the repository"))
+}
+
+// objectsOf makes a step of the objects that an Application has beside others.
+func (a *application) objectsOf(apps bool) {
+	a.followed = apps
+	if len(a.members) == 0 {
+		return
+	}
+	rest := object.Rest{Plan: a.plan, Report: &a.result.Report, In: a.in, Objects: a.members, Name: a.v.Name, All: a.objects}
+	a.hooks(a.members)
+	ns := a.makeNamespace()
+	if step := rest.Any(); step != nil {
+		a.applied(step, ns)
 	}
 }
 
@@ -129,16 +129,6 @@ func (a *application) given(folder string) (found string, apps bool) {
 		}
 		if found != "" || dir == "." || dir == "/" {
 			return found, apps
-		}
-	}
-}
-
-// take makes the objects below a folder those of the Application.
-func (a *application) take(dir string) {
-	for _, o := range a.objects {
-		if strings.HasPrefix(o.File, dir+"/") && !isOwn(o) {
-			o.Take()
-			a.members = append(a.members, o)
 		}
 	}
 }
