@@ -52,14 +52,20 @@ type importer struct {
 	order    []*release
 	// sources are by KIND/NAMESPACE/NAME.
 	sources map[string]*object.Object
+	// asked are the sources that something of the plan comes from.
+	asked   map[*object.Object]bool
 	aliases map[string]string
+	// remotes are the plan's clusters, by NAMESPACE/NAME/KEY of the Secret.
+	remotes map[string]string
+	// meant says of variables of postBuild what they stand for, by their names.
+	meant map[string]string
 }
 
 // Import makes a plan of objects of Flux.
 func Import(in foreign.Input) (*foreign.Result, error) {
 	im := &importer{
 		in: in, result: &foreign.Result{}, plan: &foreign.Plan{Name: in.Name},
-		releases: map[string]*release{}, sources: map[string]*object.Object{}, aliases: map[string]string{},
+		releases: map[string]*release{}, sources: map[string]*object.Object{}, asked: map[*object.Object]bool{}, aliases: map[string]string{}, remotes: map[string]string{}, meant: map[string]string{},
 	}
 	im.result.Plan = im.plan
 	objects, err := object.ReadAll(in, &im.result.Report)
@@ -129,8 +135,11 @@ func (im *importer) source(ref *foreign.Value, namespace string) (kind, name str
 			o = im.sources[key]
 		}
 	}
-	if o != nil && kind != "HelmRepository" && kind != "OCIRepository" {
-		o.Take() // who needs what is in it is told where it is
+	if o != nil {
+		im.asked[o] = true
+		if kind != "HelmRepository" && kind != "OCIRepository" {
+			o.Take() // who needs what is in it is told where it is
+		}
 	}
 	return kind, name, o
 }
@@ -186,23 +195,27 @@ func (im *importer) remote(v *foreign.Value, namespace string) string {
 	if !ref.Given() {
 		return ""
 	}
-	name := ref.Get("name").Text()
-	key := cmp.Or(ref.Get("key").Text(), "value")
-	label := cmp.Or(foreign.Label(strings.TrimSuffix(name, "-kubeconfig")), "remote")
-	if key != "value" {
-		label = foreign.Label(label + "-" + key)
+	name, key := ref.Get("name").Text(), cmp.Or(ref.Get("key").Text(), "value")
+	namespace = cmp.Or(namespace, "flux-system")
+	id := strings.Join([]string{namespace, name, key}, "/")
+	if known := im.remotes[id]; known != "" {
+		return known
 	}
 	if im.plan.Clusters.Value("management") == nil {
 		im.plan.Clusters.Keep("management", (&foreign.Fields{}).Node())
 	}
-	if im.plan.Clusters.Value(label) == nil {
-		var secret, c foreign.Fields
-		secret.Set("cluster", "management")
-		secret.Set("namespace", cmp.Or(namespace, "flux-system"))
-		secret.Set("name", name)
-		secret.Set("key", key)
-		c.Set("kubeconfig_secret", &secret)
-		im.plan.Clusters.Set(label, &c)
+	short := cmp.Or(strings.TrimSuffix(name, "-kubeconfig"), "remote")
+	if key != "value" {
+		short += "-" + key
 	}
+	label := im.plan.FreeCluster(short, namespace+"-"+short)
+	var secret, c foreign.Fields
+	secret.Set("cluster", "management")
+	secret.Set("namespace", namespace)
+	secret.Set("name", name)
+	secret.Set("key", key)
+	c.Set("kubeconfig_secret", &secret)
+	im.plan.Clusters.Set(label, &c)
+	im.remotes[id] = label
 	return label
 }

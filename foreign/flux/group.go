@@ -23,8 +23,14 @@ type group struct {
 	// steps are all of the plan that came of it.
 	steps   []*foreign.Step
 	cluster string
-	// vars are those of postBuild: the plan's by Flux's names.
+	// substitutes reports whether postBuild puts values into the objects. values are
+	// those that are known and vars the plan's variables, both by Flux's names; unknown
+	// reports whether there are others.
 	substitutes bool
+	unknown     bool
+	values      map[string]*foreign.Value
+	vars        map[string]string
+	im          *importer
 }
 
 func (g *group) namespaceOr(other string) string { return cmp.Or(g.namespace, other) }
@@ -36,13 +42,12 @@ func (im *importer) readGroups() {
 		if !o.Is(kustomizeGroup, "Kustomization") {
 			continue
 		}
-		g := &group{v: o, name: o.Name, namespace: o.Namespace, found: &found{}}
+		g := &group{im: im, v: o, name: o.Name, namespace: o.Namespace, found: &found{}}
 		if im.group(g.name, g.namespace) != nil {
 			o.Lost("import the files of one cluster at a time", "there are two of %s, and this one is not imported", o)
 			continue
 		}
-		within := im.folder(o.Get("spec", "sourceRef"), g.namespace, o.Get("spec", "path").Peek())
-		if g.dir = im.resolve(o.File, within, nil); g.dir != "" {
+		if g.dir = im.home(o); g.dir != "" {
 			g.found = im.tree.below(g.dir)
 		}
 		if ns := o.Get("spec", "targetNamespace").Text(); ns != "" {
@@ -53,7 +58,7 @@ func (im *importer) readGroups() {
 		im.groups = append(im.groups, g)
 	}
 	im.tree.rest()
-	rest := &group{name: "objects"}
+	rest := &group{im: im, name: "objects"}
 	for _, o := range im.tree.objects {
 		if o.Group == sourceGroup || o.Is(kustomizeGroup, "Kustomization") {
 			continue
@@ -67,6 +72,36 @@ func (im *importer) readGroups() {
 	im.groups = append(im.groups, rest)
 }
 
+// home is the folder of a Kustomization; "" when it is not at hand. The top of a
+// repository is known by another Kustomization with the same source.
+func (im *importer) home(o *object.Object) string {
+	ref := o.Get("spec", "sourceRef")
+	within := im.folder(ref, o.Namespace, o.Get("spec", "path").Peek())
+	if path.Clean(within) != "." || ref.Get("kind").Peek() == "ExternalArtifact" {
+		return im.resolve(o.File, within, nil)
+	}
+	for _, other := range im.tree.objects {
+		folder := path.Clean(other.Get("spec", "path").Peek())
+		if !other.Is(kustomizeGroup, "Kustomization") || folder == "." || !sameSource(ref, other.Get("spec", "sourceRef")) {
+			continue
+		}
+		if dir := im.resolve(other.File, folder, nil); dir != "" {
+			return path.Clean(strings.TrimSuffix(dir, folder))
+		}
+	}
+	return ""
+}
+
+// sameSource reports whether two references are to one source.
+func sameSource(a, b *foreign.Value) bool {
+	for _, field := range []string{"kind", "namespace", "name"} {
+		if a.Get(field).Peek() != b.Get(field).Peek() {
+			return false
+		}
+	}
+	return a.Get("name").Peek() != ""
+}
+
 // owner is the Kustomization with an object: that of the deepest folder.
 func (im *importer) owner(o *object.Object) *group {
 	var owner *group
@@ -78,7 +113,7 @@ func (im *importer) owner(o *object.Object) *group {
 		case owner == nil, strings.HasPrefix(g.dir, owner.dir+"/"), owner.dir == ".":
 			owner = g
 		case !strings.HasPrefix(owner.dir, g.dir+"/") && g.dir != ".":
-			g.v.Get("spec", "path").Lost("import the files of one cluster at a time", "%s is in the Kustomization %s already, and is in the plan once", o, owner.name)
+			g.v.Get("spec", "path").Lost("write a step for what is meant to be there twice, or import the files of one cluster at a time", "objects of the folder %s are in the Kustomization %s already, and are in the plan once", path.Dir(o.File), owner.name)
 		}
 	}
 	return owner
@@ -208,14 +243,22 @@ func (im *importer) away(g *group, folder string) string {
 		if version != "" {
 			chart += ":" + version
 		}
+		g.v.Get("spec", "sourceRef").Changed("if there is no kustomization.yaml, name it in files of the step", "Flux applies %s with or without a kustomization.yaml, the plan as an overlay", name)
 		return chart + "//" + strings.TrimPrefix(path.Clean(folder), "./")
 	}
 	hint := "name its files to kplan import too, or let the path lead to a folder of a checkout"
 	if url := sourceURL(source); url != "" {
 		hint = "check out " + url + " beside the plan, and let the path lead there"
 	}
-	g.v.Get("spec", "path").Lost(hint, "the folder %s of the %s %s is not at hand: what is in it is not known", folder, kind, name)
-	return cmp.Or(strings.TrimSuffix(folder, "/"), foreign.FillIn)
+	at := g.v.Get("spec", "path")
+	if !at.Given() {
+		at = ref.Get("name")
+	}
+	at.Lost(hint, "the folder %s of the %s %s is not at hand: what is in it is not known", cmp.Or(folder, "./"), kind, name)
+	if path.Clean(folder) == "." {
+		return foreign.FillIn
+	}
+	return strings.TrimSuffix(folder, "/")
 }
 
 // applied fills in what the Kustomization says of a step that applies objects.
@@ -242,9 +285,7 @@ func (im *importer) applied(g *group, s *foreign.Step) {
 		s.Fields.Set("wait", "ready")
 	}
 	s.Timeout = duration(spec.Get("timeout"))
-	if g.substitutes {
-		spec.Get("postBuild").Lost("write ${{ vars.NAME }} into the files and give the step evaluate: true", "${NAME} in the files of the step %s is sent as it is", s.Name)
-	}
+	g.substituteApplied(s)
 }
 
 // healthChecks makes a step of each object that the Kustomization waits for, unless it
@@ -277,74 +318,6 @@ func (im *importer) healthChecks(g *group) {
 	}
 }
 
-// orderGroups lets the steps of a Kustomization come after those that it depends on.
-func (im *importer) orderGroups() {
-	for _, g := range im.groups {
-		if g.v == nil {
-			continue
-		}
-		for _, d := range g.v.Get("spec", "dependsOn").Items() {
-			name := d.Get("name").Text()
-			other := im.group(name, cmp.Or(d.Get("namespace").Text(), g.namespace))
-			if other == nil {
-				d.Lost("import its files too, or be sure that it was applied before", "the Kustomization %s is not in the files", name)
-				continue
-			}
-			for _, last := range im.lastOf(other, nil) {
-				for _, first := range g.firsts() {
-					if !reaches(last, first) {
-						first.Need(last, "")
-					}
-				}
-			}
-		}
-	}
-}
-
-// firsts are the steps of a group that need no other of it.
-func (g *group) firsts() []*foreign.Step {
-	return slices.DeleteFunc(slices.Clone(g.steps), func(s *foreign.Step) bool {
-		return slices.ContainsFunc(s.Needs, func(n foreign.Need) bool { return slices.Contains(g.steps, n.Step) })
-	})
-}
-
-// lastOf are the steps of a group that no other of it needs; of one without steps those
-// of the groups that it depends on.
-func (im *importer) lastOf(g *group, within []*group) []*foreign.Step {
-	if len(g.steps) == 0 && !slices.Contains(within, g) {
-		var all []*foreign.Step
-		for _, d := range g.v.Get("spec", "dependsOn").Items() {
-			if other := im.group(d.Get("name").Peek(), cmp.Or(d.Get("namespace").Peek(), g.namespace)); other != nil {
-				all = append(all, im.lastOf(other, append(within, g))...)
-			}
-		}
-		return all
-	}
-	return slices.DeleteFunc(slices.Clone(g.steps), func(s *foreign.Step) bool {
-		return slices.ContainsFunc(g.steps, func(other *foreign.Step) bool {
-			return slices.ContainsFunc(other.Needs, func(n foreign.Need) bool { return n.Step == s })
-		})
-	})
-}
-
-// reaches reports whether a step needs another one, directly or not: needing it in turn
-// would be a circle.
-func reaches(s, other *foreign.Step) bool {
-	seen := map[*foreign.Step]bool{}
-	var walk func(s *foreign.Step) bool
-	walk = func(s *foreign.Step) bool {
-		if s == other {
-			return true
-		}
-		if seen[s] {
-			return false
-		}
-		seen[s] = true
-		return slices.ContainsFunc(s.Needs, func(n foreign.Need) bool { return walk(n.Step) })
-	}
-	return walk(s)
-}
-
 // kustomization takes what a Kustomization says for all of its steps.
 func (im *importer) kustomization(g *group) {
 	g.v.TakeHead()
@@ -363,17 +336,5 @@ func (im *importer) kustomization(g *group) {
 		d.Take()
 		im.result.Before("give the age key of what SOPS encrypted: SOPS_AGE_KEY_FILE. Files for PGP or a key service have to be decrypted first")
 	}
-	build := spec.Get("postBuild")
-	for _, v := range build.Get("substitute").Fields() {
-		g.substitutes = true
-		f := im.plan.Var(variable(v.Name()), "")
-		if f.Value("default") == nil && f.Value("sensitive") == nil {
-			f.Keep("default", im.plan.Values(v.Name(), v))
-		}
-		v.Take()
-	}
-	for _, from := range build.Get("substituteFrom").Items() {
-		g.substitutes = true
-		from.Lost("give each as a variable: --set, a var file, or secret or config_map of the variable where it is needed late", "values of the %s %s are not known here", from.Get("kind").Peek(), from.Get("name").Peek())
-	}
+	im.postBuild(g, spec.Get("postBuild"))
 }

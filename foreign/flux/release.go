@@ -49,6 +49,9 @@ func (im *importer) release(o *object.Object, g *group) *release {
 	im.chart(r)
 	r.step.Fields.Set("namespace", r.namespace)
 	r.values()
+	for _, field := range []string{"chart", "version"} {
+		r.substitute(r.step.Fields.Value(field))
+	}
 	r.behaviour()
 	r.record(spec.Get("storageNamespace"))
 	im.releases[key] = r

@@ -98,7 +98,7 @@ func (t *tree) overlay(dir string) *object.Object {
 	return nil
 }
 
-// load reads a file that was not given. It reports whether the file is there.
+// load reads a file that was not given. It reports whether the file is there, or was told of.
 func (t *tree) load(file string) bool {
 	if _, known := t.byFile[file]; known {
 		return true
@@ -114,7 +114,7 @@ func (t *tree) load(file string) bool {
 	f := foreign.File{Name: file, Data: data}
 	objects, err := object.Read(f, &t.im.result.Report)
 	if err != nil {
-		return false
+		return object.Unreadable(err, &t.im.result.Report)
 	}
 	t.im.in.Files = append(t.im.in.Files, f)
 	for _, o := range objects {
@@ -279,6 +279,9 @@ func (t *tree) leftovers() {
 		o.Leftovers(overlayLosses)
 	}
 	for _, o := range t.objects {
+		if o.Group == sourceGroup && t.im.sources[o.Kind+"/"+t.namespace(o)+"/"+o.Name] == o && !t.im.asked[o] {
+			o.Changed("nothing is to be done, unless something else uses it", "nothing that is fetched for the plan comes from %s", o)
+		}
 		o.Leftovers(losses)
 	}
 }

@@ -2,7 +2,6 @@ package flux
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -34,9 +33,13 @@ func (r *release) values() {
 			targets = r.target(from, targets, target, kind, name, key)
 		case r.tree.generated[name+"/"+key] != "":
 			r.tree.used[name] = true
-			files = append(files, r.in.FromPlan(r.tree.generated[name+"/"+key]))
-		case r.configMap(kind, name) != nil:
-			under = foreign.Merge(under, r.inline(r.configMap(kind, name), from, key))
+			file := r.tree.generated[name+"/"+key]
+			if r.group.substitutes && r.hasDollar(file) {
+				from.Lost("write ${{ vars.NAME }} into the file and give the step evaluate: true", "${NAME} in the file %s is used as it is", r.in.FromPlan(file))
+			}
+			files = append(files, r.in.FromPlan(file))
+		case r.configMap(kind, name, r.objectNamespace) != nil:
+			under = foreign.Merge(under, r.inline(r.configMap(kind, name, r.objectNamespace), from, key))
 		case alone:
 			r.step.Fields.Set("values", foreign.Expr("vars."+r.late(kind, name, key, "map")))
 		default:
@@ -53,13 +56,21 @@ func (r *release) values() {
 	}
 }
 
+// substitute is that of the Kustomization, unless the HelmRelease wants none.
+func (r *release) substitute(n *yaml.Node) *yaml.Node {
+	if r.v.Get("metadata", "annotations", disabled).Given() || r.v.Get("metadata", "labels", disabled).Given() {
+		return n
+	}
+	return r.group.substitute(n)
+}
+
 // configMap is a ConfigMap of the files; nil when there is none. A Secret is never copied.
-func (r *release) configMap(kind, name string) *object.Object {
+func (im *importer) configMap(kind, name, namespace string) *object.Object {
 	if kind != "ConfigMap" {
 		return nil
 	}
-	for _, o := range r.tree.objects {
-		if o.Is("", "ConfigMap") && o.Name == name && (r.tree.namespace(o) == r.objectNamespace || r.tree.namespace(o) == "") {
+	for _, o := range im.tree.objects {
+		if o.Is("", "ConfigMap") && o.Name == name && (im.tree.namespace(o) == namespace || im.tree.namespace(o) == "") {
 			return o
 		}
 	}
@@ -114,42 +125,4 @@ func (r *release) late(kind, name, key, typ string) string {
 		f.Set(field, &ref)
 	}
 	return id
-}
-
-// substitution is ${NAME} or ${NAME:=default} of postBuild. $${NAME} is text.
-var substitution = regexp.MustCompile(`\$?\$\{([A-Za-z_]\w*)(?::?[=-]([^}]*))?\}`)
-
-// substitute makes variables of what postBuild of the Kustomization puts into values.
-func (r *release) substitute(n *yaml.Node) *yaml.Node {
-	if !r.group.substitutes {
-		return n
-	}
-	if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
-		text := substitution.ReplaceAllStringFunc(n.Value, func(m string) string {
-			if strings.HasPrefix(m, "$$") {
-				return m[1:]
-			}
-			found := substitution.FindStringSubmatch(m)
-			id := variable(found[1])
-			f := r.plan.Var(id, "")
-			if strings.ContainsAny(strings.TrimPrefix(m, "${"+found[1]), ":=-") && f.Value("default") == nil {
-				d := &yaml.Node{}
-				d.SetString(found[2])
-				f.Keep("default", d)
-			}
-			return foreign.Expr("vars." + id)
-		})
-		if text != n.Value {
-			n.SetString(text)
-		}
-	}
-	for _, x := range n.Content {
-		r.substitute(x)
-	}
-	return n
-}
-
-// variable is the plan's name of a variable of postBuild.
-func variable(name string) string {
-	return cmp.Or(foreign.Identifier(strings.ToLower(name)), "value")
 }
