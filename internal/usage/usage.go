@@ -19,7 +19,7 @@ import (
 // else may run in the process.
 func Bound(t testing.TB, cpu time.Duration, heap uint64, f func()) {
 	t.Helper()
-	if race() {
+	if Race() {
 		cpu *= 10
 		heap *= 10
 	}
@@ -33,8 +33,8 @@ func Bound(t testing.TB, cpu time.Duration, heap uint64, f func()) {
 	}
 }
 
-// race reports whether the test was built with the race detector.
-func race() bool {
+// Race reports whether the test was built with the race detector.
+func Race() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }

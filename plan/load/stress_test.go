@@ -74,6 +74,9 @@ var hostile = map[string]string{
 // Whatever a file of the largest size has in it, the answer comes soon and can
 // be shown. The bound is far above what is usual.
 func TestHostile(t *testing.T) {
+	if usage.Race() {
+		t.Skip("the race detector makes it ten times as long, and nothing runs side by side: make test runs it without")
+	}
 	for name, src := range hostile {
 		t.Run(name, func(t *testing.T) {
 			require.LessOrEqual(t, len(src), 1<<20)

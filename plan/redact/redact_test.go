@@ -283,7 +283,7 @@ func TestConcurrent(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
-			for j := range 50 {
+			for j := range 15 {
 				secret := fmt.Sprintf("secret-%d-%d.", i, j)
 				s.Add(secret)
 				if got := s.Text("a " + secret); got != "a (sensitive)" {
