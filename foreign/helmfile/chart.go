@@ -34,6 +34,9 @@ func (s *scope) chartOf() {
 	case s.isLocal(chart):
 		s.localChart(v, chart)
 		version = "" // of a folder it says nothing
+	case s.byPlugin[strings.Split(chart, "/")[0]]:
+		f.Set("chart", foreign.FillIn)
+		v.Lost("clone the repository and name the folder of the chart", "the chart %s is in a repository that a plugin of Helm fetches", chart)
 	default:
 		if alias, name, ok := strings.Cut(chart, "/"); ok && s.aliases[alias] != "" {
 			chart = s.aliases[alias] + "/" + name

@@ -53,6 +53,8 @@ type importer struct {
 	releases []*release
 	// aliases are the plan's names of repositories, by those of helmfiles.
 	aliases map[string]string
+	// byPlugin are the repositories that only a plugin of Helm fetches.
+	byPlugin map[string]bool
 	// files counts those that were read.
 	files int
 	// written are the names of files beside the plan.
@@ -72,7 +74,7 @@ type valueFile struct {
 
 // Import makes a plan of helmfiles.
 func Import(in foreign.Input) (*foreign.Result, error) {
-	im := &importer{in: in, result: &foreign.Result{}, plan: &foreign.Plan{Name: in.Name}, vars: map[string]variable{}, aliases: map[string]string{}, paths: map[string]string{}, written: map[string]bool{}}
+	im := &importer{in: in, result: &foreign.Result{}, plan: &foreign.Plan{Name: in.Name}, vars: map[string]variable{}, aliases: map[string]string{}, byPlugin: map[string]bool{}, paths: map[string]string{}, written: map[string]bool{}}
 	im.result.Plan = im.plan
 	for _, f := range in.Files {
 		group, err := im.file(f, nil, nil)

@@ -29,6 +29,7 @@ func (st *state) readRepositories() {
 		}
 		var r foreign.Fields
 		if !hosted.MatchString(address) {
+			st.byPlugin[name] = true
 			v.Get("url").Lost("clone it and name the folders of its charts in helm.chart", "the repository %s is fetched by a plugin of Helm, which kplan does not have", name)
 			continue
 		}
