@@ -3,12 +3,14 @@ package script
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/kplan-dev/kplan/foreign"
+	"github.com/kplan-dev/kplan/internal/scrub"
 	"github.com/kplan-dev/kplan/plan/document"
 )
 
@@ -64,13 +66,17 @@ func (w *walker) changed(n syntax.Node, hint, format string, args ...any) {
 	w.result.Changed(w.place(n), hint, format, args...)
 }
 
-// print is a part of the script on one line.
+// literal is a value of an object that kubectl makes.
+var literal = regexp.MustCompile(`(--from-literal[= ]['"]?[^=\s]+=)\S+`)
+
+// print is a part of the script on one line, without what looks like a secret.
 func (w *walker) print(n syntax.Node) string {
 	var b strings.Builder
 	if syntax.NewPrinter(syntax.SingleLine(true)).Print(&b, n) != nil {
 		return "a command"
 	}
-	return document.Cut(strings.Join(strings.Fields(b.String()), " "), 100)
+	text := scrub.Text(strings.Join(strings.Fields(b.String()), " "))
+	return document.Cut(literal.ReplaceAllString(text, "${1}(hidden)"), 100)
 }
 
 func (w *walker) stmts(all []*syntax.Stmt) {
