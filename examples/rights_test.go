@@ -6,9 +6,12 @@ import (
 	"errors"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -117,10 +120,35 @@ func granted(t *testing.T, lab *labtest.Lab, name string, needed preflight.Neede
 		_, err := set.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
 		require.True(t, err == nil || apierrors.IsAlreadyExists(err), "%v", err)
 	}
+	user := "system:serviceaccount:" + account + ":deployer"
 	for _, object := range roles.Objects() {
 		require.NoError(t, grant(t, set, object))
 	}
-	return "system:serviceaccount:" + account + ":deployer"
+	for _, object := range roles.Objects() {
+		if role, is := object.(*rbacv1.Role); is {
+			requireGranted(t, set, user, role)
+		}
+	}
+	return user
+}
+
+// requireGranted waits until the API server has heard of a role: it reads them by a watch.
+func requireGranted(t *testing.T, set kubernetes.Interface, user string, role *rbacv1.Role) {
+	t.Helper()
+	for _, rule := range role.Rules {
+		group, resource, part := rule.APIGroups[0], rule.Resources[0], ""
+		resource, part, _ = strings.Cut(resource, "/")
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: role.Namespace, Verb: rule.Verbs[0], Group: group, Resource: resource, Subresource: part,
+		}}}
+		if len(rule.ResourceNames) > 0 {
+			review.Spec.ResourceAttributes.Name = rule.ResourceNames[0]
+		}
+		require.Eventually(t, func() bool {
+			seen, err := set.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+			return err == nil && seen.Status.Allowed
+		}, patience, 50*time.Millisecond, "%s may %s %s in %s", user, rule.Verbs[0], resource, role.Namespace)
+	}
 }
 
 // grant makes one of the objects of roles, until the end of the test.

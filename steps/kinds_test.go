@@ -43,11 +43,11 @@ func TestKindsOfAStepBeforeAreAwaited(t *testing.T) {
   helm: {chart: `+chart+`, release: NS, namespace: NS, wait: `+wait+`, values: {listenDelay: 2s}}
 - name: widgets
   needs: [operator]
-  timeout: 1m
+  timeout: 3m
   apply: {objects: [{apiVersion: NS.lab.kplan.dev/v1, kind: Widget, metadata: {name: w, namespace: NS}, spec: {width: 1}}], wait: ready}
 - name: gadgets
   needs: [operator]
-  timeout: 1m
+  timeout: 3m
   helm: {chart: `+objects+`, release: NS-gadgets, namespace: NS}
 `, whenAll(t, []string{"widgets", "gadgets"}, isAwaited, func() {
 				require.NoError(t, definitions(t, lab).Delete(t.Context(), blocker, metav1.DeleteOptions{}))
