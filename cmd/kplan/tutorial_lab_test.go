@@ -60,9 +60,13 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
-// shows wants the lines that the page shows, in their order.
+// shows wants the lines that the page shows, in their order. A command without any writes
+// nothing.
 func shows(t *testing.T, f fence, p prompted, out string) {
 	t.Helper()
+	if len(p.output) == 0 {
+		require.Empty(t, strings.TrimSpace(out), "%s:%d: %s", f.file, p.line, p.command)
+	}
 	rest := strings.Split(out, "\n")
 	for _, line := range p.output {
 		want := stable(line)
