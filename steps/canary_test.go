@@ -170,7 +170,7 @@ func TestWebhookStepWaitsForThoseThatComeMeanwhile(t *testing.T) {
 		came.Store(time.Now().UnixNano())
 	})
 
-	out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 1m\n  webhook: {configuration: NS}\n", observer(func(e runner.Event) {
+	out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 3m\n  webhook: {configuration: NS}\n", observer(func(e runner.Event) {
 		if e.Type == runner.TypeHeld || e.Type == runner.TypeWebhook {
 			another()
 		}
@@ -190,7 +190,7 @@ func TestStableCountsFromTheLastMiss(t *testing.T) {
 	server.configure(t, lab, ns, ns, hook{name: "a.example.io", does: "allow"})
 	server.awaitCall(t, lab, ns)
 
-	out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 1m\n  webhook: {configuration: NS, stable: 3}\n")
+	out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 3m\n  webhook: {configuration: NS, stable: 3}\n")
 
 	require.NoError(t, out.err)
 	require.EqualValues(t, 5, server.calls.Load(), "one answer, a miss, three answers")
@@ -220,7 +220,7 @@ func TestWebhookStepBySelection(t *testing.T) {
 		"{files: [" + dir + "/good.yaml]}":         "2 of 2 webhooks admit",
 		"{selector: 'test in (NS," + other + ")'}": "3 of 3 webhooks admit",
 	} {
-		out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 1m\n  webhook: "+webhook+"\n")
+		out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 3m\n  webhook: "+webhook+"\n")
 		require.NoError(t, out.err, webhook)
 		require.Equal(t, want, out.execution.Step("gate").Message, webhook)
 	}
@@ -242,7 +242,7 @@ func TestWebhookStepAsksWithLaterObjects(t *testing.T) {
 	c.Webhooks[0].MatchConditions = []registrationv1.MatchCondition{{Name: "named", Expression: `object.metadata.?name.orValue("") == "good"`}}
 	_, err = api.Update(t.Context(), c, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	gate := "\n- name: gate\n  timeout: 1m\n  webhook: {configuration: NS}\n"
+	gate := "\n- name: gate\n  timeout: 3m\n  webhook: {configuration: NS}\n"
 
 	alone := runPlan(t, lab, ns, gate)
 	require.NoError(t, alone.err)
@@ -281,7 +281,7 @@ func TestConversionIsProven(t *testing.T) {
 				server.broken = func(call int64) bool { return call <= 2 }
 			}
 
-			out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 1m\n  webhook: {selector: test=NS}\n")
+			out := runPlan(t, lab, ns, "\n- name: gate\n  timeout: 3m\n  webhook: {selector: test=NS}\n")
 
 			require.NoError(t, out.err)
 			require.Equal(t, "1 of 1 webhooks admit", out.execution.Step("gate").Message)

@@ -256,7 +256,7 @@ func testRenewedCredentials(t *testing.T, mothership, regional *labtest.Lab) {
   apply: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: before}}]}
 - name: pause
   needs: [before]
-  timeout: 1m
+  timeout: 3m
   wait: {resource: configmap/renewed, namespace: NS, for: create}
 - name: after
   needs: [pause]

@@ -36,7 +36,7 @@ func TestWebhookStepWaitsForAnswers(t *testing.T) {
     values: {listenDelay: 8s, operator: {lyingHealth: true}, guarded: {gadgets: 0, widgets: 0}}
 - name: gate
   needs: [operator]
-  timeout: 1m
+  timeout: 3m
   webhook: {release: NS, stable: 3}
 `)
 
@@ -82,7 +82,7 @@ func TestWebhookStepSaysWhatItCannotProve(t *testing.T) {
 
 	out := runPlan(t, lab, ns, `
 - name: gate
-  timeout: 30s
+  timeout: 2m
   webhook: {configuration: NS}
 `)
 
@@ -137,7 +137,7 @@ func TestWebhookStepWithoutHold(t *testing.T) {
     values: {listenDelay: 4s, operator: {lyingHealth: true}, guarded: {gadgets: 0, widgets: 0}}
 - name: gate
   needs: [operator]
-  timeout: 1m
+  timeout: 3m
   webhooks: {hold: false}
   webhook: {release: NS}
 `)
@@ -168,7 +168,7 @@ func TestCanariesWaitForAWebhookThatMayBeIgnored(t *testing.T) {
     values: {listenDelay: 5s, webhook: {failurePolicy: Ignore}, operator: {lyingHealth: true}, guarded: {gadgets: 0, widgets: 0}}
 - name: gate
   needs: [operator]
-  timeout: 1m
+  timeout: 3m
   webhook:
     service: NS/NS-webhook
     stable: 2

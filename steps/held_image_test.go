@@ -16,7 +16,7 @@ func TestHoldEndsForAnImage(t *testing.T) {
 	t.Parallel()
 	lab := labtest.Node(t)
 	ns := lab.Namespace(t)
-	out := runPlan(t, lab, ns, "\n- name: webhook\n  timeout: 1m\n  apply: {files: ["+files(t, ns, map[string]string{"web.yaml": `
+	out := runPlan(t, lab, ns, "\n- name: webhook\n  timeout: 3m\n  apply: {files: ["+files(t, ns, map[string]string{"web.yaml": `
 apiVersion: v1
 kind: Service
 metadata: {name: nobody}

@@ -52,7 +52,7 @@ metadata: {name: judged, labels: {judged-by: a}}
 data: {is: "{{ .Values.is }}"}
 `})
 	step := func(is string) string {
-		return "\n- name: s\n  timeout: 1m\n  webhooks: {hold_timeout: 1s}\n  helm: {chart: " + chart + ", release: NS, namespace: NS, values: {is: " + is + "}}\n"
+		return "\n- name: s\n  timeout: 3m\n  webhooks: {hold_timeout: 1s}\n  helm: {chart: " + chart + ", release: NS, namespace: NS, values: {is: " + is + "}}\n"
 	}
 	require.NoError(t, runPlan(t, lab, ns, step("one")).err)
 	unanswered(t, lab, ns, "a")
@@ -78,9 +78,9 @@ func TestStepsThatWaitForOneServiceAreToldAlike(t *testing.T) {
 		return "{apiVersion: v1, kind: ConfigMap, metadata: {name: " + name + ", namespace: NS, labels: {judged-by: " + by + "}}}"
 	}
 	out := runPlan(t, lab, ns, `
-- {name: one, timeout: 1m, webhooks: {hold_timeout: 3s}, apply: {objects: [`+object("one", "a")+`]}}
-- {name: two, timeout: 1m, webhooks: {hold_timeout: 3s}, apply: {objects: [`+object("two", "a")+`]}}
-- {name: three, timeout: 1m, webhooks: {hold_timeout: 3s}, apply: {objects: [`+object("three", "b")+`, `+object("four", "a")+`]}}
+- {name: one, timeout: 3m, webhooks: {hold_timeout: 3s}, apply: {objects: [`+object("one", "a")+`]}}
+- {name: two, timeout: 3m, webhooks: {hold_timeout: 3s}, apply: {objects: [`+object("two", "a")+`]}}
+- {name: three, timeout: 3m, webhooks: {hold_timeout: 3s}, apply: {objects: [`+object("three", "b")+`, `+object("four", "a")+`]}}
 `)
 	require.Error(t, out.err)
 	for step, names := range map[string][]string{"one": {"a.example.com"}, "two": {"a.example.com"}, "three": {"b.example.com", "a.example.com"}} {

@@ -146,7 +146,7 @@ func TestHelmStepMendsRemovedVersions(t *testing.T) {
 		"gone.yaml":    "{{ if .Values.gone }}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: gone}\n{{ end }}\n",
 	})
 	step := func(values string) *run {
-		return runPlan(t, lab, ns, "\n- name: s\n  timeout: 30s\n  helm: {chart: "+dir+", release: NS, namespace: NS, wait: hooks, values: "+values+"}\n")
+		return runPlan(t, lab, ns, "\n- name: s\n  timeout: 2m\n  helm: {chart: "+dir+", release: NS, namespace: NS, wait: hooks, values: "+values+"}\n")
 	}
 	require.NoError(t, step("{most: 1, gone: true}").err)
 	budget, err := lab.Clientset(t).PolicyV1().PodDisruptionBudgets(ns).Get(t.Context(), "budget", metav1.GetOptions{})
@@ -186,7 +186,7 @@ func TestHelmStepNamesServedVersions(t *testing.T) {
 	ns := lab.Namespace(t)
 	dir := chartOf(t, map[string]string{"budget.yaml": "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: budget}\n"})
 
-	err := runPlan(t, lab, ns, "\n- name: s\n  timeout: 30s\n  helm: {chart: "+dir+", release: NS, namespace: NS}\n").err
+	err := runPlan(t, lab, ns, "\n- name: s\n  timeout: 2m\n  helm: {chart: "+dir+", release: NS, namespace: NS}\n").err
 
 	require.ErrorContains(t, err, `no matches for kind "PodDisruptionBudget" in version "policy/v1beta1"`)
 	require.Contains(t, runner.HintOf(err), "the cluster serves PodDisruptionBudget as policy/v1: take a version of the chart")

@@ -117,7 +117,7 @@ func TestHelmStepTakesAChartOfARegistry(t *testing.T) {
 	lab, registry := labtest.ControlPlane(t), labtest.Registry(t)
 	step := func(ns, version string) *run {
 		// Nothing guarded and nothing to wait for: this lab has no node for the operator.
-		return runPlan(t, lab, ns, "\n- name: s\n  timeout: 1m\n  helm: {chart: 'oci://"+registry+"/charts/guarded', version: '"+version+
+		return runPlan(t, lab, ns, "\n- name: s\n  timeout: 3m\n  helm: {chart: 'oci://"+registry+"/charts/guarded', version: '"+version+
 			"', plain_http: true, release: NS, namespace: NS, wait: none, values: {gadgets: 0, widgets: 0}}\n")
 	}
 

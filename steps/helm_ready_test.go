@@ -42,7 +42,7 @@ spec:
       containers: [{name: agent, image: ` + labtest.OperatorImage + `, args: [--help]}]
 `})
 	step := func(version string) *run {
-		return runPlan(t, lab, ns, "\n- name: s\n  timeout: 30s\n  helm: {chart: "+dir+", release: NS, namespace: NS, values: {version: "+version+"}}\n")
+		return runPlan(t, lab, ns, "\n- name: s\n  timeout: 2m\n  helm: {chart: "+dir+", release: NS, namespace: NS, values: {version: "+version+"}}\n")
 	}
 	require.NoError(t, step("one").err)
 	agents := lab.Clientset(t).AppsV1().DaemonSets(ns)

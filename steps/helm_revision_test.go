@@ -34,7 +34,7 @@ func TestHelmStepTellsTheRevisionThatFailed(t *testing.T) {
 		{"{broken: true, fault: other}", 2},
 		{"{broken: false, fault: render}", 0},
 	} {
-		out := runPlan(t, lab, ns, "\n- name: s\n  timeout: 1m\n  helm: {chart: "+chart+", release: NS, namespace: NS, values: "+tt.values+"}\n")
+		out := runPlan(t, lab, ns, "\n- name: s\n  timeout: 3m\n  helm: {chart: "+chart+", release: NS, namespace: NS, values: "+tt.values+"}\n")
 		require.Error(t, out.err)
 		require.Equal(t, tt.want, out.execution.Step("s").Revision, tt.values)
 	}
@@ -70,7 +70,7 @@ spec:
 `})
 	file := filepath.Join(t.TempDir(), "plan.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kplan.dev/v1alpha1\nkind: Plan\nmetadata: {name: test}\nsteps:\n"+
-		"- {name: s, timeout: 1m, helm: {chart: "+chart+", release: "+ns+", namespace: "+ns+"}}\n"), 0o600))
+		"- {name: s, timeout: 3m, helm: {chart: "+chart+", release: "+ns+", namespace: "+ns+"}}\n"), 0o600))
 	p, err := load.File(file, load.Options{})
 	require.NoError(t, err)
 	s, err := steps.New(t.Context(), steps.Config{Plan: p, Flags: lab.Flags(), UserAgent: "kplan-test"})

@@ -168,7 +168,7 @@ spec:
 `}
 	}
 	step := func(ns, args string) *run {
-		return runPlan(t, lab, ns, "\n- name: s\n  timeout: 1m\n  helm: {chart: "+chartOf(t, job(args))+", release: NS, namespace: NS}\n")
+		return runPlan(t, lab, ns, "\n- name: s\n  timeout: 3m\n  helm: {chart: "+chartOf(t, job(args))+", release: NS, namespace: NS}\n")
 	}
 
 	good := lab.Namespace(t)
@@ -215,7 +215,7 @@ func TestHelmStepBringsBackWhatIsGone(t *testing.T) {
   template: {spec: {restartPolicy: Never, containers: [{name: x, image: x}]}}}}`,
 			})
 			step := func() *run {
-				return runPlan(t, lab, ns, "\n- name: s\n  timeout: 30s\n  helm: {chart: "+dir+", release: NS, namespace: NS, wait: "+wait+"}\n")
+				return runPlan(t, lab, ns, "\n- name: s\n  timeout: 2m\n  helm: {chart: "+dir+", release: NS, namespace: NS, wait: "+wait+"}\n")
 			}
 			require.NoError(t, step().err)
 			maps := lab.Clientset(t).CoreV1().ConfigMaps(ns)

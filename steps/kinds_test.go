@@ -75,7 +75,7 @@ func TestKindsOfAStepBesideAreAwaited(t *testing.T) {
 
 	out := runPlan(t, lab, ns, `
 - name: delay
-  timeout: 30s
+  timeout: 2m
   wait: {resource: configmap/begin, namespace: NS, for: create}
 - name: definitions
   needs: [delay]
@@ -109,11 +109,11 @@ func TestKindsThatAnOperatorDefinesAreAwaited(t *testing.T) {
         template: {metadata: {labels: {a: b}}, spec: {containers: [{name: x, image: x}]}}}}
 - name: objects
   needs: [operator]
-  timeout: 1m
+  timeout: 3m
   apply: {objects: [{apiVersion: NS.kplan.dev/v1, kind: Thing, metadata: {name: x, namespace: NS}}]}
 - name: chart
   needs: [operator]
-  timeout: 1m
+  timeout: 3m
   helm: {chart: `+chartOf(t, map[string]string{"thing.yaml": "{apiVersion: " + ns + ".kplan.dev/v1, kind: Thing, metadata: {name: thing}}\n"})+`, release: NS, namespace: NS}
 `, whenAll(t, []string{"objects", "chart"}, isAwaited, func() {
 		// Its plural cannot be guessed.

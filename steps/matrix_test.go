@@ -299,7 +299,7 @@ func (m *matrix) run(t *testing.T, op operation, at int, what fault) (requests i
 // step runs a plan of one step; ready is called when the cluster was reached.
 func (m *matrix) step(ctx context.Context, t *testing.T, f *front, ns, step string, ready func()) (*runner.Execution, error) {
 	t.Helper()
-	return m.steps(ctx, t, f, ns, "- name: s\n  timeout: 1m\n  "+step, ready)
+	return m.steps(ctx, t, f, ns, "- name: s\n  timeout: 3m\n  "+step, ready)
 }
 
 // steps is step for several.

@@ -48,7 +48,7 @@ func TestUnprovenNamesTheRule(t *testing.T) {
 	t.Cleanup(func() { _ = api.Delete(context.WithoutCancel(ctx), ns+"-approval", metav1.DeleteOptions{}) })
 
 	out := runPlan(t, lab, ns, `
-- {name: gate, timeout: 30s, webhook: {configuration: NS-approval}}
+- {name: gate, timeout: 2m, webhook: {configuration: NS-approval}}
 `)
 	require.NoError(t, out.err)
 	require.Equal(t, "0 of 1 webhooks admit (validating approval.example.com unproven: "+

@@ -45,7 +45,7 @@ func TestTailOfHooks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := lab.Namespace(t)
-			out := runPlan(t, lab, ns, "\n- name: s\n  timeout: 1m\n  helm: {chart: "+chartOf(t, hookJob(tc.args))+", release: NS, namespace: NS}\n")
+			out := runPlan(t, lab, ns, "\n- name: s\n  timeout: 3m\n  helm: {chart: "+chartOf(t, hookJob(tc.args))+", release: NS, namespace: NS}\n")
 			require.Equal(t, tc.args == "[--help]", out.err == nil)
 			require.Contains(t, out.logs(ns)["Pod/hook container hook"], tc.says)
 		})
@@ -173,7 +173,7 @@ func TestTailTakesNoRights(t *testing.T) {
 apiVersion: kplan.dev/v1alpha1
 kind: Plan
 metadata: {name: test}
-defaults: {timeout: 1m}
+defaults: {timeout: 3m}
 steps:
   - name: job
     apply:

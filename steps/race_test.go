@@ -108,7 +108,7 @@ func TestAnInterruptedInstallGoesOn(t *testing.T) {
 
 		first := installBy(t, lab, ns, engine, values, "webhooks: {hold_timeout: 2s}")
 		require.Error(t, first.err)
-		second := installBy(t, lab, ns, engine, values, "timeout: 1m")
+		second := installBy(t, lab, ns, engine, values, "timeout: 3m")
 
 		require.NoError(t, second.err)
 		require.Equal(t, 2, second.execution.Step("race").Revision)

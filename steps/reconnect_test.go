@@ -61,7 +61,7 @@ func testReconnected(t *testing.T, mothership, regional *labtest.Lab) {
   apply: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: NS-before, namespace: NS}}]}
 - name: pause
   needs: [before]
-  timeout: 1m
+  timeout: 3m
   wait: {resource: configmap/moved, namespace: NS, for: create}
 - name: after
   needs: [pause]
@@ -70,7 +70,7 @@ func testReconnected(t *testing.T, mothership, regional *labtest.Lab) {
   apply: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: NS-after, namespace: NS}}]}
 - name: held
   needs: [after]
-  timeout: 1m
+  timeout: 3m
   wait: {resource: configmap/looked, namespace: NS, for: create}
 state: {namespace: NS}
 `+regionalCluster, steps.Config{Run: "this", Lock: &steps.Lock{Lost: func(err error) { require.NoError(t, err) }}},
