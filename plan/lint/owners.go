@@ -130,6 +130,9 @@ func (p *pass) checkTwice(all []sent, id identity) {
 			if isHook(objects[steps[0]]) {
 				hint += ", or give them one concurrency_group"
 			}
+			if objects[steps[0]].kind() == "CustomResourceDefinition" && steps[0].Helm != nil {
+				hint += ": crds: skip leaves out those of a chart's folder crds"
+			}
 			p.add(severity, steps[0], at, hint, "%s send the %s%s", together(first.step, steps), objects[steps[0]].is(), inNamespace(id))
 		})
 	}
