@@ -138,25 +138,45 @@ func checkUnguarded(p *pass) {
 }
 
 func checkOwnChart(p *pass) {
+	told := map[string]bool{}
 	for _, g := range p.Guards {
 		s := p.steps[g.Step]
-		if g.Step != g.By || s == nil || s.Helm == nil {
+		if g.Step != g.By || s == nil || s.Helm == nil || told[g.Step] {
 			continue
 		}
 		names := p.closed(g)
 		if len(names) == 0 {
 			continue
 		}
-		severity, held, when := finding.Note, "nothing needs doing: kplan holds their requests; other tools fail", "on a first install"
+		told[g.Step] = true
+		severity, held := finding.Note, "nothing needs doing: kplan holds their requests; other tools fail"
 		if !p.Plan.StepWebhooks(*s).Hold {
 			severity, held = finding.Error, "nothing holds their requests: remove hold: false"
 		}
-		if g.Maybe {
-			when = "on the run after a failed one"
-		}
-		p.add(severity, s, locationOf(s, "helm", "chart"), held, "the chart brings the %s, which %s closed, and %s that %s %s",
-			webhooks(names), either(names, "fails", "fail"), count(g.Objects, "object"), either(names, "it judges", "they judge"), when)
+		p.add(severity, s, locationOf(s, "helm", "chart"), held, "the chart brings the %s, which %s closed, and %s",
+			webhooks(names), either(names, "fails", "fail"), p.judged(g, either(names, "it judges", "they judge")))
 	}
+}
+
+// judged says how many objects a chart's own webhooks judge, and when. Two guards tell
+// it: one of what comes after the webhooks, and one of what comes before them, which only
+// a run that follows a failed one sends while they are there.
+func (l *linter) judged(first Guard, judge string) string {
+	const later = "on the run after a failed one"
+	if first.Maybe {
+		return fmt.Sprintf("%s that %s %s", count(first.Objects, "object"), judge, later)
+	}
+	more := 0
+	for _, g := range l.Guards {
+		if g.Step == first.Step && g.By == first.By && g.Maybe && len(l.closed(g)) > 0 {
+			more += g.Objects
+		}
+	}
+	text := fmt.Sprintf("%s that %s on a first install", count(first.Objects, "object"), judge)
+	if more > 0 {
+		text += fmt.Sprintf(", with %d more %s", more, later)
+	}
+	return text
 }
 
 // closed are the guard's webhooks that fail requests when they do not answer.
