@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,13 +94,13 @@ func newImport(a *app) *cobra.Command {
 		Long: `Read the files of another tool and write a plan that installs the same: ` + strings.Join(tools, ", ") + `.
 
 Each field is either in the plan or told of on stderr, with file, line and what to do about it; nothing is left out in silence.
-The plan is read again and checked as 'kplan validate' and 'kplan lint' do. No cluster is asked, no program is run, no template is
+The plan is checked as 'kplan validate' and 'kplan lint' do; variables that somebody has to give are listed. No cluster is asked, no program is run, no template is
 rendered. The page of each tool says what it reads.`,
 		Example: `  kplan import helmfile helmfile.yaml -o plan.yaml
   kplan import script install.sh`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return &usageError{errors.New("it is not said whose files they are"), "write kplan import " + strings.Join(tools, "|") + " FILE"}
+			return &usageError{errors.New("name the tool whose files are read"), "write kplan import " + strings.Join(tools, "|") + " FILE"}
 		},
 	}
 	for _, i := range importers {
@@ -174,9 +172,11 @@ func (r *importRun) write(result *foreign.Result) error {
 		if told.Files, err = r.writeFiles(result.Files, text); err != nil {
 			return err
 		}
-		if !invalid {
-			told.Faults = examine(r.output)
-		}
+	}
+	if !invalid {
+		var given []string
+		told.Faults, given = examine(r.planName(), text)
+		told.First = append(unknownVars(given, result.First), told.First...)
 	}
 	return r.tell(told)
 }
@@ -230,148 +230,51 @@ func (r *importRun) writeFiles(files []foreign.File, text []byte) ([]string, err
 	return names, nil
 }
 
-// examine returns what keeps a plan from being run as it is. Variables without values
-// are no fault: they are given to the run.
-func examine(file string) []finding.Finding {
-	none := func(string) (string, bool) { return "", false }
-	p, err := load.File(file, load.Options{Unknown: true, Env: none})
-	faults, ok := errors.AsType[document.Diagnostics](err)
+// examine returns what keeps the plan that is the text of a file from being run as it is, and
+// the names of its variables without a value. These are no fault: they are given to the run.
+func examine(file string, text []byte) (faults []finding.Finding, given []string) {
+	full, err := filepath.Abs(file)
+	if err != nil {
+		return []finding.Finding{{Pos: document.Pos{File: file}, Severity: finding.Error, Message: err.Error()}}, nil
+	}
+	in := load.Options{Unknown: true, Env: func(string) (string, bool) { return "", false }, Files: map[string][]byte{full: text}}
+	p, err := load.File(file, in)
+	diagnostics, ok := errors.AsType[document.Diagnostics](err)
 	if ok {
-		if faults = slices.DeleteFunc(faults, func(d document.Diagnostic) bool { return d.Code == document.CodeVariable }); len(faults) > 0 {
-			return finding.Of(faults)
+		if diagnostics = slices.DeleteFunc(diagnostics, func(d document.Diagnostic) bool { return d.Code == document.CodeVariable }); len(diagnostics) > 0 {
+			return finding.Of(diagnostics), nil
 		}
-		p, err = load.File(file, load.Options{Unset: true, Env: none})
+		in.Unset = true
+		p, err = load.File(file, in)
 	}
 	if err == nil {
 		err = load.CheckFiles(p)
 	}
-	if err != nil {
-		return []finding.Finding{{Pos: document.Pos{File: file}, Severity: finding.Error, Message: err.Error()}}
-	}
-	return slices.DeleteFunc(lint.Run(lint.Input{Plan: p}), func(f finding.Finding) bool { return f.Severity != finding.Error })
-}
-
-// input reads the files of the command line.
-func (r *importRun) input(args []string) (foreign.Input, error) {
-	root, err := filepath.Abs(".")
-	if err != nil {
-		return foreign.Input{}, err
-	}
-	in := foreign.Input{Root: filepath.ToSlash(root), Dir: filepath.ToSlash(filepath.Dir(r.output)), Name: r.name, Read: readBounded}
-	var names []string
-	for _, arg := range args {
-		info, err := os.Stat(arg)
-		if arg == "-" || err != nil || !info.IsDir() {
-			names = append(names, arg)
-			continue
-		}
-		if r.folder == nil {
-			return in, usagef("%s is a folder: name the files", arg)
-		}
-		found, err := r.folder(arg)
-		if err != nil {
-			return in, &usageError{err: err}
-		}
-		names = append(names, found...)
-	}
-	local := filepath.IsLocal(filepath.Dir(r.output)) && !slices.ContainsFunc(names, func(n string) bool { return n != "-" && !filepath.IsLocal(n) })
-	if !local { // paths in the plan are found out by those from the root
-		dir, err := filepath.Abs(filepath.Dir(r.output))
-		if err != nil {
-			return in, err
-		}
-		in.Dir = filepath.ToSlash(dir)
-	}
-	for _, name := range names {
-		f, err := r.file(name, local)
-		if err != nil {
-			return in, err
-		}
-		in.Files = append(in.Files, f)
-	}
-	return in, nil
-}
-
-// file reads a file of the command line. Its name is absolute unless all are local.
-func (r *importRun) file(name string, local bool) (foreign.File, error) {
-	f := foreign.File{Name: filepath.ToSlash(filepath.Clean(name))}
-	var err error
-	if name == "-" {
-		f.Name = "stdin"
-		f.Data, err = io.ReadAll(io.LimitReader(r.stdin, document.MaxSize+1))
-	} else {
-		f.Data, err = readBounded(name)
+	if diagnostics, ok := errors.AsType[document.Diagnostics](err); ok {
+		return finding.Of(diagnostics), nil
 	}
 	if err != nil {
-		return f, &usageError{err: err}
+		return []finding.Finding{{Pos: document.Pos{File: file}, Severity: finding.Error, Message: err.Error()}}, nil
 	}
-	if !local {
-		full, err := filepath.Abs(filepath.FromSlash(f.Name))
-		if err != nil {
-			return f, err
+	for _, v := range p.Variables {
+		if v.Source == "" {
+			given = append(given, v.Name)
 		}
-		f.Name = filepath.ToSlash(full)
 	}
-	return f, nil
+	return slices.DeleteFunc(lint.Run(lint.Input{Plan: p}), func(f finding.Finding) bool { return f.Severity != finding.Error }), given
 }
 
-// readBounded reads a file that is no larger than what plans may be, or a byte more.
-func readBounded(name string) ([]byte, error) {
-	f, err := os.Open(filepath.FromSlash(name))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, document.MaxSize+1))
-}
-
-// helmfileFolder returns what helmfile takes of a folder, in its order of preference.
-func helmfileFolder(dir string) ([]string, error) {
-	for _, name := range []string{"helmfile.yaml", "helmfile.yaml.gotmpl"} {
-		if file := filepath.Join(dir, name); fileExists(file) {
-			return []string{file}, nil
-		}
-	}
-	if filepath.Base(dir) != "helmfile.d" {
-		dir = filepath.Join(dir, "helmfile.d")
-	}
-	var all []string
-	for _, pattern := range []string{"*.yaml", "*.yaml.gotmpl"} {
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s has no helmfile.yaml", filepath.Dir(dir))
-	}
-	slices.Sort(all)
-	return all, nil
-}
-
-func fileExists(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.Mode().IsRegular()
-}
-
-// objectFolder returns the YAML files below a folder, in the order of their names.
-func objectFolder(dir string) ([]string, error) {
-	var all []string
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && name != dir && strings.HasPrefix(d.Name(), ".") {
-			return fs.SkipDir
-		}
-		if ext := filepath.Ext(name); d.Type().IsRegular() && (ext == ".yaml" || ext == ".yml") {
-			all = append(all, name)
-		}
-		return nil
+// unknownVars says that variables have to be given, but for those of which the importer has
+// said so with more words.
+func unknownVars(names, told []string) []string {
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(told, func(text string) bool {
+			before, after, said := strings.Cut(text, "the variable "+name)
+			return said && before != "" && (after == "" || !strings.ContainsAny(after[:1], "-_0123456789abcdefghijklmnopqrstuvwxyz"))
+		})
 	})
-	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("%s has no YAML file", dir)
+	if len(names) == 0 {
+		return nil
 	}
-	return all, err
+	return []string{fmt.Sprintf("give values to %s: by --set NAME=VALUE or a --var-file", strings.Join(names, ", "))}
 }
