@@ -101,13 +101,18 @@ func (r records) Create(key string, rel *Release) error { return r.driver.Create
 // Update implements Records.
 func (r records) Update(key string, rel *Release) error { return r.driver.Update(key, rel) }
 
-// Delete implements Records.
+// Delete implements Records. One that is gone by the time of the request was deleted by
+// it: a request that was carried out, and answered with an error, is sent again.
 func (r records) Delete(key string) (*Release, error) {
 	rel, err := r.Get(key)
 	if err != nil {
 		return nil, err
 	}
-	return rel, r.secrets.Client.Delete(context.Background(), key, metav1.DeleteOptions{})
+	err = r.secrets.Client.Delete(context.Background(), key, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		err = nil
+	}
+	return rel, err
 }
 
 // UnreadError says that a Secret is to be a record of a release, and holds something else.
