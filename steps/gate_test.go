@@ -17,6 +17,7 @@ import (
 
 	"github.com/kplan-dev/kplan/internal/labtest"
 	"github.com/kplan-dev/kplan/runner"
+	"github.com/kplan-dev/kplan/steps/diff"
 )
 
 // A webhook step ends when the webhooks of a release answer, not when their
@@ -47,6 +48,9 @@ func TestWebhookStepWaitsForAnswers(t *testing.T) {
 		require.Equal(t, "gate", e.Step)
 		require.Contains(t, e.Object, "/kplan-probe-")
 	}
+
+	found := diffOf(t, lab, ns, "\n- name: s\n  webhook: {configuration: NS-validate, stable: 1000}\n")
+	require.Equal(t, diff.Unchanged, found.State, "a diff asks once: %s", found.Message)
 }
 
 // What a dry run cannot show is told, and not claimed.
