@@ -100,7 +100,7 @@ func (d *comparison) preview(ctx context.Context, p *preview) error {
 		p.result.State, p.result.Message = diff.Skipped, step.Skip
 		return nil
 	}
-	p.step = step
+	p.step = asked(step)
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
@@ -119,6 +119,17 @@ func (d *comparison) preview(ctx context.Context, p *preview) error {
 		return err
 	}
 	return d.previewOn(ctx, p, c)
+}
+
+// asked returns a step for a diff, which asks webhooks once: whether they go on
+// answering is for the run to see.
+func asked(step plan.Step) plan.Step {
+	if step.Webhook != nil {
+		once := *step.Webhook
+		once.Stable = 1
+		step.Webhook = &once
+	}
+	return step
 }
 
 // objectPreviewer is an action that can tell what would become of objects.
