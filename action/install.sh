@@ -2,7 +2,8 @@
 # Installs a released kplan whose checksum is right, for action.yml and other CI systems.
 #
 # KPLAN_VERSION       version, such as 1.2.3; else
-# KPLAN_VERSION_FILE  file that names it, plain or as .tool-versions; else the newest
+# KPLAN_VERSION_FILE  file that names it, plain or as .tool-versions; else
+# KPLAN_ACTION_REF   the tag of the action, when it is of a release; else the newest
 # KPLAN_RELEASES      where releases are, https://github.com/kplan-dev/kplan/releases
 # RUNNER_TOOL_CACHE   folder to install to, below kplan/VERSION/ARCH; else ~/.cache
 #
@@ -53,6 +54,8 @@ if [[ -z $version && -n ${KPLAN_VERSION_FILE:-} ]]; then
   version=$(version_in "$KPLAN_VERSION_FILE")
   [[ -n $version ]] || fail "$KPLAN_VERSION_FILE names no version of kplan"
 fi
+# Who pins the action to a release, uses: kplan-dev/kplan@v1.2.3, gets that release.
+if [[ -z $version && ${KPLAN_ACTION_REF:-} =~ ^v[0-9]+\.[0-9]+\.[0-9]+ ]]; then version=$KPLAN_ACTION_REF; fi
 if [[ -z $version || $version == latest ]]; then version=$(newest); fi
 version=${version#v}
 [[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] || fail "\"$version\" is not a version such as 1.2.3"

@@ -4,11 +4,12 @@
 # KPLAN_COMMAND  run, diff, validate or lint
 # KPLAN_PLAN     the plan
 # KPLAN_ARGS     more arguments: words, or one a line
-# KPLAN_COMMENT  true: show a diff as a comment on the pull request, see comment.sh
+#
+# What a diff shows is kept in a file for comment.sh, which the outputs text and news are
+# the arguments of. That is a step of its own: kplan itself does not get the token.
 #
 # Annotations and the summary of a run are kplan's own: it knows GITHUB_ACTIONS.
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 # A line of several is an argument, so that one may have spaces; the one line is words.
 args=()
@@ -22,10 +23,10 @@ fi
 command=${KPLAN_COMMAND:?}
 plan=${KPLAN_PLAN:?}
 
-# diff writes what would change to the job's summary, and as a comment.
+# diff writes what would change to the job's summary, and keeps it for the comment.
 diff() {
   local text code=0 changes=false news=true
-  text=$(mktemp)
+  text=$(mktemp "${RUNNER_TEMP:-${TMPDIR:-/tmp}}/kplan-diff.XXXXXX")
   kplan diff "$plan" --output markdown --detailed-exitcode ${args[@]+"${args[@]}"} >"$text" || code=$?
   case $code in
   0) news=false ;;
@@ -33,9 +34,12 @@ diff() {
   esac
   cat -- "$text"
   if [[ -n ${GITHUB_STEP_SUMMARY:-} ]]; then cat -- "$text" >>"$GITHUB_STEP_SUMMARY"; fi
-  if [[ -n ${GITHUB_OUTPUT:-} ]]; then printf 'changes=%s\n' "$changes" >>"$GITHUB_OUTPUT"; fi
-  if [[ ${KPLAN_COMMENT:-} == true && -s $text ]]; then "$here/comment.sh" "$plan" "$text" "$news"; fi
-  rm -f -- "$text"
+  if [[ -z ${GITHUB_OUTPUT:-} ]]; then
+    rm -f -- "$text"
+    return "$code"
+  fi
+  printf 'changes=%s\n' "$changes" >>"$GITHUB_OUTPUT"
+  if [[ -s $text ]]; then printf 'text=%s\nnews=%s\n' "$text" "$news" >>"$GITHUB_OUTPUT"; fi
   return "$code"
 }
 

@@ -81,7 +81,24 @@ func actionParams(t *testing.T, dir string) testscript.Params {
 	}
 	p.Cmds["comments"] = comments
 	p.Cmds["hook"] = hook
+	p.Cmds["commented"] = commented
 	return p
+}
+
+// commented runs the action's step that writes the comment, with the outputs of the step
+// before and the token.
+func commented(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: commented")
+	}
+	outputs := map[string]string{}
+	for line := range strings.Lines(ts.ReadFile("output")) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		outputs[name] = value
+	}
+	ts.Setenv("KPLAN_TOKEN", "s3cret")
+	ts.Check(ts.Exec(filepath.Join(ts.Getenv("ACTION"), "comment.sh"), ts.Getenv("KPLAN_PLAN"), outputs["text"], outputs["news"]))
+	ts.Setenv("KPLAN_TOKEN", "")
 }
 
 // archiveOf is a release's archive, with a program that runs kplan.
