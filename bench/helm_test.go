@@ -275,7 +275,7 @@ func helmTable(order []string, all map[string]contest, tools []helmTool) string 
 	for _, tool := range tools {
 		t.WriteString(" " + tool.name + " |")
 	}
-	t.WriteString(" kplan : helm |\n|---|" + strings.Repeat("---:|", len(tools)+1) + "\n")
+	t.WriteString(" helm ÷ kplan |\n|---|" + strings.Repeat("---:|", len(tools)+1) + "\n")
 	for _, name := range order {
 		c := all[name]
 		for _, operation := range operations {
