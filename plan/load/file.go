@@ -118,7 +118,6 @@ func (f *file) target(name string) *stepDecl {
 }
 
 var (
-	stepType  = reflect.TypeFor[plan.Step]()
 	stepsType = reflect.TypeFor[[]plan.Step]()
 )
 

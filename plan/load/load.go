@@ -9,7 +9,6 @@ package load
 
 import (
 	"path/filepath"
-	"reflect"
 
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
@@ -116,7 +115,7 @@ func Vars(name string, in Options) (*plan.Plan, error) {
 	}
 	p.readVars(root, in, nil)
 	if root["vars"] != nil {
-		decoder{p}.set(reflect.ValueOf(&p.plan.Vars).Elem(), root["vars"], path{"vars"})
+		p.set(&p.plan.Vars, root["vars"], path{"vars"})
 	}
 	p.plan.Variables = p.vars.Variables()
 	return p.plan, p.Err()

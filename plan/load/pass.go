@@ -2,7 +2,6 @@ package load
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -67,7 +66,7 @@ func (p *pass) load(src []byte, in Options, from *vars.Include) {
 	p.decrypt = in.decrypt
 	p.readVars(root, in, from)
 	p.expandHead(root)
-	decoder{p}.set(reflect.ValueOf(p.plan).Elem(), root, nil)
+	p.set(p.plan, root, nil)
 	newValidator(p).head()
 	p.declareSteps()
 	newValidator(p).needs()

@@ -3,7 +3,6 @@ package load
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,7 +84,7 @@ func (p *pass) declareSteps() {
 			at := path{field, i}
 			raw, ok := v.(map[string]any)
 			if !ok {
-				decoder{p}.set(reflect.New(stepType).Elem(), v, at) // says what is wrong
+				p.set(new(plan.Step), v, at) // says what is wrong
 				continue
 			}
 			p.decls = append(p.decls, p.declareStep(raw, at, field == "finally"))
@@ -115,7 +114,7 @@ func (p *pass) declareStep(raw map[string]any, at path, last bool) *stepDecl {
 	e.name, _ = raw["name"].(string)
 	if raw["needs"] != nil {
 		quiet := newSession(&document.Faults{}) // its faults are found again when the step is decoded
-		decoder{quiet.pass(p.file)}.set(reflect.ValueOf(&e.needs).Elem(), raw["needs"], at.Key("needs"))
+		quiet.pass(p.file).set(&e.needs, raw["needs"], at.Key("needs"))
 	}
 	_, e.isInclude = raw["include"]
 	outputs, _ := raw["outputs"].(map[string]any)
@@ -285,7 +284,7 @@ func (p *pass) expandInstance(it *instance, s *scope) {
 
 // decodeStep fills a step from its fields and checks it.
 func (p *pass) decodeStep(it *instance) {
-	decoder{p}.set(reflect.ValueOf(&it.step).Elem(), it.tree, it.decl.at)
+	p.set(&it.step, it.tree, it.decl.at)
 	newStepValidator(p, it).step(it.step)
 	it.step.ForEach = nil
 }
