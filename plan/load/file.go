@@ -117,9 +117,7 @@ func (f *file) target(name string) *stepDecl {
 	return nil
 }
 
-var (
-	stepsType = reflect.TypeFor[[]plan.Step]()
-)
+var stepsType = reflect.TypeFor[[]plan.Step]()
 
 // varType is the type of a variable.
 func (f *file) varType(name string) (expr.Type, bool) {
