@@ -111,7 +111,7 @@ func (p *pass) readVars(root map[string]any, in Options, from *vars.Include) {
 		return
 	}
 	p.vars = vars.Read(declared, vars.Config{
-		Reporter: p.Reporter, Near: &p.near, Set: in.Set, VarFiles: in.VarFiles, Env: in.Env, Unknown: in.Unknown, Unset: in.Unset, Decrypt: in.decrypt,
+		Reporter: p.Reporter, Near: &p.near, Set: in.Set, VarFiles: in.VarFiles, Fleet: in.Fleet, Env: in.Env, Unknown: in.Unknown, Unset: in.Unset, Decrypt: in.decrypt,
 		Include: from, HasCluster: p.hasCluster,
 		Unescape: func(v any, at path) any {
 			x := expander{pass: p}
