@@ -93,7 +93,10 @@ var classes = map[steps.Failure]fleet.Class{
 // own are names that the cluster alone has.
 func (m *member) own() []string {
 	c := m.Cluster
-	all := append([]string{c.Name, c.Server}, m.Own...)
+	all := []string{c.Name, c.Server}
+	if m.Own != nil {
+		all = append(all, m.Own()...)
+	}
 	if secret := c.Access.Secret; secret != nil {
 		all = append(all, secret.Namespace+"/"+secret.Name, secret.Name)
 	}
