@@ -37,7 +37,7 @@ func (l *loop) do(name, wave string, attempt int) (result *fleet.Result) {
 	}()
 	f := &feed{loop: l, name: name, wave: wave}
 	run := member.Run{
-		Cluster: *l.Record.Rollout.Cluster(name), Own: func() []string { return l.Record.Rollout.Own(name) }, Again: attempt > 1, Abort: l.Abort,
+		Cluster: *l.clusters[name], Own: l.own[name], Again: attempt > 1, Abort: l.Abort,
 		Observers: []runner.Observer{f}, Tell: func(text string) { l.message(name, wave, text) },
 	}
 	journal, err := l.Record.Cluster(name, attempt)

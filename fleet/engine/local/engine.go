@@ -79,6 +79,10 @@ func (e *MismatchError) Error() string {
 func (e *Engine) Run(ctx context.Context) (*fleet.Execution, error) {
 	l := &loop{
 		Engine: e, x: &fleet.Execution{}, inbox: make(chan message, inboxSize), over: make(chan struct{}), running: map[string]bool{}, control: newControl(e.Record),
+		clusters: map[string]*fleet.Cluster{}, own: e.Record.Rollout.Own(),
+	}
+	for i, c := range e.Record.Rollout.Clusters {
+		l.clusters[c.Name] = &e.Record.Rollout.Clusters[i]
 	}
 	defer close(l.over) // nobody reads the inbox any more
 	journal, err := e.Record.Journal(func(old fleet.Event) { l.seq = old.Seq; l.x.Apply(old) })
@@ -111,7 +115,9 @@ type loop struct {
 	inbox   chan message
 	over    chan struct{} // closed when nobody reads inbox any more
 	running map[string]bool
-	aborted bool
+	// clusters are the rollout's by name, and own the names that each alone has.
+	clusters map[string]*fleet.Cluster
+	own      map[string][]string
 }
 
 // message is what a cluster's goroutine tells: an event, or that it is over.

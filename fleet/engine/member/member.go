@@ -57,9 +57,9 @@ type Config struct {
 // Run is one run of the plan on one cluster.
 type Run struct {
 	Cluster fleet.Cluster
-	// Own returns names that the cluster alone has, which are left out of causes; see
-	// fleet.Rollout.Own. It is called when the plan failed; nil has none.
-	Own func() []string
+	// Own are names that the cluster alone has, which are left out of causes; see
+	// fleet.Rollout.Own.
+	Own []string
 	// ID is the run's in the records (default: a new one).
 	ID string
 	// Again says that an earlier run of the rollout was here: what it did is skipped if it is

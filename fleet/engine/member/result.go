@@ -93,10 +93,7 @@ var classes = map[steps.Failure]fleet.Class{
 // own are names that the cluster alone has.
 func (m *member) own() []string {
 	c := m.Cluster
-	all := []string{c.Name, c.Server}
-	if m.Own != nil {
-		all = append(all, m.Own()...)
-	}
+	all := append([]string{c.Name, c.Server}, m.Own...)
 	if secret := c.Access.Secret; secret != nil {
 		all = append(all, secret.Namespace+"/"+secret.Name, secret.Name)
 	}
