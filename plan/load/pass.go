@@ -4,10 +4,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kplan-dev/kplan/internal/nearest"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
-	"github.com/kplan-dev/kplan/plan/internal/nearest"
 	"github.com/kplan-dev/kplan/plan/load/internal/vars"
 )
 
