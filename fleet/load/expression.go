@@ -131,7 +131,7 @@ func (p *pass) explain(e *expr.Error) (hint string) {
 	case strings.Contains(e.Message, "does not support field selection"):
 		return `a label whose name has dots or a slash is cluster.labels["kplan.dev/ring"]`
 	case strings.Contains(e.Message, "(string, int)"), strings.Contains(e.Message, "(int, string)"):
-		return `labels are text: compare them with text, as in cluster.labels.ring == "0"`
+		return `labels are text: compare them with text, as in cluster.labels.ring == "0", or convert them by int(…)`
 	case e.Missing == "":
 		return ""
 	case within == "cluster":

@@ -122,7 +122,7 @@ func (p *pass) parse(src []byte) (ok bool) {
 		return false
 	}
 	if p.tree["kind"] == plan.PlanKind {
-		p.Report(fault{Code: document.CodeUnknownValue, At: path{"kind"}, Hint: "commands for plans do without fleet: kplan validate, kplan run"}, "this is a plan, but a fleet is wanted, which names one")
+		p.Report(fault{Code: document.CodeUnknownValue, At: path{"kind"}, Hint: "write a fleet that names it, or use a command for plans: kplan validate, kplan run"}, "this is a plan, but a fleet is wanted")
 		return false
 	}
 	d := &decode.Decoder{Reporter: p.Reporter, Types: types, Near: &p.near}
