@@ -22,6 +22,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"golang.org/x/term"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/pump"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/noquery"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/runner"
@@ -68,7 +69,7 @@ type Display struct {
 	program *tea.Program
 	before  *term.State // of the terminal
 
-	queue  *ui.Queue
+	queue  *pump.Queue[runner.Event]
 	closed atomic.Bool
 
 	gone chan struct{} // closed when the terminal is as it was before
@@ -77,7 +78,7 @@ type Display struct {
 
 // Open takes over the terminal.
 func Open(c Config) *Display {
-	d := &Display{Config: c, queue: ui.NewQueue(), gone: make(chan struct{}), sent: make(chan struct{})}
+	d := &Display{Config: c, queue: pump.NewQueue[runner.Event](), gone: make(chan struct{}), sent: make(chan struct{})}
 	d.before, _ = term.GetState(int(c.In.Fd())) // nil for what is no terminal
 	d.screen = &screen{Config: c, m: NewModel(c.Options), mouse: true}
 	d.program = start(d.screen)
