@@ -69,7 +69,10 @@ func (p *plain) end() {
 
 // Draw implements pump.Drawer: it folds e and writes the line that it deserves, if any.
 func (p *plain) Draw(e fleet.Event) {
-	before := p.x.Control
+	before, active := p.x.Control, false
+	if c := p.x.Cluster(e.Cluster); c != nil {
+		active = c.State.Active()
+	}
 	p.x.Apply(e)
 	switch e.Type {
 	case fleet.TypeFleet:
@@ -86,11 +89,11 @@ func (p *plain) Draw(e fleet.Event) {
 		}
 	case fleet.TypeCluster:
 		if c := p.x.Cluster(e.Cluster); c != nil {
-			p.cluster(e, c)
+			p.cluster(e, c, active)
 		}
 	case fleet.TypeControl:
-		for _, text := range orders(before, p.x.Control) {
-			p.line(e.Time, "", "order", "33", text+words.Prefixed(" by ", cmp.Or(e.By, p.x.Control.By)))
+		for _, text := range orders(before, p.x.Control, cmp.Or(e.By, p.x.Control.By)) {
+			p.line(e.Time, "", "order", "33", text)
 		}
 	case fleet.TypeStop:
 		n := p.x.Counts()
@@ -127,21 +130,22 @@ func (p *plain) message(e fleet.Event) {
 }
 
 // orders says what somebody ordered.
-func orders(before, now fleet.Control) []string {
+func orders(before, now fleet.Control, by string) []string {
 	var all []string
+	by = words.Prefixed(" by ", words.Line(by))
 	switch {
 	case now.Aborted && now.Now && !before.Now:
-		all = append(all, "aborted at once: what is at work is stopped")
+		all = append(all, "aborted at once"+by+": what is at work is stopped")
 	case now.Aborted && !before.Aborted:
-		all = append(all, "aborted: what is at work goes on to its end")
+		all = append(all, "aborted"+by+": what is at work goes on to its end")
 	case now.Paused && !before.Paused:
-		all = append(all, "paused: nothing new starts, what is at work goes on")
+		all = append(all, "paused"+by+": nothing new starts, what is at work goes on")
 	case before.Paused && !now.Paused:
-		all = append(all, "resumed")
+		all = append(all, "resumed"+by)
 	}
 	for _, w := range now.Approved {
 		if !before.Approves(w) {
-			all = append(all, "wave "+w+" approved")
+			all = append(all, "wave "+w+" approved"+by)
 		}
 	}
 	return all
@@ -149,8 +153,9 @@ func orders(before, now fleet.Control) []string {
 
 // waveState tells of a state that a wave entered.
 func (p *plain) waveState(e fleet.Event, w *fleet.WaveStatus) {
+	p.at = e.Time
 	if w.State.Over() || w.State == fleet.WaveSoaking {
-		p.tellFailures(e.Time)
+		p.tellFailures(e.Time, true)
 	}
 	if w.State.Over() {
 		p.wave(w)
@@ -160,7 +165,7 @@ func (p *plain) waveState(e fleet.Event, w *fleet.WaveStatus) {
 
 func (p *plain) waveText(e fleet.Event, w *fleet.WaveStatus) string {
 	n := w.Counts()
-	sum := fmt.Sprintf("%s in %s: %s", words.Count(len(w.Members), "cluster"), words.Brief(WaveTook(w, e.Time)), CountsText(n))
+	sum := fmt.Sprintf("%s in %s: %s", words.Count(len(w.Members), "cluster"), words.Brief(WaveTook(&p.x, w, e.Time)), CountsText(n))
 	switch w.State {
 	case fleet.WaveApproval:
 		return words.Count(n[fleet.Pending], "cluster") + " wait until somebody approves the wave"
@@ -191,10 +196,10 @@ func (p *plain) waveHint(w *fleet.WaveStatus) string {
 	return words.Prefixed("approve it with: ", p.command("approve", w.Name))
 }
 
-// cluster tells of a cluster that failed, or was begun anew.
-func (p *plain) cluster(e fleet.Event, c *fleet.ClusterStatus) {
+// cluster tells of a cluster that failed, or was begun anew while it was active.
+func (p *plain) cluster(e fleet.Event, c *fleet.ClusterStatus, active bool) {
 	switch {
-	case e.State == fleet.Running && e.Attempt > 1 && c.Since.Equal(e.Time):
+	case e.State == fleet.Running && e.Attempt > 1 && active:
 		p.line(e.Time, c.Name, "running", "33", fmt.Sprintf("begun anew, attempt %d: who worked on it is gone", e.Attempt))
 	case e.State == fleet.Failed && e.Result != nil:
 		p.failure(e.Time, c)
@@ -221,22 +226,23 @@ func (p *plain) failure(now time.Time, c *fleet.ClusterStatus) {
 	case f.n == 1:
 		p.line(now, c.Name, "failed", colours[fleet.Failed], words.Join("\nhint: ", words.Join(": ", after, ErrorText(c)), p.Hint(c.Result.Hint)))
 	case f.n <= tellEach:
-		p.line(now, c.Name, "failed", colours[fleet.Failed], words.Join(", ", after, fmt.Sprintf("of the cause of %s (%d by now)", f.first, f.n)))
+		p.line(now, c.Name, "failed", colours[fleet.Failed], words.Join(", ", after, fmt.Sprintf("for the same cause as %s (%d by now)", f.first, f.n)))
 	default:
 		return
 	}
 	f.told = f.n
 }
 
-// tellFailures tells how many clusters failed of causes of which not each is told.
-func (p *plain) tellFailures(now time.Time) {
+// tellFailures tells how many clusters failed of causes of which not each is told: again when
+// they are twice as many, or when all is to be told.
+func (p *plain) tellFailures(now time.Time, all bool) {
 	for _, g := range p.x.Failures() {
 		f := p.failed[*g.Cause]
-		if f == nil || f.n == f.told {
+		if f == nil || f.n == f.told || !all && f.n < 2*f.told {
 			continue
 		}
 		f.told = f.n
-		p.line(now, "", "failed", colours[fleet.Failed], fmt.Sprintf("%s by now of the cause of %s: %s", words.Count(f.n, "cluster"), f.first, CauseTitle(g.Cause)))
+		p.line(now, "", "failed", colours[fleet.Failed], fmt.Sprintf("%s by now for the same cause as %s: %s", words.Count(f.n, "cluster"), f.first, CauseTitle(g.Cause)))
 	}
 }
 

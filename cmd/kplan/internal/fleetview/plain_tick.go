@@ -1,7 +1,10 @@
 package fleetview
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
@@ -18,8 +21,18 @@ const (
 
 // waiting are clusters that wait for one webhook.
 type waiting struct {
-	since time.Time // when the first one was seen to wait
-	text  string    // what was told of them; "" before
+	since, last time.Time // when the first one was seen to wait, and when any was last
+	text        string    // what was told of them; "" before
+	at          time.Time // when that was
+	cause       string    // that of most of them then
+	n           int       // how many they were
+}
+
+// news reports whether more is to be told of them than was: they are twice as many, most have
+// another cause, or after a minute anything else.
+func (w *waiting) news(now time.Time, groups []fleet.Group) bool {
+	ago := now.Sub(w.at)
+	return members(groups) >= 2*w.n || ago >= 20*time.Second && w.cause != groups[0].Hold.Cause || ago >= time.Minute
 }
 
 // pace is how often it is told how far the fleet is: the longer the run, the less often.
@@ -44,7 +57,7 @@ func (p *plain) Tick(now time.Time) {
 		return
 	}
 	p.at = now
-	p.tellFailures(now)
+	p.tellFailures(now, false)
 	w := p.current()
 	if w == nil {
 		return
@@ -56,14 +69,25 @@ func (p *plain) Tick(now time.Time) {
 		text += fmt.Sprintf(", %d/%d of the fleet", over(n), len(p.x.Clusters))
 	}
 	text = words.Join(": ", text, words.Join("; ", CountsText(n, fleet.Pending, fleet.NotStarted), working(p.x.Clusters)))
-	if p.x.Control.Paused {
-		text += "; paused"
-	}
+	text = words.Join("; ", text, p.idle(w))
 	if text == p.status && now.Sub(p.last) < silence {
 		return
 	}
 	p.status = text
 	p.line(now, w.Name, "status", "2", text)
+}
+
+// idle says why nothing is begun; "" while something is.
+func (p *plain) idle(w *fleet.WaveStatus) string {
+	switch {
+	case p.x.Control.Paused:
+		return "paused"
+	case w.State == fleet.WaveApproval:
+		return "waits for approval"
+	case w.State == fleet.WaveSoaking:
+		return "soaks until " + w.Until.Local().Format(time.TimeOnly)
+	}
+	return ""
 }
 
 // current is the wave that is at work, or waits for something; nil when there is none.
@@ -88,19 +112,21 @@ func (p *plain) waitings(now time.Time, due bool) {
 			w = &waiting{since: now}
 			p.holds[key] = w
 		}
+		w.last = now
 		text := waits(groups)
-		if w.text != text && (w.text == "" && now.Sub(w.since) >= settle || w.text != "" && due) {
-			w.text = text
+		if w.text != text && (w.text == "" && now.Sub(w.since) >= settle || w.text != "" && due && w.news(now, groups)) {
+			w.text, w.at, w.cause, w.n = text, now, groups[0].Hold.Cause, members(groups)
 			p.line(now, "", "holding", colours[fleet.Holding], text)
 		}
 	}
-	for key, w := range p.holds {
-		if held[key] {
+	for _, key := range slices.SortedFunc(maps.Keys(p.holds), func(a, b fleet.Hold) int { return cmp.Compare(a.Webhook+a.Service, b.Webhook+b.Service) }) {
+		w := p.holds[key]
+		if held[key] || now.Sub(w.last) < settle { // others may begin to wait
 			continue
 		}
 		delete(p.holds, key)
 		if w.text != "" {
-			p.line(now, "", "released", "32", fmt.Sprintf("no cluster waits for webhook %s any more, after %s", key.Webhook, words.Brief(now.Sub(w.since))))
+			p.line(now, "", "released", "32", fmt.Sprintf("no cluster waits for webhook %s any more, after %s", words.Line(key.Webhook), words.Brief(w.last.Sub(w.since))))
 		}
 	}
 }

@@ -37,7 +37,7 @@ func WaveRows(x *fleet.Execution) [][]string {
 			row = append(row, cell)
 		}
 		took := "-"
-		if d := WaveTook(w, x.Last); d > 0 {
+		if d := WaveTook(x, w, x.Last); d > 0 {
 			took = words.Brief(d)
 		}
 		rows = append(rows, append(row, took))

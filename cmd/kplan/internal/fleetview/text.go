@@ -52,19 +52,32 @@ func CauseText(c *fleet.Cause) string { return words.Join(": ", CauseTitle(c), w
 // waits says what clusters wait for; several groups are of one webhook, for several causes.
 func waits(groups []fleet.Group) string {
 	h := groups[0].Hold
-	head, verb := "webhook "+cmp.Or(h.Webhook, "that the API server did not name"), "wait"
+	head := "webhook " + cmp.Or(words.Line(h.Webhook), "that the API server did not name")
 	if h.Service != "" {
-		head += " (Service " + h.Service + ")"
+		head += " (Service " + words.Line(h.Service) + ")"
 	}
-	n := len(groups[0].Clusters)
-	if n == 1 {
-		verb = "waits"
+	if n := members(groups); n > 1 {
+		head = fmt.Sprintf("%d clusters wait for %s", n, head)
+	} else {
+		head = "1 cluster waits for " + head
 	}
-	text := words.Join(": ", fmt.Sprintf("%s %s for %s", words.Count(n, "cluster"), verb, head), h.Cause)
-	for _, g := range groups[1:] {
-		text += fmt.Sprintf("; %d more: %s", len(g.Clusters), cmp.Or(g.Hold.Cause, "no cause is known"))
+	if len(groups) == 1 {
+		return words.Join(": ", head, words.Line(h.Cause))
 	}
-	return text
+	causes := make([]string, len(groups))
+	for i, g := range groups {
+		causes[i] = fmt.Sprintf("%d %s", len(g.Clusters), cmp.Or(words.Line(g.Hold.Cause), "for no known cause"))
+	}
+	return head + ": " + words.List(causes, 3)
+}
+
+// members is how many clusters groups have.
+func members(groups []fleet.Group) int {
+	n := 0
+	for _, g := range groups {
+		n += len(g.Clusters)
+	}
+	return n
 }
 
 // HoldText says how many clusters wait for which webhook, and why: 47 clusters wait for
@@ -148,12 +161,13 @@ func Took(c *fleet.ClusterStatus, now time.Time) time.Duration {
 	return max(now.Sub(c.Started), 0)
 }
 
-// WaveTook is how long clusters of a wave were at work, from the first one's begin to the
-// last one's end.
-func WaveTook(w *fleet.WaveStatus, now time.Time) time.Duration {
+// WaveTook is how long clusters of a wave were at work at a time, from the first one's begin
+// to the last one's end: in this round, or in an earlier one if none was in this.
+func WaveTook(x *fleet.Execution, w *fleet.WaveStatus, now time.Time) time.Duration {
 	var from, to time.Time
+	earlier := !slices.ContainsFunc(w.Members, func(c *fleet.ClusterStatus) bool { return !c.Started.Before(x.Started) })
 	for _, c := range w.Members {
-		if c.Started.IsZero() {
+		if c.Started.IsZero() || c.Started.Before(x.Started) && !earlier {
 			continue
 		}
 		end := now
