@@ -52,12 +52,9 @@ type Frozen struct {
 // the same fault in one; those of the fleet or the plan have a method Usage, or are a
 // document.Diagnostics.
 func Freeze(ctx context.Context, in Input) (*Frozen, error) {
-	m, err := membersOf(in.Fleet, in.Found)
-	if err != nil {
-		return nil, err
-	}
+	m, faults := membersOf(in.Fleet, in.Found)
 	v, err := valuesOf(ctx, in, m.clusters)
-	if err != nil {
+	if err := errors.Join(faults, err); err != nil {
 		return nil, err
 	}
 	if in.Kubeconfig != nil {
