@@ -161,6 +161,11 @@ func isNetwork(err error) bool {
 	return is[*url.Error](err) || is[net.Error](err) || errors.Is(err, context.DeadlineExceeded)
 }
 
+// Unanswered says in few words that a cluster gave no answer, or none of use.
+func Unanswered(err error) error {
+	return runner.WithHint(fmt.Errorf("it cannot be reached: %w", short(err)), "check that the address in its kubeconfig is right and that this machine can reach it")
+}
+
 // short leaves out the method and the address that net/http puts before a cause.
 func short(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
