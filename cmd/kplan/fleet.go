@@ -14,6 +14,7 @@ func newFleet(a *app) *cobra.Command {
 management cluster, as the file's engine says.`,
 		Args: cobra.NoArgs,
 	}
-	_ = a
+	cmd.AddCommand(newFleetValidate(a))
+	cmd.AddCommand(newFleetRun(a), newFleetResume(a), newFleetStatus(a), newFleetPause(a), newFleetApprove(a), newFleetAbort(a))
 	return cmd
 }
