@@ -241,6 +241,9 @@ share:
 	rm $(BIN)/share/kplan
 
 RELEASE := $(addprefix $(BIN)/,goreleaser sbom image)
+# Another version of Go writes other files: the one that go.mod names makes releases,
+# and is fetched where it is not the one that is installed.
+$(RELEASE) share snapshot release: export GOTOOLCHAIN := $(shell awk '$$1 == "toolchain" { print $$2 }' tools/release/go.mod)
 $(BIN)/goreleaser: package := github.com/goreleaser/goreleaser/v2
 $(BIN)/sbom: package := ./sbom
 $(BIN)/image: package := ./image
@@ -263,6 +266,10 @@ snapshot: $(RELEASE) ## Make all files of a release in dist, of this commit and 
 	$(remote) $(BIN)/goreleaser release -f $(BIN)/goreleaser.yaml --snapshot --clean --skip=sign
 	tools/release/manifests.sh dist
 	$(MAKE) --no-print-directory release-image
+
+.PHONY: release
+release: $(RELEASE) # of the tag at HEAD, as a draft; .github/workflows/release.yml does it
+	$(BIN)/goreleaser release --clean
 
 # goreleaser takes no commit of a repository without a remote, and asks none here.
 remote = GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/kplan-dev/kplan
