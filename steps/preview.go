@@ -167,7 +167,7 @@ func (d *comparison) previewOn(ctx context.Context, p *preview, c *cluster.Clust
 	default:
 		p.look(ctx, a, session)
 	}
-	outputs, err := output.New(p.step.Outputs)
+	outputs, err := output.New(p.step.Outputs, p.step.Namespace())
 	if err != nil || outputs.Empty() {
 		return err
 	}
