@@ -148,7 +148,10 @@ func (w concealer) conceal(n *yaml.Node, path document.Path) {
 	}
 	base := cmp.Or(Identifier(w.owner+"_"+strings.Join(names, "_")), "secret")
 	name := w.plan.Secret(base, path.String()+" of "+w.owner)
-	place := w.at.doc.place(n, append(slices.Clone(w.at.path), path...))
+	place := w.at.Place()
+	if n.Line > 0 { // a node that was made stands nowhere
+		place = w.at.doc.place(n, append(slices.Clone(w.at.path), path...))
+	}
 	w.at.doc.report.Add(concealed(place, name))
 	*n = *text(Expr("vars." + name))
 }
