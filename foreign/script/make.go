@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/foreign"
+	"github.com/kplan-dev/kplan/internal/scrub"
 	"github.com/kplan-dev/kplan/plan/document"
 )
 
@@ -152,11 +153,14 @@ func (w *walker) makeVariable(m []string, number int) {
 	}
 	value = strings.Trim(strings.TrimSpace(value), `"`)
 	at := document.Place{Pos: document.Pos{File: w.name, Line: number, Col: 1}}
+	if slices.Contains(aims, name) {
+		w.result.Lost(at, aimed, "where helm and kubectl work by the variable %s is not imported", name)
+	}
 	var text string
 	switch {
 	case strings.HasPrefix(value, "$(shell"), makeFunc.MatchString(value):
 		text = foreign.Expr("vars." + w.declare(name, variable{about: "what make works out", at: at}))
-		w.result.Lost(at, "give it with --set", "what make works out is not known: %s", value)
+		w.result.Lost(at, "give it with --set", "what make works out is not known: %s", scrub.Text(value))
 	default:
 		text = makeRef.ReplaceAllStringFunc(value, func(ref string) string {
 			return w.values[strings.NewReplacer(".", "_", "-", "_").Replace(ref[2:len(ref)-1])]

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"github.com/kplan-dev/kplan/foreign"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/lint/secret"
@@ -35,6 +37,20 @@ func (im *importer) declare(name string, v variable) string {
 		im.vars[try] = &v
 	}
 	return try
+}
+
+// aims are variables of the environment that say where helm and kubectl work.
+var aims = []string{"KUBECONFIG", "HELM_KUBECONTEXT", "HELM_NAMESPACE", "HELM_KUBEAPISERVER", "HELM_KUBETOKEN", "HELM_KUBEASUSER"}
+
+// aimed is what to do about them.
+const aimed = "give it to kplan run too: --kubeconfig, --context, --namespace; or name it under clusters of the plan"
+
+// aim tells of a variable that is set, if it is one of these: the plan's steps work
+// elsewhere.
+func (w *walker) aim(n syntax.Node, name string) {
+	if slices.Contains(aims, name) {
+		w.lost(n, aimed, "where helm and kubectl work by the variable %s is not imported", name)
+	}
 }
 
 func (v *variable) is(other variable) bool {

@@ -134,6 +134,7 @@ func (w *walker) assign(all []*syntax.Assign) {
 			continue
 		}
 		name := a.Name.Value
+		w.aim(a, name)
 		w.assigning = name
 		text := w.word(a.Value)
 		w.assigning = ""
