@@ -29,9 +29,16 @@ func (st *state) readEnvironments() {
 	var common *yaml.Node
 	for _, p := range st.parts {
 		common = foreign.Merge(common, st.stateValues(p.Get("values")))
+		if all := p.Get("renderedvalues"); all.IsMap() { // what helmfile build has made of one environment
+			common = foreign.Merge(common, all.Node())
+			p.Get("environments").Take()
+		}
 	}
 	byName := map[string]*environment{}
 	for _, p := range st.parts {
+		if p.Get("renderedvalues").IsMap() {
+			continue
+		}
 		for _, f := range p.Get("environments").Fields() {
 			e := byName[f.Name()]
 			if e == nil {
