@@ -37,9 +37,10 @@ func (g *group) namespaceOr(other string) string { return cmp.Or(g.namespace, ot
 
 // readGroups finds the Kustomizations, and what is in each.
 func (im *importer) readGroups() {
+	im.tree.buildRoots()
 	for i := 0; i < len(im.tree.objects); i++ { // following one may bring more
 		o := im.tree.objects[i]
-		if !o.Is(kustomizeGroup, "Kustomization") {
+		if !o.Is(kustomizeGroup, "Kustomization") || im.tree.replaced[o] {
 			continue
 		}
 		g := &group{im: im, v: o, name: o.Name, namespace: o.Namespace, found: &found{}}
@@ -58,9 +59,10 @@ func (im *importer) readGroups() {
 		im.groups = append(im.groups, g)
 	}
 	im.tree.rest()
+	im.tree.settle()
 	rest := &group{im: im, name: "objects"}
 	for _, o := range im.tree.objects {
-		if o.Group == sourceGroup || o.Is(kustomizeGroup, "Kustomization") {
+		if o.Group == sourceGroup || o.Is(kustomizeGroup, "Kustomization") || im.tree.replaced[o] {
 			continue
 		}
 		g := im.owner(o)

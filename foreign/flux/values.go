@@ -70,7 +70,7 @@ func (im *importer) configMap(kind, name, namespace string) *object.Object {
 		return nil
 	}
 	for _, o := range im.tree.objects {
-		if o.Is("", "ConfigMap") && o.Name == name && (im.tree.namespace(o) == namespace || im.tree.namespace(o) == "") {
+		if !im.tree.replaced[o] && o.Is("", "ConfigMap") && o.Name == name && (im.tree.namespace(o) == namespace || im.tree.namespace(o) == "") {
 			return o
 		}
 	}
