@@ -58,9 +58,9 @@ func (w *walker) call(s *syntax.Stmt, c *syntax.CallExpr) {
 	case w.functions[name] != nil:
 		w.function(s, name, args[1:])
 	case name == "make" || name == "bash" || name == "sh" || strings.HasSuffix(name, ".sh"):
-		w.lost(s, "import that file too, in the order in which it runs", "what %s does is not in the plan", w.print(s))
+		w.lost(s, "import that file too, in the order in which it runs", "what %s does is not in the plan", w.brief(s))
 	case !slices.Contains(harmless, name):
-		w.lost(s, "run it before or after kplan, if the plan needs it", "the program %s is not run: %s", name, w.print(s))
+		w.lost(s, "run it before or after kplan, if the plan needs it", "the program %s is not run: %s", name, w.brief(s))
 	}
 }
 
@@ -147,7 +147,7 @@ func (w *walker) pipe(s *syntax.Stmt, c *syntax.BinaryCmd) {
 	case w.verb(s, from) == "create" && slices.ContainsFunc(from, func(a string) bool { return strings.HasPrefix(a, "--dry-run") }):
 		w.kubectl(s, slices.DeleteFunc(from[1:], func(a string) bool { return strings.HasPrefix(a, "--dry-run") }))
 	default:
-		w.lost(s, "write the manifests into a file and name it in apply.files; with evaluate: true it may read variables", "manifests that a program makes are not in the plan: %s", w.print(c.X))
+		w.lost(s, "write the manifests into a file and name it in apply.files; with evaluate: true it may read variables", "manifests that a program makes are not in the plan: %s", w.brief(c.X))
 	}
 }
 

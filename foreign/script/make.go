@@ -160,7 +160,7 @@ func (w *walker) makeVariable(m []string, number int) {
 	switch {
 	case strings.HasPrefix(value, "$(shell"), makeFunc.MatchString(value):
 		text = foreign.Expr("vars." + w.declare(name, variable{about: "what make works out", at: at}))
-		w.result.Lost(at, "give it with --set", "what make works out is not known: %s", scrub.Text(value))
+		w.result.Lost(at, "give it with --set", "what make works out is not known: %s", briefly(scrub.Text(value)))
 	default:
 		text = makeRef.ReplaceAllStringFunc(value, func(ref string) string {
 			return w.values[strings.NewReplacer(".", "_", "-", "_").Replace(ref[2:len(ref)-1])]
