@@ -79,9 +79,9 @@ func (w *walker) repository(s *syntax.Stmt, name, address string, p parsed) {
 			w.lost(s, "give the variable "+id, "the password of the repository is not copied")
 		}
 	}
-	for flag, field := range map[string]string{"ca-file": "ca_file", "cert-file": "cert_file", "key-file": "key_file"} {
-		if file := p.get(flag); file != "" {
-			r.Set(field, w.path(file))
+	for _, f := range [][2]string{{"ca-file", "ca_file"}, {"cert-file", "cert_file"}, {"key-file", "key_file"}} {
+		if file := p.get(f[0]); file != "" {
+			r.Set(f[1], w.path(file))
 		}
 	}
 	if p.is("insecure-skip-tls-verify") {

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,7 +73,7 @@ func (im *importer) literal(text string) string {
 func (im *importer) declareVars() {
 	reads := im.plan.Reads()
 	for _, f := range im.result.Files {
-		for name := range im.vars {
+		for _, name := range slices.Sorted(maps.Keys(im.vars)) {
 			if strings.Contains(string(f.Data), "${{ vars."+name+" }}") && !slices.Contains(reads, name) {
 				reads = append(reads, name)
 			}
