@@ -35,9 +35,12 @@ func (a *application) helm(step *foreign.Step, h *foreign.Value, folder string) 
 		h.Get(name).Take()
 	}
 	a.valueFiles(step, h, folder)
-	values := a.inline(step.Name, h.Get("values"))
-	if object := h.Get("valuesObject"); object.IsMap() { // it wins over values
+	var values *yaml.Node
+	if object := h.Get("valuesObject"); object.IsMap() { // Argo CD takes no values then
 		values = a.plan.Values(step.Name, object)
+		h.Get("values").Take()
+	} else {
+		values = a.inline(step.Name, h.Get("values"))
 	}
 	for _, p := range h.Get("parameters").Items() {
 		values = a.parameter(step.Name, values, p)
