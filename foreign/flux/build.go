@@ -43,6 +43,27 @@ func (t *tree) build(dir string, f *found) {
 	}
 }
 
+// beside are the objects that an overlay has beside those of Flux, as it makes them.
+func (t *tree) beside(g *group, rest []*object.Object) []*object.Object {
+	if t.im.in.Build == nil || t.overlays[g.dir] == nil || t.built[g.dir] == g.found || !t.changes(g.found) {
+		return rest
+	}
+	objects, err := object.Built(t.im.in, g.dir, g.found.objects, t.namespace, &t.im.result.Report)
+	if err != nil {
+		t.im.result.Lost(t.overlays[g.dir].Place(), "see what kustomize says of it: kubectl kustomize "+g.dir, "the overlay cannot be built: %v", err)
+		return rest
+	}
+	for _, o := range rest {
+		if !slices.Contains(objects, o) {
+			o.Take()
+		}
+	}
+	for _, dir := range g.found.folders {
+		t.whole[dir] = true
+	}
+	return slices.DeleteFunc(objects, isOwn)
+}
+
 // changes reports whether overlays change the objects that they list.
 func (t *tree) changes(f *found) bool {
 	for _, dir := range f.folders {

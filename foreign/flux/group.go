@@ -215,7 +215,7 @@ func (im *importer) applyGroup(g *group, rest []*object.Object) {
 	switch {
 	case g.dir == "":
 		s.Fields.Set("kustomize", im.away(g, g.v.Get("spec", "path").Text()))
-	case im.tree.overlays[g.dir] != nil:
+	case im.tree.overlays[g.dir] != nil && !slices.ContainsFunc(g.found.objects, isOwn):
 		s.Fields.Set("kustomize", im.in.FromPlan(g.dir))
 		for _, dir := range g.found.folders {
 			im.tree.whole[dir] = true
@@ -223,8 +223,9 @@ func (im *importer) applyGroup(g *group, rest []*object.Object) {
 		for _, o := range rest {
 			o.Take()
 		}
-	default:
-		s = object.Rest{Plan: im.plan, Report: &im.result.Report, In: im.in, Objects: rest, Name: g.name, All: im.tree.objects}.Any()
+	default: // with objects of Flux in it, which are imported themselves
+		rest = im.tree.beside(g, rest)
+		s = object.Rest{Plan: im.plan, Report: &im.result.Report, In: im.in, Objects: rest, Name: g.name, Namespace: im.common(rest), All: im.tree.objects}.Any()
 	}
 	if s == nil {
 		return
