@@ -200,10 +200,19 @@ func (im *importer) declare(name string) {
 			im.result.Add(foreign.SecretFinding(e.place(), name))
 		case len(foreign.ReadBy(value)) > 0:
 			im.result.Before("give the variable %s: in the helmfile it is made of others", name)
+		case value.ShortTag() != "!!bool" && im.isCondition(name):
+			im.result.Before("give the variable %s, true or false: a condition of helmfile that is neither ends it", name)
 		default:
 			f.Keep("default", value)
 		}
 	}
+}
+
+// isCondition reports whether a variable says if a step runs.
+func (im *importer) isCondition(name string) bool {
+	return slices.ContainsFunc(im.plan.Steps, func(s *foreign.Step) bool {
+		return slices.Contains(foreign.ReadBy(foreign.TextNode(s.When)), name)
+	})
 }
 
 func lastOf(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
