@@ -122,7 +122,6 @@ type github struct {
 	mu       sync.Mutex
 	comments []comment
 	requests []string
-	files    map[string]string // of repositories of kplan-dev, by REPOSITORY/PATH
 }
 
 type comment struct {
@@ -147,9 +146,6 @@ func (g *github) routes() http.Handler {
 	mux.HandleFunc("GET /api/repos/acme/shop/issues/7/comments", g.list)
 	mux.HandleFunc("POST /api/repos/acme/shop/issues/7/comments", g.write)
 	mux.HandleFunc("PATCH /api/repos/acme/shop/issues/comments/{id}", g.write)
-	mux.HandleFunc("GET /api/repos/kplan-dev/{repo}/contents", g.folder)
-	mux.HandleFunc("GET /api/repos/kplan-dev/{repo}/contents/{folder}", g.folder)
-	mux.HandleFunc("PUT /api/repos/kplan-dev/{repo}/contents/{path...}", g.put)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -204,42 +200,8 @@ func (g *github) write(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusCreated)
 }
 
-// folder lists a folder of a repository, whose files have their length as their sha.
-func (g *github) folder(w http.ResponseWriter, r *http.Request) {
-	names := map[string]string{}
-	for path, text := range g.files {
-		if rest, ok := strings.CutPrefix(path, r.PathValue("repo")+"/"+r.PathValue("folder")); ok {
-			name, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
-			names[name] = strconv.Itoa(len(text))
-		}
-	}
-	list := []map[string]string{}
-	for name, sha := range names {
-		list = append(list, map[string]string{"name": name, "sha": sha})
-	}
-	_ = json.NewEncoder(w).Encode(list)
-}
-
-// put writes a file of a repository. Who changes one has to know its sha.
-func (g *github) put(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		SHA     string
-		Content []byte
-	}
-	path := r.PathValue("repo") + "/" + r.PathValue("path")
-	was, known := g.files[path]
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || known && body.SHA != strconv.Itoa(len(was)) || !known && body.SHA != "" {
-		http.Error(w, "another sha is expected", http.StatusConflict)
-		return
-	}
-	if g.files == nil {
-		g.files = map[string]string{}
-	}
-	g.files[path] = string(body.Content)
-}
-
 // comments writes the comments of the pull request to the file comments, and what was
-// asked to the file requests, and files of repositories below kplan-dev; comments LOGIN FILE adds one by a person first, and
+// asked to the file requests; comments LOGIN FILE adds one by a person first, and
 // comments COUNT adds so many.
 func comments(ts *testscript.TestScript, _ bool, args []string) {
 	g := ts.Value("github").(*github)
@@ -266,11 +228,6 @@ func comments(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("comments"), []byte(b.String()), 0o600))
 	ts.Check(os.WriteFile(ts.MkAbs("requests"), []byte(strings.Join(g.requests, "\n")+"\n"), 0o600))
-	for path, text := range g.files {
-		file := ts.MkAbs(filepath.Join("kplan-dev", path))
-		ts.Check(os.MkdirAll(filepath.Dir(file), 0o755))
-		ts.Check(os.WriteFile(file, []byte(text), 0o600))
-	}
 }
 
 // hook runs the entry of a hook for pre-commit, as that does: hook ID FILE…
