@@ -43,9 +43,11 @@ type VarSource string
 // The sources of values, those that win first.
 const (
 	// SourceInclude is a step of another plan that includes this one.
-	SourceInclude   VarSource = "include"
-	SourceSet       VarSource = "set"
-	SourceVarFile   VarSource = "var_file"
+	SourceInclude VarSource = "include"
+	SourceSet     VarSource = "set"
+	SourceVarFile VarSource = "var_file"
+	// SourceFleet is a fleet, whose clusters the plan runs on.
+	SourceFleet     VarSource = "fleet"
 	SourceEnv       VarSource = "env"
 	SourceSecret    VarSource = "secret"
 	SourceConfigMap VarSource = "config_map"

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	namedPath   = regexp.MustCompile("`((?:bench|cmd|docs|doctor|examples|foreign|internal|lab|plan|runner|schema|source|steps|webhook)/[\\w./*-]*)`")
+	namedPath   = regexp.MustCompile("`((?:bench|cmd|docs|doctor|examples|fleet|foreign|internal|lab|plan|runner|schema|source|steps|webhook)/[\\w./*-]*)`")
 	packageLine = regexp.MustCompile("^\\*\\*`([\\w./-]+/)`\\*\\*")
 	fileLine    = regexp.MustCompile("^- `([\\w./-]+)`:")
 )
@@ -47,7 +47,7 @@ func TestArchitecture(t *testing.T) {
 func sources(t *testing.T, root string) []string {
 	t.Helper()
 	var all []string
-	for _, floor := range []string{"bench", "cmd", "doctor", "foreign", "internal", "lab", "ledger", "plan", "runner", "schema", "source", "steps", "tools", "webhook"} {
+	for _, floor := range []string{"bench", "cmd", "doctor", "fleet", "foreign", "internal", "lab", "ledger", "plan", "runner", "schema", "source", "steps", "tools", "webhook"} {
 		require.NoError(t, filepath.WalkDir(filepath.Join(root, floor), func(file string, e fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
 				return err

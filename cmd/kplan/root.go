@@ -81,6 +81,22 @@ func (a *app) read(path string, in load.Options) (*plan.Plan, error) {
 	return p, nil
 }
 
+// outline is load for commands that ask only where a plan is locked and recorded: it
+// takes the values of those variables alone on which that depends, and no files.
+func (a *app) outline(path string, in load.Options) (*plan.Plan, error) {
+	path, err := a.open(path, &in)
+	if err != nil {
+		return nil, err
+	}
+	in.Decrypter, in.Unknown, in.Unset = a.keys, true, true
+	p, err := load.File(path, in)
+	if err != nil {
+		return nil, err
+	}
+	a.keep(p)
+	return p, nil
+}
+
 // keep notes what must not be shown of a plan.
 func (a *app) keep(p *plan.Plan) { a.hidden.Store(p.Sensitive) }
 
@@ -127,7 +143,7 @@ A request that an admission webhook cannot judge yet is held and sent again when
 	_ = flags.MarkHidden("kube-context") // it exists: the line above made it
 	root.Version = readBuild().String()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newInit(a), newRun(a), newDiff(a), newDown(a), newUnlock(a), newHold(a), newValidate(a), newRBAC(a), newWait(a), newWebhooks(a), newDoctor(a), newExplain(a), newImport(a), newStatus(a), newHistory(a), newReplay(a))
+	root.AddCommand(newInit(a), newRun(a), newDiff(a), newDown(a), newUnlock(a), newHold(a), newValidate(a), newRBAC(a), newWait(a), newWebhooks(a), newDoctor(a), newExplain(a), newImport(a), newStatus(a), newHistory(a), newReplay(a), newFleet(a))
 	for _, offline := range []*cobra.Command{newLint(a), newLock(a), newBundle(a), newGraph(a), newSchema(a), newVars(a), newVersion(a), newMan()} {
 		root.AddCommand(a.offline(offline))
 	}

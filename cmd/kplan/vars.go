@@ -134,6 +134,8 @@ func origin(v plan.Variable) string {
 		return "--set"
 	case plan.SourceVarFile, plan.SourceInclude:
 		return v.Pos().String()
+	case plan.SourceFleet:
+		return "the fleet"
 	case plan.SourceEnv:
 		return "env " + v.Env
 	case plan.SourceSecret:

@@ -29,6 +29,9 @@ type Options struct {
 	Set []string
 	// VarFiles are YAML files of name: value. Later ones win, Set wins over all.
 	VarFiles []string
+	// Fleet are values by name that a fleet gives to variables of the plan for one of its
+	// clusters. VarFiles and Set win over them.
+	Fleet map[string]any
 	// Env looks up the environment variables that the plan's variables name; their
 	// values are read as those of Set (default os.LookupEnv).
 	Env func(name string) (value string, ok bool)

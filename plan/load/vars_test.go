@@ -62,6 +62,24 @@ vars:
 
 // Every value that a sensitive variable could have had is hidden, also one that
 // another one wins over.
+// What a fleet gives for a cluster wins over what the plan says, and --set wins over it.
+func TestFleetVars(t *testing.T) {
+	text := []byte(head + oneStep + `vars:
+  region: {default: eu, env: REGION}
+  size: {type: integer, default: 1}
+`)
+	env := func(string) (string, bool) { return "asia", true }
+	p, err := load.Parse("p.yaml", text, load.Options{Env: env, Fleet: map[string]any{"region": "us", "size": int64(3)}, Set: []string{"size=5"}})
+	require.NoError(t, err)
+	require.Equal(t, []any{"us", plan.SourceFleet}, []any{p.Variables[0].Value, p.Variables[0].Source})
+	require.Equal(t, []any{int64(5), plan.SourceSet}, []any{p.Variables[1].Value, p.Variables[1].Source})
+
+	_, err = load.Parse("p.yaml", text, load.Options{Env: noEnv, Fleet: map[string]any{"regoin": "us", "size": "many"}})
+	require.ErrorContains(t, err, `vars of the fleet: regoin: the plan declares no variable "regoin"`)
+	require.ErrorContains(t, err, `did you mean "region"?`)
+	require.ErrorContains(t, err, "vars of the fleet: size: ")
+}
+
 func TestSensitive(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("v.yaml", []byte("token: {a: [from-file]}\nplain: plain-text\n"), 0o600))

@@ -98,6 +98,21 @@ func (r *reader) giveSet(set []string) {
 	}
 }
 
+// giveFleet takes the values that a fleet gives for one of its clusters.
+func (r *reader) giveFleet(values map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if d := r.byName[name]; d != nil {
+			r.give(d, Given{Source: plan.SourceFleet, Value: values[name]})
+			continue
+		}
+		r.Add(nil, fleetPos(name), document.Fault{Code: document.CodeUnknownName, Hint: r.varHint(name)}, "the plan declares no variable %q", name)
+	}
+}
+
+func fleetPos(name string) document.Pos {
+	return document.Pos{File: "vars of the fleet: " + document.Cut(name, 60)}
+}
+
 func setPos(name string) document.Pos { return document.Pos{File: "--set " + document.Cut(name, 60)} }
 
 // giveIncluded takes the values of the plan that includes this one.
@@ -166,6 +181,8 @@ func (r *reader) addGiven(d *declaration, v any, hint, format string, args ...an
 	switch {
 	case r.Full():
 		r.Skip(1)
+	case g.Source == plan.SourceFleet:
+		r.Add(nil, fleetPos(d.name), document.Fault{Code: document.CodeVariable, Hint: hint}, format, args...)
 	case g.Origin.Text == nil:
 		r.Add(nil, setPos(d.name), document.Fault{Code: document.CodeVariable, Hint: hint}, format, args...)
 	case v == nil && !g.isText: // an empty value has no place of its own

@@ -8,9 +8,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kplan-dev/kplan/internal/nearest"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
-	"github.com/kplan-dev/kplan/plan/internal/nearest"
 	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
@@ -19,8 +19,9 @@ type Config struct {
 	// Reporter hears of faults of the file.
 	document.Reporter
 	Near *nearest.Finder
-	// Set, VarFiles, Env, Unknown and Unset are those of load.Options.
+	// Set, VarFiles, Fleet, Env, Unknown and Unset are those of load.Options.
 	Set, VarFiles []string
+	Fleet         map[string]any
 	Env           func(name string) (value string, ok bool)
 	Unknown       bool
 	Unset         bool
@@ -83,6 +84,7 @@ func Read(declared map[string]any, c Config) *Table {
 		r.declare(name, declared[name])
 	}
 	r.giveEnv()
+	r.giveFleet(r.Fleet)
 	for i, file := range r.VarFiles {
 		r.giveFile(file, i+1)
 	}
@@ -197,7 +199,7 @@ func (d *declaration) variable() plan.Variable {
 		v.Env = d.env
 	case plan.SourceSecret, plan.SourceConfigMap:
 		v.Ref = d.ref
-	case plan.SourceSet:
+	case plan.SourceSet, plan.SourceFleet:
 	}
 	return v
 }
