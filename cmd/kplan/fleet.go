@@ -16,5 +16,6 @@ management cluster, as the file's engine says.`,
 	}
 	cmd.AddCommand(newFleetValidate(a), newFleetPlan(a))
 	cmd.AddCommand(newFleetRun(a), newFleetResume(a), newFleetStatus(a), newFleetPause(a), newFleetApprove(a), newFleetAbort(a))
+	cmd.AddCommand(newFleetReport(a), newFleetReplay(a))
 	return cmd
 }
