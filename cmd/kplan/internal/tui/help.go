@@ -3,9 +3,9 @@ package tui
 import (
 	"cmp"
 	"strings"
-	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/stage"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
@@ -22,8 +22,11 @@ var keyNames = map[string]string{
 var arrows = map[string]string{"up": "Up", "down": "Down", "left": "Left", "right": "Right"}
 
 // key returns how a key is written on this terminal.
-func (s *state) key(name string) string {
-	if ascii := arrows[name]; ascii != "" && !s.Theme.Unicode {
+func (s *state) key(name string) string { return KeyName(s.Theme, name) }
+
+// KeyName returns how a key is written, by the name that bubbletea gives it.
+func KeyName(t style.Theme, name string) string {
+	if ascii := arrows[name]; ascii != "" && !t.Unicode {
 		return ascii
 	}
 	return cmp.Or(keyNames[name], name)
@@ -119,7 +122,7 @@ var rungSigns = map[string]sign{
 }
 
 // spin is how fast the sign of what runs turns.
-const spin = 250 * time.Millisecond
+const spin = stage.Spin
 
 func (s *state) sign(state runner.State) (style.Role, string) {
 	g := signs[state]
