@@ -58,7 +58,6 @@ func newFold(s *object.Spec, x *fleet.Execution, observe func(fleet.Event)) *fol
 func (f *fold) see(v *view) {
 	if f.first {
 		f.begin(v)
-		f.first = false
 	}
 	if !f.x.Control.Equal(v.orders.Control) {
 		f.tell(fleet.Event{Type: fleet.TypeControl, Time: v.now, Control: &v.orders.Control, By: v.orders.By})
@@ -67,9 +66,12 @@ func (f *fold) see(v *view) {
 		f.wave(v, i)
 	}
 	if v.orders.Stop != nil && f.x.Stop == nil {
-		f.settleWaves(v)
+		f.endWaves(v.orders.Stop)
 		f.tell(fleet.Event{Type: fleet.TypeStop, Time: v.now, Reason: v.orders.Stop, Wave: v.orders.Stop.Wave})
+	} else if v.orders.Aborted && f.x.Stop == nil {
+		f.endWaves(&fleet.Stop{})
 	}
+	f.first = false
 }
 
 // begin tells the first event, and what earlier rounds did.
@@ -117,7 +119,7 @@ func (f *fold) wave(v *view, i int) {
 		at := v.now
 		if j != nil && j.Status.StartTime != nil {
 			at = j.Status.StartTime.Time
-		} else if f.x.State != fleet.Running || f.seq < 2 {
+		} else if f.first {
 			at = f.last
 		}
 		f.tell(fleet.Event{Type: fleet.TypeWave, Time: at, Wave: w.Name, WaveState: fleet.WaveRunning})
@@ -130,7 +132,7 @@ func (f *fold) wave(v *view, i int) {
 	for _, e := range news {
 		f.tell(e)
 	}
-	if w.State == fleet.WaveRunning && i+1 < len(f.x.Waves) && f.begun(v, i+1) && f.wentWell(w, i) {
+	if w.State == fleet.WaveRunning && i+1 < len(f.x.Waves) && f.begun(v, i+1) && over(w) {
 		f.tell(fleet.Event{Type: fleet.TypeWave, Time: f.last, Wave: w.Name, WaveState: fleet.WaveSucceeded})
 	}
 }
@@ -147,15 +149,15 @@ func (f *fold) begun(v *view, i int) bool {
 	})
 }
 
-// wentWell reports whether a wave is over without having stopped the run.
-func (f *fold) wentWell(w *fleet.WaveStatus, _ int) bool {
+// over reports whether all clusters of a wave are over, and each had its turn.
+func over(w *fleet.WaveStatus) bool {
 	return !slices.ContainsFunc(w.Members, func(c *fleet.ClusterStatus) bool { return !c.State.Good() && c.State != fleet.Failed })
 }
 
-// settleWaves ends waves that had ended well before the run was stopped.
-func (f *fold) settleWaves(v *view) {
-	for i, w := range f.x.Waves {
-		if w.State == fleet.WaveRunning && f.wentWell(w, i) && v.orders.Stop.Wave != w.Name {
+// endWaves ends waves that were over when the run was stopped, and not why it was.
+func (f *fold) endWaves(by *fleet.Stop) {
+	for _, w := range f.x.Waves {
+		if w.State == fleet.WaveRunning && over(w) && by.Wave != w.Name {
 			f.tell(fleet.Event{Type: fleet.TypeWave, Time: f.last, Wave: w.Name, WaveState: fleet.WaveSucceeded})
 		}
 	}
@@ -171,8 +173,11 @@ func (f *fold) cluster(v *view, i, place int, c *fleet.ClusterStatus) []fleet.Ev
 			s = look(j, k, v.pods[i][k], c.State.Active())
 		}
 	}
-	if kept && (!s.state.Over() || s.result == nil && saved.State == s.state || s.result != nil && s.result.Ended.IsZero() && saved.Result != nil) && !s.state.Active() {
+	switch {
+	case kept && s.result == nil && !s.state.Active(): // its pod is gone
 		s = status{state: saved.State, attempt: saved.Attempt, started: saved.Started, at: saved.At, result: saved.Result}
+	case s.state == fleet.Failed && s.result == nil:
+		s.result = lost(s.last)
 	}
 	switch {
 	case s.state == "" || s.state == fleet.Pending:

@@ -15,12 +15,6 @@ import (
 	"github.com/kplan-dev/kplan/fleet/engine/kubernetes/object"
 )
 
-// Annotations by which the Job controller counts how often an index failed.
-const (
-	annotationFailed  = "batch.kubernetes.io/job-index-failure-count"
-	annotationIgnored = "batch.kubernetes.io/job-index-ignored-failure-count"
-)
-
 // workers are the pods that worked on a cluster in a round, the oldest first.
 type workers []*corev1.Pod
 
@@ -60,8 +54,8 @@ func (w workers) find(codes ...int) *corev1.Pod {
 
 // attempt counts from 1 which of a cluster's workers a pod is.
 func attempt(p *corev1.Pod) int {
-	failed, _ := strconv.Atoi(p.Annotations[annotationFailed])
-	ignored, _ := strconv.Atoi(p.Annotations[annotationIgnored])
+	failed, _ := strconv.Atoi(p.Annotations[object.AnnotationFailed])
+	ignored, _ := strconv.Atoi(p.Annotations[object.AnnotationIgnored])
 	return 1 + failed + ignored
 }
 

@@ -3,6 +3,8 @@ package kubernetes
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/kplan-dev/kplan/fleet"
 	"github.com/kplan-dev/kplan/fleet/engine/kubernetes/object"
 )
@@ -14,6 +16,7 @@ type status struct {
 	started time.Time // when it was first begun
 	at      time.Time // when it entered the state, as far as known
 	result  *fleet.Result
+	last    *corev1.Pod // its newest worker
 }
 
 // final are the exit codes after which no other worker follows.
@@ -22,8 +25,8 @@ var final = []int{0, object.ExitFailed, object.ExitUsage, object.ExitNotStarted}
 // look finds how the cluster at an index of a Job stands. Active says that it was seen to be
 // at work before.
 func look(j *job, k int, all workers, active bool) status {
-	s := status{state: fleet.Pending, started: all.began()}
 	latest := all.latest()
+	s := status{state: fleet.Pending, started: all.began(), last: latest}
 	if latest != nil && !startOf(latest).IsZero() {
 		s.attempt = attempt(latest)
 	}
@@ -60,8 +63,9 @@ func (s status) bad(all workers) status {
 	p := all.find()
 	s.state, s.at, s.result = fleet.Failed, endTime(p), resultOf(p)
 	switch {
-	case s.result == nil || s.result.State.Good():
-		s.result = lost(all.latest())
+	case s.result == nil:
+	case s.result.State.Good(): // it was killed after it had written that
+		s.result = nil
 	case s.result.State == fleet.NotStarted:
 		return status{state: fleet.NotStarted, at: s.at}
 	case s.result.State == fleet.Cancelled: // killed more often than it is tried

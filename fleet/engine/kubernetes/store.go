@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/kplan-dev/kplan/fleet"
 	"github.com/kplan-dev/kplan/fleet/engine/kubernetes/object"
 )
 
@@ -165,7 +164,7 @@ func (s Store) Open(ctx context.Context, run object.Run) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	waves := make([][]fleet.Cluster, len(spec.Parts))
+	waves := make([][]object.Member, len(spec.Parts))
 	for i, digest := range spec.Parts {
 		m, err := s.get(ctx, run, run.Clusters(i))
 		if err == nil {

@@ -27,7 +27,7 @@ const (
 func (s *Spec) Rollouts() (root *corev1.ConfigMap, waves []*corev1.ConfigMap, err error) {
 	s.Parts = nil
 	for i, w := range s.Rollout.Waves {
-		m, err := s.packed(s.Run.Clusters(i), PartRollout, keyClusters, s.Rollout.Wave(w.Name))
+		m, err := s.packed(s.Run.Clusters(i), PartRollout, keyClusters, s.members(w.Name))
 		if err != nil {
 			return nil, nil, fmt.Errorf("wave %s: %w", w.Name, err)
 		}
@@ -43,6 +43,21 @@ func (s *Spec) Rollouts() (root *corev1.ConfigMap, waves []*corev1.ConfigMap, er
 	}
 	root.BinaryData[keySpec], err = pack(s)
 	return root, waves, err
+}
+
+// Member is a cluster as its worker reads it.
+type Member struct {
+	fleet.Cluster
+	// Own are the names that no other cluster of the rollout has.
+	Own []string `json:"own,omitempty"`
+}
+
+func (s *Spec) members(wave string) []Member {
+	all := []Member{}
+	for _, c := range s.Rollout.Wave(wave) {
+		all = append(all, Member{Cluster: c, Own: s.Rollout.Own(c.Name)})
+	}
+	return all
 }
 
 // packed makes a ConfigMap that never changes.
@@ -85,7 +100,7 @@ func ReadSpec(m *corev1.ConfigMap) (*Spec, error) {
 }
 
 // ReadClusters reads the clusters of a wave.
-func ReadClusters(m *corev1.ConfigMap, digest string) ([]fleet.Cluster, error) {
+func ReadClusters(m *corev1.ConfigMap, digest string) ([]Member, error) {
 	b, err := read(m, keyClusters)
 	if err != nil {
 		return nil, err
@@ -93,15 +108,20 @@ func ReadClusters(m *corev1.ConfigMap, digest string) ([]fleet.Cluster, error) {
 	if err := Verify(fmt.Sprintf("ConfigMap %s/%s", m.Namespace, m.Name), b, digest); err != nil {
 		return nil, err
 	}
-	var all []fleet.Cluster
-	return all, unpack(b, &all)
+	var all []Member
+	if err := unpack(b, &all); err != nil {
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	return all, nil
 }
 
 // Whole puts the clusters of all waves into the rollout, and checks its digest.
-func (s *Spec) Whole(waves [][]fleet.Cluster) error {
+func (s *Spec) Whole(waves [][]Member) error {
 	s.Rollout.Clusters = nil
 	for _, w := range waves {
-		s.Rollout.Clusters = append(s.Rollout.Clusters, w...)
+		for _, m := range w {
+			s.Rollout.Clusters = append(s.Rollout.Clusters, m.Cluster)
+		}
 	}
 	if !s.Rollout.Sealed() {
 		return errors.New("the rollout of the run is not the one that its digest says: somebody changed it")

@@ -20,6 +20,12 @@ import (
 // is the first of them.
 const AnnotationClusters = "kplan.dev/fleet-clusters"
 
+// Annotations of pods by which the Job controller counts how often an index failed.
+const (
+	AnnotationFailed  = "batch.kubernetes.io/job-index-failure-count"
+	AnnotationIgnored = "batch.kubernetes.io/job-index-ignored-failure-count"
+)
+
 // The names of the ServiceAccounts where a fleet names none.
 const (
 	WorkerAccount = "kplan-fleet-worker"
@@ -117,6 +123,8 @@ func (s *Spec) pod(account string, grace int64, args []string) corev1.PodTemplat
 			{Name: "HOME", Value: "/tmp"}, {Name: "TMPDIR", Value: "/tmp"}, {Name: "NO_COLOR", Value: "1"},
 			{Name: "KPLAN_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}},
 			{Name: "KPLAN_POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+			{Name: "KPLAN_FAILED", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + AnnotationFailed + "']"}}},
+			{Name: "KPLAN_IGNORED", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + AnnotationIgnored + "']"}}},
 		},
 		VolumeMounts:             []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
 		Resources:                s.resources(),
