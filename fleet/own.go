@@ -1,73 +1,58 @@
 package fleet
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
 
-// Own are the names that a cluster of the rollout alone has: of the values of its variables,
-// its labels and its annotations those texts that no other cluster has. Causes are told
-// without them, so that clusters which failed alike have one.
-func (r *Rollout) Own(name string) []string {
-	c := r.Cluster(name)
-	if c == nil {
-		return nil
-	}
-	own := map[string]bool{}
-	for text := range textsOf(*c) {
-		own[text] = true
-	}
-	for i := range r.Clusters {
-		if r.Clusters[i].Name == name || len(own) == 0 {
-			continue
+// Own are for each cluster of the rollout the names that it alone has: of the values of its
+// variables, its labels and its annotations those texts that no other cluster has. Causes are
+// told without them, so that clusters which failed alike have one.
+func (r *Rollout) Own() map[string][]string {
+	has := make([]map[string]bool, len(r.Clusters))
+	count := map[string]int{}
+	for i, c := range r.Clusters {
+		has[i] = map[string]bool{}
+		addTexts(has[i], c.Vars)
+		for _, texts := range []map[string]string{c.Labels, c.Annotations} {
+			for text := range maps.Values(texts) {
+				has[i][text] = true
+			}
 		}
-		for text := range textsOf(r.Clusters[i]) {
-			delete(own, text)
+		for text := range has[i] {
+			count[text]++
 		}
 	}
-	if _, short, is := strings.Cut(name, "/"); is {
-		own[short] = true
+	own := make(map[string][]string, len(r.Clusters))
+	for i, c := range r.Clusters {
+		var names []string
+		for text := range has[i] {
+			if count[text] == 1 && len(r.Clusters) > 1 {
+				names = append(names, text)
+			}
+		}
+		if _, short, is := strings.Cut(c.Name, "/"); is {
+			names = append(names, short)
+		}
+		slices.Sort(names)
+		own[c.Name] = names
 	}
-	all := make([]string, 0, len(own))
-	for text := range own {
-		all = append(all, text)
-	}
-	slices.Sort(all)
-	return all
+	return own
 }
 
-// textsOf yields texts that a cluster's values have.
-func textsOf(c Cluster) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		var walk func(v any) bool
-		walk = func(v any) bool {
-			switch v := v.(type) {
-			case string:
-				return yield(v)
-			case map[string]any:
-				for _, x := range v {
-					if !walk(x) {
-						return false
-					}
-				}
-			case []any:
-				for _, x := range v {
-					if !walk(x) {
-						return false
-					}
-				}
-			}
-			return true
+// addTexts adds all texts in a value.
+func addTexts(texts map[string]bool, v any) {
+	switch v := v.(type) {
+	case string:
+		texts[v] = true
+	case map[string]any:
+		for _, x := range v {
+			addTexts(texts, x)
 		}
-		if !walk(c.Vars) {
-			return
-		}
-		for _, texts := range []map[string]string{c.Labels, c.Annotations} {
-			for _, text := range texts {
-				if !yield(text) {
-					return
-				}
-			}
+	case []any:
+		for _, x := range v {
+			addTexts(texts, x)
 		}
 	}
 }

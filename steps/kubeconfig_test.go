@@ -94,7 +94,7 @@ func TestKubeconfigs(t *testing.T) {
 	require.Equal(t, e.URL, server)
 	require.Len(t, ca, 64)
 	for name, test := range map[string]struct{ plan, cluster string }{
-		"of a cluster of the plan":  {onTarget, "target"},
+		"of a cluster of the plan": {onTarget, "target"},
 		"of steps which name none": {strings.ReplaceAll(onTarget, "cluster: target, ", ""), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,9 @@ func (m *member) kubeconfig() steps.Kubeconfig {
 	k := steps.Kubeconfig{Name: About(c), Namespace: c.Access.DefaultNamespace, Server: c.Server, CA: c.CA}
 	switch path := c.Access.Kubeconfig; {
 	case c.Access.Secret != nil && m.Kubeconfig == nil:
-		k.Read = func(context.Context) ([]byte, error) { return nil, errors.New("nobody here reads kubeconfigs of Secrets") }
+		k.Read = func(context.Context) ([]byte, error) {
+			return nil, errors.New("nobody here reads kubeconfigs of Secrets")
+		}
 	case c.Access.Secret != nil:
 		k.Read = func(ctx context.Context) ([]byte, error) { return m.Kubeconfig(ctx, c) }
 	case path != "":
