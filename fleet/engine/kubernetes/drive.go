@@ -22,6 +22,8 @@ type Driver struct {
 	Inner func(cluster string, e runner.Event)
 	// Watch does nothing but look.
 	Watch bool
+	// Round is the one to drive (default: the present one). In another nothing is done.
+	Round int
 }
 
 // How often a driver looks at what does not call it, and how long after the first change it
@@ -37,11 +39,11 @@ func (d *Driver) Do(ctx context.Context) (*fleet.Execution, error) {
 	x := &fleet.Execution{}
 	l := &loop{Driver: d, x: x, fold: newFold(d.Spec, x, d.Observe)}
 	saved, err := d.Saved(ctx)
-	if err == nil {
-		_, err = d.Orders(ctx)
-	}
 	if err != nil {
 		return nil, err
+	}
+	if o, err := d.Orders(ctx); err != nil || d.Round != 0 && d.Round != o.Round {
+		return x, err
 	}
 	l.saved = saved
 	watching, stop := context.WithCancelCause(ctx)

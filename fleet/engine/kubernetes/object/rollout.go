@@ -53,9 +53,9 @@ type Member struct {
 }
 
 func (s *Spec) members(wave string) []Member {
-	all := []Member{}
+	all, own := []Member{}, s.Rollout.Own()
 	for _, c := range s.Rollout.Wave(wave) {
-		all = append(all, Member{Cluster: c, Own: s.Rollout.Own(c.Name)})
+		all = append(all, Member{Cluster: c, Own: own[c.Name]})
 	}
 	return all
 }

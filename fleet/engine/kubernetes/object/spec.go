@@ -23,8 +23,6 @@ type Spec struct {
 	By      string    `json:"by"`
 	Program string    `json:"program,omitempty"`
 	Began   time.Time `json:"began"`
-	// PlanFile is the plan's path within the bundle.
-	PlanFile string `json:"plan_file"`
 	// Parts are the digests of the ConfigMaps with the clusters, by wave.
 	Parts []string `json:"parts"`
 

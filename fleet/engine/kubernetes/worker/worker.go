@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -34,11 +33,15 @@ type Worker struct {
 	Part, Digest string
 	// Again says that another worker was at the cluster before.
 	Again bool
-	// Member runs the plan; its file and target are set here.
+	// Member runs the plan; what it takes from the run is set here.
 	Member member.Config
-	// Pull gets an archive from a registry, and Unpack writes an archive's files to a folder.
-	Pull   func(context.Context, object.Bundle) ([]byte, error)
-	Unpack func(archive []byte, dir string) error
+	// Kubeconfig gives what reads the kubeconfigs of a run's clusters.
+	Kubeconfig func(*object.Spec) func(context.Context, fleet.Cluster) ([]byte, error)
+	// Pull gets an archive from a registry.
+	Pull func(context.Context, object.Bundle) ([]byte, error)
+	// Unpack writes the files of an archive to a folder, if their digest is that of the
+	// rollout, and returns the path of the plan.
+	Unpack func(archive []byte, digest, dir string) (string, error)
 	// Dir is a folder for the plan's files.
 	Dir string
 	// Observers see the events of the plan's run.
@@ -60,7 +63,10 @@ func (w *Worker) Do(ctx context.Context) (r *fleet.Result, code int) {
 		return w.before(ctx, err)
 	}
 	c := w.Member
-	c.File, c.Target, c.By, c.Program = filepath.Join(w.Dir, filepath.FromSlash(spec.PlanFile)), spec.Rollout.Target, spec.By, spec.Program
+	if c.File, err = w.files(ctx, spec); err != nil {
+		return w.before(ctx, fmt.Errorf("getting the plan's files: %w", err))
+	}
+	c.Kubeconfig, c.Target, c.By, c.Program = w.Kubeconfig(spec), spec.Rollout.Target, spec.By, spec.Program
 	r = c.Do(ctx, member.Run{
 		Cluster: m.Cluster, Own: m.Own, Again: w.Again || w.Round > 1, Seat: fmt.Sprintf("%s/%d", job.UID, w.Index),
 		Observers: w.Observers, Tell: w.Tell, Abort: w.Abort,
@@ -108,24 +114,9 @@ func (w *Worker) before(ctx context.Context, err error) (*fleet.Result, int) {
 	return r, code
 }
 
-// read gets what the worker needs, and unpacks the plan's files. All of it is checked
-// against the digests that the Job names.
+// read gets the run and the worker's cluster. Both are checked against the digests that the
+// Job names.
 func (w *Worker) read(ctx context.Context, job *batchv1.Job) (*object.Spec, *object.Member, error) {
-	spec, m, err := w.cluster(ctx, job)
-	if err != nil {
-		return nil, nil, err
-	}
-	archive, err := w.archive(ctx, spec)
-	if err == nil {
-		err = w.Unpack(archive, w.Dir)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("getting the plan's files: %w", err)
-	}
-	return spec, m, nil
-}
-
-func (w *Worker) cluster(ctx context.Context, job *batchv1.Job) (*object.Spec, *object.Member, error) {
 	maps := w.Client.CoreV1().ConfigMaps(w.Namespace)
 	root, err := patiently(ctx, func() (*configMap, error) { return maps.Get(ctx, w.Run.Rollout(), metav1.GetOptions{}) })
 	if err != nil {
@@ -154,6 +145,15 @@ func (w *Worker) cluster(ctx context.Context, job *batchv1.Job) (*object.Spec, *
 		return nil, nil, fmt.Errorf("reading Job %s: %w", job.Name, err)
 	}
 	return spec, &all[mine[w.Index]], nil
+}
+
+// files gets the plan's files, and returns the path of the plan.
+func (w *Worker) files(ctx context.Context, spec *object.Spec) (string, error) {
+	archive, err := w.archive(ctx, spec)
+	if err != nil {
+		return "", err
+	}
+	return w.Unpack(archive, spec.Rollout.Bundle, w.Dir)
 }
 
 func (w *Worker) archive(ctx context.Context, spec *object.Spec) ([]byte, error) {
