@@ -172,6 +172,8 @@ func (l *loop) step(ctx context.Context) (over bool, err error) {
 	if l.x.Stop == nil || settled(v) {
 		d = l.fold.decide(v)
 	}
+	l.follow(v)
+	l.late(v.now)
 	if l.Watch {
 		return l.watched(d, v)
 	}
@@ -181,7 +183,6 @@ func (l *loop) step(ctx context.Context) (over bool, err error) {
 	if d.Over {
 		return true, l.finish(ctx)
 	}
-	l.follow(v)
 	l.troubles(ctx, v)
 	return false, l.keep(ctx, v.now)
 }

@@ -4,8 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"reflect"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +36,7 @@ type logs struct {
 	room  chan struct{}
 	seen  map[string]*member.Watch // by cluster
 	last  map[string]fleet.Event
+	news  map[string]bool // clusters of which not all was told
 }
 
 // line is an event of a cluster's run.
@@ -48,7 +49,7 @@ type line struct {
 func newLogs(ctx context.Context, r *Run) *logs {
 	return &logs{
 		run: r, ctx: ctx, out: make(chan line, 256), known: map[types.UID]bool{}, room: make(chan struct{}, followed),
-		seen: map[string]*member.Watch{}, last: map[string]fleet.Event{},
+		seen: map[string]*member.Watch{}, last: map[string]fleet.Event{}, news: map[string]bool{},
 	}
 }
 
@@ -149,18 +150,42 @@ func (l *loop) inner(n line) {
 		l.logs.seen[n.cluster] = w
 	}
 	w.Apply(n.event)
-	c := l.x.Cluster(n.cluster)
-	if c == nil || !c.State.Active() || n.event.Type == runner.TypeLog {
+	if n.event.Type != runner.TypeLog {
+		l.logs.news[n.cluster] = true
+		l.howFar(n.cluster, n.event.Time)
+	}
+}
+
+// progressEvery is how often a cluster tells how far it is. What it is held for is told at
+// once.
+const progressEvery = time.Second
+
+// howFar tells how far a cluster is, unless it told that just before.
+func (l *loop) howFar(name string, now time.Time) {
+	c, w := l.x.Cluster(name), l.logs.seen[name]
+	if c == nil || !c.State.Active() {
+		return // it is not seen to have begun yet, or is over
+	}
+	progress, hold := w.Progress(), w.Hold()
+	e := fleet.Event{Type: fleet.TypeCluster, Cluster: c.Name, Wave: c.Wave, State: w.State(), Progress: &progress, Hold: hold, Time: now}
+	last := l.logs.last[name]
+	urgent := e.State != c.State || hold != nil && (last.Hold == nil || hold.Webhook != last.Hold.Webhook || hold.Cause != last.Hold.Cause)
+	if !urgent && now.Sub(last.Time) < progressEvery {
 		return
 	}
-	progress := w.Progress()
-	e := fleet.Event{Type: fleet.TypeCluster, Cluster: c.Name, Wave: c.Wave, State: w.State(), Progress: &progress, Hold: w.Hold()}
-	if last := l.logs.last[c.Name]; e.State == c.State && reflect.DeepEqual(last, e) {
-		return
-	}
-	l.logs.last[c.Name] = e
-	e.Time = n.event.Time
+	l.logs.last[name] = e
+	delete(l.logs.news, name)
 	l.fold.tell(e)
+}
+
+// late tells how far clusters are that had told something just before.
+func (l *loop) late(now time.Time) {
+	if l.logs == nil {
+		return
+	}
+	for name := range l.logs.news {
+		l.howFar(name, now)
+	}
 }
 
 // flush tells what is there of the logs.
