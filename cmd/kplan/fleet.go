@@ -14,6 +14,8 @@ func newFleet(a *app) *cobra.Command {
 management cluster, as the file's engine says.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newFleetWorker(a), newFleetDriver(a))
+	cmd.AddCommand(newFleetValidate(a))
+	cmd.AddCommand(newFleetRun(a), newFleetResume(a), newFleetStatus(a), newFleetPause(a), newFleetApprove(a), newFleetAbort(a))
+	cmd.AddCommand(newFleetAttach(a), newFleetRBAC(a), newFleetWorker(a), newFleetDriver(a))
 	return cmd
 }

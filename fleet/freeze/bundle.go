@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -196,4 +198,14 @@ func writeFile(root *os.Root, f bundled) error {
 	}
 	_, err = w.Write(f.text)
 	return errors.Join(err, w.Close())
+}
+
+// Sums are the SHA-256 of the files, in hex, by their names.
+func (b *Bundle) Sums() map[string]string {
+	sums := make(map[string]string, len(b.files))
+	for _, f := range b.files {
+		sum := sha256.Sum256(f.text)
+		sums[f.name] = hex.EncodeToString(sum[:])
+	}
+	return sums
 }

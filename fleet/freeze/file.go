@@ -186,4 +186,3 @@ func commonFolder(paths []string) string {
 	}
 	return base
 }
-

@@ -92,10 +92,14 @@ func (f *Fleet) Vars(c fleet.Cluster) (map[string]any, error) {
 	return v, e.Err()
 }
 
+// Literal reports whether the values of variables are the same for all clusters.
+func (f *Fleet) Literal() bool { return !hasExpression(f.Fleet.Vars) }
+
 // Fault is the error of what is wrong at a field of the file: a document.Diagnostics.
 func (f *Fleet) Fault(hint, message string, fields ...any) error {
 	r := f.reporter()
-	r.Report(fault{At: fields, Hint: hint}, "%s", message)
+	place := f.source.Place(fields...)
+	r.Add(f.source, place.Pos, fault{At: fields, Hint: hint}, "%s", message)
 	return r.Err()
 }
 

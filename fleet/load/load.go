@@ -28,8 +28,9 @@ type Options = planload.Options
 // for concurrent use.
 type Fleet struct {
 	*fleet.Fleet
-	// PlanFile is the absolute path of the plan.
-	PlanFile string
+	// PlanFile is the absolute path of the plan, and PlanName its path as people know it:
+	// relative to the current folder if that of the fleet is.
+	PlanFile, PlanName string
 
 	source  *document.Source
 	secrets *redact.Set

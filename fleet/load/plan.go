@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kplan-dev/kplan/fleet"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
@@ -59,12 +60,9 @@ func (p *pass) checkPlan(in Options) document.Diagnostics {
 		p.Report(fault{Code: document.CodeFile, At: path{"plan", "file"}, Hint: "the path is relative to the fleet file"}, "the plan %s cannot be used: %s", document.Clean(p.Plan.File), document.Clean(err.Error()))
 		return nil
 	}
-	name := p.PlanFile
-	if !filepath.IsAbs(p.Plan.File) {
-		name = filepath.Join(filepath.Dir(p.File), p.Plan.File) // as people know it
-	}
+	p.PlanName = beside(p.File, p.Plan.File)
 	in.Unset, in.Fleet = true, p.literals()
-	declared, err := planload.Vars(name, in)
+	declared, err := planload.Vars(p.PlanName, in)
 	faults, _ := err.(document.Diagnostics) //nolint:errorlint // the contract is the type itself
 	if declared == nil {
 		return faults
@@ -82,8 +80,57 @@ func (p *pass) checkPlan(in Options) document.Diagnostics {
 	return more
 }
 
+// PlanOf returns the path of the plan that a fleet file names, whatever else is wrong with
+// that; "" when it cannot be told.
+func PlanOf(name string) string {
+	src, err := read(name)
+	if err != nil {
+		return ""
+	}
+	_, tree, _ := document.Read(name, src, document.Options{Keys: document.FleetKeys}, &document.Faults{})
+	root, _ := tree.(map[string]any)
+	ref, _ := root["plan"].(map[string]any)
+	file, _ := ref["file"].(string)
+	if file == "" {
+		return ""
+	}
+	return beside(name, file)
+}
+
+// beside is a path that is relative to a file, as people know it.
+func beside(name, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(name), path)
+}
+
 // fleetPrefix is what package plan/load calls the place of a fleet's values.
 const fleetPrefix = "vars of the fleet: "
+
+// Blame tells at the fleet's own lines what a plan has to say of the values that it was given
+// for a cluster; all other faults are left as they are.
+func (f *Fleet) Blame(err error, c fleet.Cluster) error {
+	faults, ok := errors.AsType[document.Diagnostics](err)
+	if !ok {
+		return err
+	}
+	r := f.reporter()
+	var rest document.Diagnostics
+	for _, d := range faults {
+		name, of := strings.CutPrefix(d.File, fleetPrefix)
+		if !of || d.Line > 0 {
+			rest = append(rest, d)
+			continue
+		}
+		message := d.Message
+		if c.Name != "" {
+			message = "for the cluster " + c.Name + ": " + message
+		}
+		r.Report(fault{Code: d.Code, At: path{"vars", name}, Hint: d.Hint}, "%s", message)
+	}
+	return join(r.Err(), rest)
+}
 
 // literals are the variables whose values have no expressions.
 func (p *pass) literals() map[string]any {
