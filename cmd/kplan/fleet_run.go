@@ -29,6 +29,7 @@ type fleetRunOptions struct {
 	progress string
 	lockWait time.Duration
 	recordIn []string
+	detach   bool
 }
 
 func newFleetRun(a *app) *cobra.Command {
@@ -70,6 +71,7 @@ func (o *fleetRunOptions) addRunning(cmd *cobra.Command) {
 	flags.DurationVar(&o.lockWait, "lock-wait", 0, "wait this long on a cluster for another run of the plan to end (default: fail at once)")
 	flags.StringSliceVar(&o.recordIn, "record-in", []string{inCluster}, "where the run on each cluster is recorded besides: in a Secret of the cluster, or none")
 	complete(cmd, "record-in", inCluster, inNone)
+	flags.BoolVar(&o.detach, "detach", false, "with the engine kubernetes, leave the run to the cluster and return")
 	addProgress(cmd, &o.progress)
 	o.addLogs(cmd)
 	o.addFetching(cmd)
@@ -117,8 +119,11 @@ func (o *fleetRunOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	if frozen.Engine != "local" {
-		return usagef("this kplan runs fleets in its own process only, and the file's engine is %s", frozen.Engine)
+	if w.detach && f.Engine.Kubernetes == nil {
+		return usagef("--detach leaves the run to a cluster, and the engine of %s is not kubernetes", path)
+	}
+	if f.Engine.Kubernetes != nil {
+		return w.runInCluster(ctx, id, frozen)
 	}
 	in, err := w.given(frozen.Bundle)
 	if err != nil {
