@@ -51,15 +51,16 @@ type site struct {
 	names  []string // of the clusters
 	server string   // of the proxy
 	plan   string   // its file
+	kplan  string   // the program
 }
 
 // newSite makes a site with so many clusters, and a plan.
 func newSite(t testing.TB, clusters int, text string) *site {
 	t.Helper()
 	lab := labtest.Node(t)
-	lab.Image(t, image, "./cmd/kplan")
+	kplan := lab.Image(t, image, "./cmd/kplan")
 	lab.Image(t, proxy, "./fleet/engine/kubernetes/testdata/proxy")
-	s := &site{TB: t, lab: lab, client: lab.Clientset(t), ns: lab.Namespace(t)}
+	s := &site{TB: t, lab: lab, kplan: kplan, client: lab.Clientset(t), ns: lab.Namespace(t)}
 	s.store = kubernetes.Store{Client: s.client, Namespace: s.ns}
 	s.proxy()
 	for i := range clusters {
