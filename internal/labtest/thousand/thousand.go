@@ -41,10 +41,11 @@ type Fleet struct {
 	// Clusters are in the order of their names.
 	Clusters []*Cluster
 
-	lab    *labtest.Lab
-	prefix string
-	ca     []byte // as PEM
-	next   http.Handler
+	lab       *labtest.Lab
+	prefix    string
+	namespace string // of the Secrets with kubeconfigs
+	ca        []byte // as PEM
+	next      http.Handler
 	// addresses are those of the proxy, of one that closes each connection, and of one with
 	// the certificate of somebody else.
 	address, deaf, stranger string
@@ -184,12 +185,23 @@ func (f *Fleet) populate(t testing.TB) {
 		_ = set.RbacV1().ClusterRoleBindings().Delete(ctx, group, metav1.DeleteOptions{})
 		_ = set.RbacV1().ClusterRoles().Delete(ctx, group, metav1.DeleteOptions{})
 	})
+	f.each(t, func(ctx context.Context, c *Cluster) error { return c.populate(ctx, set) })
+	t.Cleanup(func() {
+		for _, c := range f.Clusters {
+			_ = set.CoreV1().Namespaces().Delete(context.Background(), c.Namespace, metav1.DeleteOptions{})
+		}
+	})
+}
+
+// each does something for all clusters, side by side.
+func (f *Fleet) each(t testing.TB, do func(context.Context, *Cluster) error) {
+	t.Helper()
 	work, errs := make(chan *Cluster), make(chan error, len(f.Clusters))
 	var workers sync.WaitGroup
 	for range 16 {
 		workers.Go(func() { // ends with work
 			for c := range work {
-				errs <- c.populate(ctx, set)
+				errs <- do(t.Context(), c)
 			}
 		})
 	}
@@ -201,11 +213,6 @@ func (f *Fleet) populate(t testing.TB) {
 	for range f.Clusters {
 		require.NoError(t, <-errs)
 	}
-	t.Cleanup(func() {
-		for _, c := range f.Clusters {
-			_ = set.CoreV1().Namespaces().Delete(context.Background(), c.Namespace, metav1.DeleteOptions{})
-		}
-	})
 }
 
 // populate makes the namespace of a cluster, where its user may do all.
