@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	kube "k8s.io/client-go/kubernetes"
@@ -88,11 +89,7 @@ func (r *fleetRuns) engine() (*fleet.KubernetesEngine, string, *inventory.Manage
 
 // command is what a user types to have something done to the run.
 func (r *fleetRemote) command(verb string, args ...string) string {
-	text := r.name + " fleet " + verb
-	for _, arg := range append(args, string(r.Spec.Run)) {
-		text += " " + words.Clean(arg)
-	}
-	return text
+	return words.Clean(strings.Join(slices.Concat([]string{r.name, "fleet", verb}, args, []string{string(r.Spec.Run)}), " "))
 }
 
 // specOf is what a run of a frozen fleet is made of.

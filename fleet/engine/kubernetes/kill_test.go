@@ -125,7 +125,7 @@ func TestKilledDrivers(t *testing.T) {
 	}
 	run := s.create(s.rollout(waves...))
 	for i := 0; ; i++ {
-		cmd := exec.CommandContext(t.Context(), s.kplan, "fleet", "driver", "--run", string(run.Spec.Run), "--kubeconfig", s.lab.Kubeconfig)
+		cmd := exec.CommandContext(t.Context(), s.kplan, "fleet", "driver", "--run", string(run.Run), "--kubeconfig", s.lab.Kubeconfig)
 		cmd.Env = append(os.Environ(), "KPLAN_NAMESPACE="+s.ns)
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -319,13 +320,11 @@ func (d *driven) until(within time.Duration, what string, is func(fleet.Event) b
 	d.site.Helper()
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		d.mu.Lock()
-		for _, e := range d.events {
-			if is(e) {
-				d.mu.Unlock()
-				return
-			}
-		}
+		found := slices.ContainsFunc(d.events, is)
 		d.mu.Unlock()
+		if found {
+			return
+		}
 	}
 	d.site.state()
 	d.site.Fatalf("there is no event for %s: %s", within, what)
@@ -382,7 +381,7 @@ func (s *site) release(names ...string) {
 var background = metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 
 func selecting(run *kubernetes.Run) metav1.ListOptions {
-	return metav1.ListOptions{LabelSelector: run.Spec.Run.Selector()}
+	return metav1.ListOptions{LabelSelector: run.Run.Selector()}
 }
 
 // podsNow counts the pods of the site.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kplan-dev/kplan/fleet"
@@ -84,26 +85,48 @@ func (l *logs) follow(p *corev1.Pod, cluster string) {
 	})
 }
 
-// read sends the events of a pod's log until the pod ends, or the context.
+// read sends the events of a pod's log until the run of the plan is over, or the context. A
+// log that is cut off, as when the API server is restarted, is read again.
 func (l *logs) read(p *corev1.Pod, cluster string) {
+	seen := 0
+	for tries := 0; tries < 5; tries++ {
+		before := seen
+		if l.stream(p, cluster, &seen) {
+			return
+		}
+		if seen > before {
+			tries = 0
+		}
+		select {
+		case <-time.After(tick):
+		case <-l.ctx.Done():
+			return
+		}
+	}
+}
+
+// stream sends the events after one that was seen. It reports whether there are no more.
+func (l *logs) stream(p *corev1.Pod, cluster string, seen *int) (over bool) {
 	from, err := l.run.store.Client.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{Container: object.Container, Follow: true}).Stream(l.ctx)
 	if err != nil {
-		return // what became of the cluster is known without it
+		return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) // what became of the cluster is known without it
 	}
 	defer from.Close()
 	lines := bufio.NewReaderSize(from, 64<<10)
 	for {
 		text, err := readLine(lines)
 		var e runner.Event
-		if json.Unmarshal(text, &e) == nil && e.Seq > 0 {
+		if json.Unmarshal(text, &e) == nil && e.Seq > *seen {
 			select {
 			case l.out <- line{cluster, p.UID, e}:
 			case <-l.ctx.Done():
-				return
+				return true
 			}
+			*seen = e.Seq
+			over = e.Type == runner.TypeDone
 		}
-		if err != nil {
-			return
+		if err != nil || over {
+			return over
 		}
 	}
 }

@@ -164,7 +164,7 @@ func TestChangedBundle(t *testing.T) {
 	s := newSite(t, 1, quickPlan)
 	run := s.create(s.rollout(fleet.WaveInfo{Name: "one", Parallel: 1, Clusters: 1}))
 	maps := s.client.CoreV1().ConfigMaps(s.ns)
-	was, err := maps.Get(t.Context(), run.Spec.Run.Bundle(), metav1.GetOptions{})
+	was, err := maps.Get(t.Context(), run.Run.Bundle(), metav1.GetOptions{})
 	require.NoError(t, err)
 	key := "bundle.tar.gz"
 	was.BinaryData[key] = slices.Concat(was.BinaryData[key], []byte("x"))
@@ -193,7 +193,7 @@ func TestDriverPod(t *testing.T) {
 		return err == nil && saved.Ended == 1
 	}, 2*time.Minute, 200*time.Millisecond, "the driver ends nothing")
 	require.Eventually(t, func() bool {
-		job, err := s.client.BatchV1().Jobs(s.ns).Get(t.Context(), run.Spec.Run.Driver(1), metav1.GetOptions{})
+		job, err := s.client.BatchV1().Jobs(s.ns).Get(t.Context(), run.Run.Driver(1), metav1.GetOptions{})
 		return err == nil && slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobComplete })
 	}, time.Minute, 200*time.Millisecond, "the driver goes on")
 	require.Equal(t, fleet.Succeeded, s.drive(run).end(time.Minute).State)

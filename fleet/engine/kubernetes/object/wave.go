@@ -124,7 +124,9 @@ func (s *Spec) pod(account string, grace int64, args []string) corev1.PodTemplat
 	c := corev1.Container{
 		Name: Container, Image: s.Engine.Image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args,
 		Env: []corev1.EnvVar{
-			{Name: "HOME", Value: "/tmp"}, {Name: "TMPDIR", Value: "/tmp"}, {Name: "NO_COLOR", Value: "1"},
+			{Name: "HOME", Value: "/tmp"},
+			{Name: "TMPDIR", Value: "/tmp"},
+			{Name: "NO_COLOR", Value: "1"},
 			{Name: "KPLAN_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}},
 			{Name: "KPLAN_POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 			{Name: "KPLAN_FAILED", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + AnnotationFailed + "']"}}},
