@@ -93,9 +93,15 @@ func (r *fleetRemote) command(verb string, args ...string) string {
 }
 
 // specOf is what a run of a frozen fleet is made of.
-func (w *fleetWork) specOf(ctx context.Context, id string, frozen *freeze.Frozen) (*object.Spec, []byte, error) {
+func (w *fleetWork) specOf(ctx context.Context, id string, rollout *fleet.Rollout, bundle *freeze.Bundle) (*object.Spec, []byte, error) {
 	engine := *w.fleet.Engine.Kubernetes
-	if err := inReach(frozen, engine); err != nil {
+	if len(w.withheld) > 0 {
+		return nil, nil, &usageError{
+			err:  fmt.Errorf("sensitive variables are given from outside, and workers in a cluster do not have their values: %s", words.List(w.withheld, 5)),
+			hint: "read them from a Secret of the clusters (secret: in the plan), or use the local engine",
+		}
+	}
+	if err := inReach(rollout, engine); err != nil {
 		return nil, nil, err
 	}
 	if err := object.Check(engine); err != nil {
@@ -108,12 +114,12 @@ func (w *fleetWork) specOf(ctx context.Context, id string, frozen *freeze.Frozen
 		}
 		engine.Image = fleetImage + ":" + build.Version
 	}
-	archive, err := frozen.Bundle.Archive()
+	archive, err := bundle.Archive()
 	if err != nil {
 		return nil, nil, err
 	}
 	spec := &object.Spec{
-		Run: object.Run(id), Rollout: frozen.Rollout, Engine: engine, Grace: object.Grace(w.longest()), By: runBy(id), Program: build.Version,
+		Run: object.Run(id), Rollout: rollout, Engine: engine, Grace: object.Grace(w.longest()), By: runBy(id), Program: build.Version,
 		Parallel: w.parallel, LockWait: int64(w.lockWait / time.Second), Unrecorded: slices.Contains(w.recordIn, inNone),
 		Began: time.Now().UTC(), Bundle: object.Bundle{Digest: object.Digest(archive)},
 	}
@@ -127,15 +133,9 @@ func (w *fleetWork) specOf(ctx context.Context, id string, frozen *freeze.Frozen
 }
 
 // inReach refuses a rollout that workers in a cluster cannot run.
-func inReach(frozen *freeze.Frozen, e fleet.KubernetesEngine) error {
-	if len(frozen.Withheld) > 0 {
-		return &usageError{
-			err:  fmt.Errorf("sensitive variables are given from outside, and workers in a cluster do not have their values: %s", words.List(frozen.Withheld, 5)),
-			hint: "read them from a Secret of the clusters (secret: in the plan), or use the local engine",
-		}
-	}
+func inReach(r *fleet.Rollout, e fleet.KubernetesEngine) error {
 	var far []string
-	for _, c := range frozen.Clusters {
+	for _, c := range r.Clusters {
 		if c.Access.Secret == nil || c.Access.Secret.Cluster != e.Cluster {
 			far = append(far, c.Name)
 		}

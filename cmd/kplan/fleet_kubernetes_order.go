@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/fleetview"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/fleet"
@@ -71,7 +73,7 @@ func (r *fleetRemote) abort(ctx context.Context, now bool) error {
 }
 
 // resume goes on with the run: with a paused one, or with what is unfinished.
-func (r *fleetRemote) resume(ctx context.Context, mode ui.Mode, detach bool) error {
+func (r *fleetRemote) resume(ctx context.Context, o *fleetRunOptions, mode ui.Mode, signals *interrupt.Signals) error {
 	if err := r.store.Check(ctx, kubernetes.ToBegin); err != nil {
 		return err
 	}
@@ -85,10 +87,31 @@ func (r *fleetRemote) resume(ctx context.Context, mode ui.Mode, detach bool) err
 		return err
 	case done.Paused && r.HasDriver(ctx, orders.Round):
 		return r.say("goes on")
-	case detach:
+	case o.detach:
 		return r.detached(ctx)
 	}
-	return r.attach(ctx, mode)
+	return r.attach(ctx, mode, o.reports, signals)
+}
+
+// orders gives the run the orders of a display.
+func (r *fleetRemote) orders(ctx context.Context) func(fleetview.Order) error {
+	by := runBy(string(r.Spec.Run))
+	return func(o fleetview.Order) (err error) {
+		switch o.Verb {
+		case fleetview.Pause:
+			err = r.Pause(ctx, by)
+		case fleetview.Resume:
+			_, err = r.Resume(ctx, by)
+		case fleetview.Approve:
+			_, err = r.Approve(ctx, o.Wave, by)
+		case fleetview.Abort:
+			err = r.Abort(ctx, o.Now, by)
+		}
+		if err != nil {
+			return fmt.Errorf("giving the order: %s", words.Line(err.Error()))
+		}
+		return nil
+	}
 }
 
 // look reads how the run stands now.

@@ -82,7 +82,7 @@ func (a *app) fleetRBAC(ctx context.Context, args []string, in load.Options, run
 	if err != nil {
 		return err
 	}
-	if err := inReach(&freeze.Frozen{Rollout: frozen.Rollout}, g.Engine); err != nil {
+	if err := inReach(frozen.Rollout, g.Engine); err != nil {
 		return err
 	}
 	g.Clusters = frozen.Clusters

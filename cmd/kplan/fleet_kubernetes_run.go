@@ -10,6 +10,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/fleetview"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/fleet"
 	"github.com/kplan-dev/kplan/fleet/engine/kubernetes"
@@ -18,7 +19,7 @@ import (
 )
 
 // runInCluster runs a frozen fleet by Jobs of its management cluster.
-func (w *fleetWork) runInCluster(ctx context.Context, id string, frozen *freeze.Frozen) error {
+func (w *fleetWork) runInCluster(ctx context.Context, id string, rollout *fleet.Rollout, bundle *freeze.Bundle) error {
 	store, err := storeOf(ctx, w.managed, w.fleet.Engine.Kubernetes)
 	if err == nil {
 		err = store.Check(ctx, kubernetes.ToBegin)
@@ -26,7 +27,7 @@ func (w *fleetWork) runInCluster(ctx context.Context, id string, frozen *freeze.
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	spec, archive, err := w.specOf(ctx, id, frozen)
+	spec, archive, err := w.specOf(ctx, id, rollout, bundle)
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -38,7 +39,7 @@ func (w *fleetWork) runInCluster(ctx context.Context, id string, frozen *freeze.
 	if w.detach {
 		return at.detached(ctx)
 	}
-	return at.attach(ctx, w.mode)
+	return at.attach(ctx, w.mode, w.reports, w.signals)
 }
 
 // detached leaves the run to a driver in the cluster.
@@ -52,7 +53,7 @@ func (r *fleetRemote) detached(ctx context.Context) error {
 
 // attach shows a run until it is over, and drives it unless a driver in the cluster does. The
 // end of ctx leaves it to such a driver.
-func (r *fleetRemote) attach(ctx context.Context, mode ui.Mode) error {
+func (r *fleetRemote) attach(ctx context.Context, mode ui.Mode, files []report.File, signals *interrupt.Signals) error {
 	orders, err := r.Orders(ctx)
 	if err != nil {
 		return stopped(ctx, err)
@@ -63,12 +64,20 @@ func (r *fleetRemote) attach(ctx context.Context, mode ui.Mode) error {
 			return stopped(ctx, err)
 		}
 	}
-	renderer := fleetview.New(mode, r.stderr, fleetview.Options{Options: r.options(r.stderr), Command: r.command})
-	d.Observe = renderer.Observe
+	renderer, inner := r.show(ctx, mode, signals)
+	if d, is := renderer.(*fleetview.Display); is {
+		defer d.Release() // also when the run panics
+	}
+	reports := reportsOf(files, r.events(ctx))
+	d.Observe = func(e fleet.Event) {
+		reports.Observe(e)
+		renderer.Observe(e)
+	}
 	if r.store.Check(ctx, kubernetes.ToRead) == nil {
-		d.Inner = func(string, runner.Event) {}
+		d.Inner = inner
 	}
 	x, err := d.Do(ctx)
+	late := reports.Close()
 	if e := renderer.Close(); e != nil {
 		err = errors.Join(err, fmt.Errorf("writing progress: %w", e))
 	}
@@ -79,7 +88,34 @@ func (r *fleetRemote) attach(ctx context.Context, mode ui.Mode) error {
 	case err != nil:
 		return err
 	}
-	return fleetOutcome(x, mode)
+	return errors.Join(fleetOutcome(x, mode), late)
+}
+
+// show makes what shows the run, and takes the events of its clusters' own runs.
+func (r *fleetRemote) show(ctx context.Context, mode ui.Mode, signals *interrupt.Signals) (fleetview.Renderer, func(string, runner.Event)) {
+	o := fleetview.Options{Options: r.options(r.stderr), Command: r.command}
+	if mode != ui.TTY {
+		return r.fleetRenderer(mode, o), func(string, runner.Event) {}
+	}
+	c := r.fleetTerminal(o, r.events(ctx), "look at it again: "+r.command("attach"))
+	c.Orders, c.Detached, c.Order = true, true, r.orders(ctx)
+	c.Stop, c.Stopped, c.Aborted = signals.Interrupt, ctx.Done(), signals.Abort
+	d := fleetview.Open(c)
+	return d, d.Inner
+}
+
+// events reads what happened in the run of a cluster from the log of its worker.
+func (r *fleetRemote) events(ctx context.Context) fleetEvents {
+	return func(cluster string) ([]runner.Event, error) { return r.Log(ctx, cluster) }
+}
+
+// report writes reports of the run as it is now.
+func (r *fleetRemote) report(ctx context.Context, files []report.File) error {
+	reports := reportsOf(files, r.events(ctx))
+	if _, err := (&kubernetes.Driver{Run: r.Run, Once: true, Observe: reports.Observe}).Do(ctx); err != nil {
+		return err
+	}
+	return reports.Close()
 }
 
 // fleetOutcome is the error of a run that is over.
@@ -111,7 +147,7 @@ func (r *fleetRemote) leave(ctx context.Context, mode ui.Mode, driven bool) {
 
 func newFleetAttach(a *app) *cobra.Command {
 	runs := &fleetRuns{app: a}
-	progress := ""
+	progress, wanted := "", (*[]string)(nil)
 	cmd := &cobra.Command{
 		Use:   "attach [RUN]",
 		Short: "Look at a fleet's run in a management cluster until it is over",
@@ -129,6 +165,10 @@ Exit codes: those of 'kplan fleet run'.`,
 			if err != nil {
 				return err
 			}
+			files, err := parseFleetReports(*wanted)
+			if err != nil {
+				return err
+			}
 			ctx, signals := interrupt.Context(cmd.Context())
 			defer signals.Release()
 			at, err := runs.remote(ctx, first(args), kubernetes.ToLook)
@@ -138,10 +178,11 @@ Exit codes: those of 'kplan fleet run'.`,
 			case at == nil:
 				return &usageError{err: errors.New("the fleet's runs are not in a cluster"), hint: a.name + " fleet status --watch looks at one of this machine"}
 			}
-			return at.attach(ctx, mode)
+			return at.attach(ctx, mode, files, signals)
 		},
 	}
 	addProgress(cmd, &progress)
+	wanted = addFleetReports(cmd)
 	runs.addFleet(cmd)
 	return cmd
 }

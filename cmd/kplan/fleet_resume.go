@@ -60,7 +60,7 @@ func (o *fleetRunOptions) resume(ctx context.Context, runs *fleetRuns, run strin
 		return orElse(err, func() error {
 			ctx, signals := interrupt.Context(ctx)
 			defer signals.Release()
-			return stopped(ctx, at.resume(ctx, mode, o.detach))
+			return stopped(ctx, at.resume(ctx, o, mode, signals))
 		})
 	}
 	found, err := runs.find(run, true)
