@@ -96,6 +96,11 @@ go-test: $(KPLAN)
 matrix: $(LAB) ## Run the whole fault matrix: each fault at three moments of each operation
 	KPLAN_LAB=$(abspath $(LAB)) go test ./steps -run 'TestFaultMatrix|TestStepsOutlast' -matrix -v -timeout 20m
 
+.PHONY: fleet-kills
+fleet-kills: $(LAB) ## Kill each of 40 workers of a fleet once, and 20 drivers, at moments of a seed (KPLAN_SEED)
+	KPLAN_LAB=$(abspath $(LAB)) KPLAN_FLEET_KILLS=40 go test -count=1 -timeout 20m -v -run TestKilledWorkers ./fleet/engine/kubernetes
+	KPLAN_LAB=$(abspath $(LAB)) KPLAN_FLEET_KILLS=20 go test -count=1 -timeout 20m -v -run TestKilledDrivers ./fleet/engine/kubernetes
+
 # What tests need besides Go: a command that shows that it is there, Debian's packages
 # for it, and what is left out without them.
 DEPS := gcc tmux browser npm
