@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/fleet"
@@ -29,6 +30,9 @@ type fleetRunOptions struct {
 	progress string
 	lockWait time.Duration
 	recordIn []string
+	stay     bool
+	wanted   *[]string // values of --report
+	reports  []report.File
 }
 
 func newFleetRun(a *app) *cobra.Command {
@@ -71,11 +75,13 @@ func (o *fleetRunOptions) addRunning(cmd *cobra.Command) {
 	flags.StringSliceVar(&o.recordIn, "record-in", []string{inCluster}, "where the run on each cluster is recorded besides: in a Secret of the cluster, or none")
 	complete(cmd, "record-in", inCluster, inNone)
 	addProgress(cmd, &o.progress)
+	flags.BoolVar(&o.stay, "stay", false, "keep the display open after the end of the run, until q")
+	o.wanted = addFleetReports(cmd)
 	o.addLogs(cmd)
 	o.addFetching(cmd)
 }
 
-func (o *fleetRunOptions) check() error {
+func (o *fleetRunOptions) check() (err error) {
 	switch {
 	case o.parallel < 0:
 		return usagef("--parallel must not be negative")
@@ -84,7 +90,8 @@ func (o *fleetRunOptions) check() error {
 	case len(o.recordIn) != 1 || o.recordIn[0] != inCluster && o.recordIn[0] != inNone:
 		return usagef("--record-in must be %s or %s; the run of the fleet is always recorded beside its file", inCluster, inNone)
 	}
-	return nil
+	o.reports, err = parseFleetReports(*o.wanted)
+	return err
 }
 
 func (o *fleetRunOptions) run(ctx context.Context, args []string) error {

@@ -12,10 +12,12 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/fleetview"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/fleet"
 	"github.com/kplan-dev/kplan/fleet/engine/local"
 	"github.com/kplan-dev/kplan/fleet/engine/member"
 	"github.com/kplan-dev/kplan/fleet/inventory"
@@ -53,9 +55,14 @@ func (w *fleetWork) run(ctx context.Context) error {
 			LockWait: w.lockWait, Unrecorded: slices.Contains(w.recordIn, inNone),
 		},
 	}
+	reports := reportsOf(w.reports, w.record)
 	renderer := w.show(ctx, &engine)
-	engine.Observe = renderer.Observe
+	if d, is := renderer.(*fleetview.Display); is {
+		defer d.Release() // also when the run panics
+	}
+	engine.Observe = func(e fleet.Event) { reports.Observe(e); renderer.Observe(e) }
 	x, err := engine.Run(ctx)
+	err = errors.Join(err, reports.Close())
 	if e := renderer.Close(); e != nil {
 		err = errors.Join(err, fmt.Errorf("writing progress: %w", e))
 	}
@@ -68,9 +75,21 @@ func (w *fleetWork) run(ctx context.Context) error {
 	return err
 }
 
-// show makes what shows the run.
-func (w *fleetWork) show(_ context.Context, _ *local.Engine) fleetview.Renderer {
-	return fleetview.New(w.mode, w.stderr, fleetview.Options{Options: w.options(w.stderr), Command: w.command})
+// show makes what shows the run, and on a terminal lets its keys give orders.
+func (w *fleetWork) show(ctx context.Context, engine *local.Engine) fleetview.Renderer {
+	o := fleetview.Options{Options: w.options(w.stderr), Command: w.command, Since: time.Now()}
+	if w.mode != ui.TTY {
+		return w.fleetRenderer(w.mode, o)
+	}
+	c := w.fleetTerminal(o, w.record, "go on with what is unfinished: "+w.command("resume"))
+	c.Orders, c.Order, c.Stay = true, fleetOrder(w.record), w.stay
+	c.Stop, c.Aborted = w.signals.Interrupt, w.signals.Abort
+	stopped := make(chan struct{})
+	context.AfterFunc(ctx, func() { close(stopped) })
+	c.Stopped = stopped
+	d := fleetview.Open(c)
+	engine.Inner = d.Inner
+	return d
 }
 
 // fleetSources gets what the plan names by address, once for all clusters whose plans have
