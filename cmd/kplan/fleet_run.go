@@ -38,6 +38,7 @@ type fleetRunOptions struct {
 	lockWait time.Duration
 	recordIn []string
 	detach   bool
+	stay     bool
 }
 
 func newFleetRun(a *app) *cobra.Command {
@@ -84,7 +85,9 @@ func (o *fleetRunOptions) addRunning(cmd *cobra.Command) {
 	complete(cmd, "record-in", inCluster, inNone)
 	flags.BoolVar(&o.detach, "detach", false, "with the engine kubernetes, leave the run to the cluster and return")
 	addProgress(cmd, &o.progress)
+	flags.BoolVar(&o.stay, "stay", false, "keep the display open after the end of the run, until q")
 	o.wanted = addFleetReports(cmd)
+	o.addLogs(cmd)
 	o.addFetching(cmd)
 }
 
@@ -102,7 +105,8 @@ func (o *fleetRunOptions) check(args ...string) (err error) {
 	case len(o.recordIn) != 1 || o.recordIn[0] != inCluster && o.recordIn[0] != inNone:
 		return usagef("--record-in must be %s or %s; the run of the fleet is always recorded beside its file", inCluster, inNone)
 	}
-	return nil
+	o.reports, err = parseFleetReports(*o.wanted)
+	return err
 }
 
 func (o *fleetRunOptions) run(ctx context.Context, args []string) error {
