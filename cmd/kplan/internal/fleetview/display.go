@@ -18,8 +18,9 @@ type Config struct {
 	// Standby writes the summary when the display is closed, and goes on in lines when that
 	// is before the end.
 	Standby *Standby
-	// Events returns what happened so far in a cluster's own run, for who looks at that. It
-	// may be called from any goroutine; nil when nothing is known of them.
+	// Events returns what happened so far in a cluster's own run, for who looks at that; it
+	// fails with fs.ErrNotExist when nothing is known of that. It may be called from any
+	// goroutine; nil when nothing is known of any.
 	Events func(cluster string) ([]runner.Event, error)
 	// Order hands on an order, with Look.Orders. It is called from a goroutine of its own.
 	Order func(Order) error

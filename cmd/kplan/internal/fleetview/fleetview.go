@@ -31,6 +31,9 @@ type Options struct {
 	// Command is what a user types to have a verb done to this run, such as resume or, with
 	// a wave's name, approve. Nil is for a run that takes no orders any more.
 	Command func(verb string, args ...string) string
+	// Since is when somebody began to look at a run that had begun before: lines are only of
+	// what happens from then on.
+	Since time.Time
 }
 
 // command is what a user types; "" when there is nothing.
@@ -79,7 +82,7 @@ type quiet struct {
 
 // Draw implements pump.Drawer.
 func (q *quiet) Draw(e fleet.Event) {
-	if e.Type == fleet.TypeStop {
+	if e.Type == fleet.TypeStop && !e.Time.Before(q.Since) {
 		fmt.Fprintln(&q.Buf, q.Clean(StopText(e.Reason)+": nothing new starts"))
 	}
 }

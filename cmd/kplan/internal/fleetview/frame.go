@@ -208,7 +208,7 @@ func (f frame) footer() string {
 	case f.typing:
 		return l.Put(style.Accent, "/").Put(style.Plain, f.filter).Put(style.Accent, f.Sign("▏", "_")).
 			Put(style.Dim, "  enter keeps it, esc drops it").String()
-	case f.now.Before(f.flash.until):
+	case f.wall.Before(f.flash.until):
 		return l.Put(f.flash.role, words.Line(f.flash.text)).String()
 	}
 	first := true

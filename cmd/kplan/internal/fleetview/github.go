@@ -27,7 +27,7 @@ const mostRows = 2000
 
 // list writes the group of a wave.
 func (g *gitHub) list(w *fleet.WaveStatus) {
-	if w.State == fleet.WaveNotStarted {
+	if w.State == fleet.WaveNotStarted || g.x.Last.Before(g.Since) {
 		return
 	}
 	fmt.Fprintln(&g.Buf, actions.Group(words.Line(fmt.Sprintf("wave %s: %s", w.Name, CountsText(w.Counts())))))

@@ -129,3 +129,25 @@ func TestRenderer(t *testing.T) {
 	require.NoError(t, a.Close())
 	require.True(t, strings.HasPrefix(out.String(), "\nWAVE"), out.String())
 }
+
+// Who begins to look later is told what the run is, and what happens from then on.
+func TestSince(t *testing.T) {
+	events := recordings()["resumed"]
+	o := options()
+	for _, e := range events {
+		if e.Type == fleet.TypeResume {
+			o.Since = e.Time
+		}
+	}
+	for _, mode := range []ui.Mode{ui.Plain, ui.GitHub} {
+		var out bytes.Buffer
+		require.NoError(t, Play(mode, &out, o, events))
+		lines := strings.Split(out.String(), "\n")
+		require.Contains(t, lines[0], "edge: operators on 60 clusters")
+		require.Contains(t, lines[1], "round 2 by ben@desk: 44 of 60 clusters to do")
+		require.NotContains(t, out.String(), "wave canary")
+	}
+	var out bytes.Buffer
+	require.NoError(t, Play(ui.Quiet, &out, o, events))
+	require.Empty(t, out.String())
+}

@@ -36,7 +36,8 @@ type model struct {
 	Look
 	style.Theme
 	x        fleet.Execution
-	now      time.Time
+	now      time.Time // of the run, which stands still after its end
+	wall     time.Time // of the clock on the wall
 	failures []fleet.Group
 	holds    [][]fleet.Group
 	names    int // width of the longest cluster's name
@@ -88,6 +89,9 @@ func (m *model) resize(width, height int) {
 
 // tick says what time it is, and what happened.
 func (m *model) tick(now time.Time, events ...fleet.Event) {
+	if !m.Replay {
+		m.wall = now
+	}
 	for _, e := range events {
 		m.apply(e)
 	}
@@ -119,28 +123,28 @@ func (m *model) apply(e fleet.Event) {
 		m.now = e.Time
 	case fleet.TypeControl:
 		for _, text := range orders(before, m.x.Control, e.By) {
-			m.flash = flash{style.Good, text, e.Time.Add(flashFor)}
+			m.flash = flash{style.Good, text, m.wall.Add(flashFor)}
 		}
 	case fleet.TypeMessage:
 		role := style.Plain
 		if e.Error != "" {
 			role = style.Bad
 		}
-		m.flash = flash{role, words.Line(words.Join(": ", e.Message, e.Error)), e.Time.Add(2 * flashFor)}
+		m.flash = flash{role, words.Line(words.Join(": ", e.Message, e.Error)), m.wall.Add(2 * flashFor)}
 	case fleet.TypeDone:
 		m.flash = flash{}
 	case fleet.TypeWave, fleet.TypeCluster, fleet.TypeStop:
 	}
 }
 
-func (m *model) say(role style.Role, text string) { m.flash = flash{role, text, m.now.Add(flashFor)} }
+func (m *model) say(role style.Role, text string) { m.flash = flash{role, text, m.wall.Add(flashFor)} }
 
 // ended reports whether the round has ended.
 func (m *model) ended() bool { return m.x.State != "" && m.x.State != fleet.Running }
 
 // live reports whether anything shown changes by itself as time passes.
 func (m *model) live() bool {
-	return m.now.Before(m.flash.until) || !m.paused && m.x.State == fleet.Running || m.member != nil && m.member.m.Live()
+	return m.wall.Before(m.flash.until) || !m.paused && m.x.State == fleet.Running || m.member != nil && m.member.m.Live()
 }
 
 // inner takes what happened in a cluster's own run, if that is shown.

@@ -80,9 +80,6 @@ func beside(rows []row, at, column, right int) (toRow, toColumn int) {
 func (m *model) reveal(at, rows int) {
 	height := m.bodyHeight()
 	m.top = min(max(m.top, at-height+1, 0), at, max(rows-height, 0))
-	if at < m.top {
-		m.top = at
-	}
 }
 
 // wheel scrolls by lines, and takes the cursor along where it would be out of sight.

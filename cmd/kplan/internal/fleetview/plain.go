@@ -17,6 +17,8 @@ const (
 	// widest is how wide the column of names may get, and word how wide that of words is.
 	widest = 32
 	word   = 9
+	// begins is the word of the first line.
+	begins = "fleet"
 	// tellEach is how many clusters that fail of one cause are told of one by one; of more
 	// the status lines say how many.
 	tellEach = 5
@@ -118,7 +120,7 @@ func (p *plain) begin(e fleet.Event) {
 	p.width = min(p.width, widest)
 	p.at = e.Time
 	text := fmt.Sprintf("%s: %s on %s in %s", e.Fleet, cmp.Or(e.Plan, "a plan"), words.Count(len(e.Clusters), "cluster"), words.Count(len(e.Waves), "wave"))
-	p.line(e.Time, "", "fleet", strong, words.Join(", ", text, words.Prefixed("engine ", e.Engine), words.Prefixed("run ", e.Run)))
+	p.line(e.Time, "", begins, strong, words.Join(", ", text, words.Prefixed("engine ", e.Engine), words.Prefixed("run ", e.Run)))
 }
 
 func (p *plain) message(e fleet.Event) {
@@ -249,6 +251,9 @@ func (p *plain) tellFailures(now time.Time, all bool) {
 // line writes one line, and further lines of its text below each other.
 func (p *plain) line(at time.Time, name, what, colour, text string) {
 	p.last = at
+	if at.Before(p.Since) && what != begins {
+		return
+	}
 	head := at.Local().Format(time.TimeOnly) + "  " + words.Pad(p.Clean(name), p.width) + "  "
 	below := strings.Repeat(" ", min(words.Width(head), 12+widest)+word+2)
 	p.Buf.WriteString(head + p.Paint(colour, words.Pad(what, word)) + "  " + strings.TrimRight(words.Indent(p.Clean(text), below), " ") + "\n")

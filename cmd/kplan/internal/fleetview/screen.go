@@ -2,7 +2,9 @@ package fleetview
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -127,6 +129,7 @@ func (s *screen) beat(b stage.Beat[happened]) {
 
 // play plays a recorded run on to the time now.
 func (s *screen) play(now time.Time) {
+	s.m.wall = now
 	if len(s.player.Events) == 0 || s.m.paused {
 		s.player.Rest(now)
 		return
@@ -207,7 +210,7 @@ func (s *screen) opened(o opened) {
 	}
 	m.begin(o.events)
 	m.tick(s.m.now)
-	if o.err != nil {
+	if o.err != nil && !errors.Is(o.err, fs.ErrNotExist) {
 		s.m.member = nil
 		s.shown.Store(nil)
 		s.m.say(style.Bad, words.Line(o.err.Error()))
