@@ -66,6 +66,9 @@ func (c *Conn) open(ctx context.Context) (*Cluster, error) {
 	}
 	opened, err := access.Connect(ctx, c.userAgent)
 	if err != nil {
+		if c.given != nil {
+			access.leave()
+		}
 		return nil, err
 	}
 	c.mu.Lock()
@@ -126,5 +129,8 @@ func (c *Conn) Close() {
 	defer c.mu.Unlock()
 	for _, opened := range c.all {
 		opened.Survey.Close()
+		if c.given != nil {
+			opened.leave()
+		}
 	}
 }

@@ -6,8 +6,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"net/http"
+	"slices"
 	"strings"
+	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 
@@ -134,4 +139,28 @@ func (e *PinError) Error() string {
 // Hint implements the interface that runner.HintOf looks for.
 func (e *PinError) Hint() string {
 	return "if the cluster was made anew or moved, freeze the fleet again; else find out who changed the kubeconfig"
+}
+
+// leave closes connections that nobody uses. Whose kubeconfig is given is one of many, and
+// nobody comes back to it; else they would stay for a minute and a half. A request that was
+// given up lets its connection go a moment later.
+func (a *Access) leave() {
+	var all []http.RoundTripper
+	if a.credentials == nil {
+		if rt, err := rest.TransportFor(a.config); err == nil { // the one that its clients have
+			all = append(all, rt)
+		}
+	} else {
+		current, _ := a.credentials.now()
+		current.mu.Lock()
+		all = slices.Collect(maps.Values(current.transports))
+		current.mu.Unlock()
+	}
+	closing := func() {
+		for _, rt := range all {
+			utilnet.CloseIdleConnectionsFor(rt)
+		}
+	}
+	closing()
+	time.AfterFunc(time.Second, closing)
 }
