@@ -204,6 +204,15 @@ bench-helm: $(LAB) $(RIVALS) ## Measure installs, upgrades and runs with nothing
 	KPLAN_LAB=$(abspath $(LAB)) KPLAN_TOOLS=$(abspath $(BIN)) go test ./bench -run '^$$' -bench Helm -timeout 90m $(HELM)
 HELM := -benchtime 5x -update
 
+.PHONY: bench-fleet
+bench-fleet: $(LAB) ## Measure one plan on a thousand clusters, with and without faults
+	@$(say) 'starting a Kubernetes cluster for the benchmark; the first time compiles it'
+	trap '$(LAB) down --name fleet' EXIT; \
+	$(LAB) up --name fleet --nodes 0 && \
+	$(say) 'measuring; takes some 10 minutes' && \
+	KPLAN_TEST_KUBECONFIG=$$($(LAB) kubeconfig --name fleet --path) go test ./bench -run '^$$' -bench Fleet -timeout 60m $(FLEET)
+FLEET := -benchtime 1x
+
 # Other tools, which tests run by kplan hold and benchmarks compare with. The tag
 # leaves the clouds' SDKs out of helmfile, which take three minutes to compile.
 $(BIN)/helm: package := helm.sh/helm/v3/cmd/helm
@@ -314,5 +323,5 @@ CHROMIUM := /usr/bin/chromium
 
 .PHONY: clean
 clean: ## Take the labs down and remove what was built
-	for n in demo test test-cp test-match test-restart test-region bench phases race try; do $(LAB) down --name $$n || true; done
+	for n in demo test test-cp test-match test-restart test-region bench phases race fleet try; do $(LAB) down --name $$n || true; done
 	rm -rf $(BIN) site/dist

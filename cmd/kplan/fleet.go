@@ -14,7 +14,7 @@ func newFleet(a *app) *cobra.Command {
 management cluster, as the file's engine says.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newFleetValidate(a))
+	cmd.AddCommand(newFleetValidate(a), newFleetPlan(a))
 	cmd.AddCommand(newFleetRun(a), newFleetResume(a), newFleetStatus(a), newFleetPause(a), newFleetApprove(a), newFleetAbort(a))
 	cmd.AddCommand(newFleetReport(a), newFleetReplay(a))
 	return cmd

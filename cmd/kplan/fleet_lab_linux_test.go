@@ -143,7 +143,10 @@ func TestFleetTakesOrders(t *testing.T) {
 	require.Equal(t, exitDone, run.code(t))
 	b.whole()
 	require.Contains(t, b.does(exitUsage, "resume"), "no unfinished run")
-	b.does(exitDone, "run", "--progress", "quiet")
+	run = b.start("run", "--progress", "quiet")
+	b.until("the wave waits", func(s *fleetStanding) bool { return s.State == fleet.Running && s.Waves[1].State == fleet.WaveApproval })
+	b.does(exitDone, "approve", "rest")
+	require.Equal(t, exitDone, run.code(t))
 	require.Equal(t, 12, b.status().Counts[fleet.Unchanged])
 }
 

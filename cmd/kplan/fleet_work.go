@@ -26,6 +26,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/plan/redact"
+	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/source/lock"
 )
@@ -55,27 +56,30 @@ func (w *fleetWork) run(ctx context.Context) error {
 			LockWait: w.lockWait, Unrecorded: slices.Contains(w.recordIn, inNone),
 		},
 	}
-	reports := reportsOf(w.reports, w.record)
 	renderer := w.show(ctx, &engine)
 	if d, is := renderer.(*fleetview.Display); is {
 		defer d.Release() // also when the run panics
 	}
-	engine.Observe = func(e fleet.Event) { reports.Observe(e); renderer.Observe(e) }
-	x, err := engine.Run(ctx)
-	err = errors.Join(err, reports.Close())
-	if e := renderer.Close(); e != nil {
-		err = errors.Join(err, fmt.Errorf("writing progress: %w", e))
+	reports := reportsOf(w.reports, w.record)
+	engine.Observe = func(e fleet.Event) {
+		reports.Observe(e)
+		renderer.Observe(e)
 	}
+	x, err := engine.Run(ctx)
 	if over := w.outcome(ctx, x); over != nil {
 		if w.mode.Reports() {
 			over = shown(over)
 		}
 		err = errors.Join(over, err)
 	}
-	return err
+	late := reports.Close()
+	if e := renderer.Close(); e != nil {
+		err = errors.Join(err, fmt.Errorf("writing progress: %w", e))
+	}
+	return errors.Join(err, late)
 }
 
-// show makes what shows the run, and on a terminal lets its keys give orders.
+// show makes what shows the run.
 func (w *fleetWork) show(ctx context.Context, engine *local.Engine) fleetview.Renderer {
 	o := fleetview.Options{Options: w.options(w.stderr), Command: w.command, Since: time.Now()}
 	if w.mode != ui.TTY {
@@ -83,10 +87,13 @@ func (w *fleetWork) show(ctx context.Context, engine *local.Engine) fleetview.Re
 	}
 	c := w.fleetTerminal(o, w.record, "go on with what is unfinished: "+w.command("resume"))
 	c.Orders, c.Order, c.Stay = true, fleetOrder(w.record), w.stay
-	c.Stop, c.Aborted = w.signals.Interrupt, w.signals.Abort
 	stopped := make(chan struct{})
-	context.AfterFunc(ctx, func() { close(stopped) })
-	c.Stopped = stopped
+	context.AfterFunc(ctx, func() {
+		if by := (*runner.Interrupted)(nil); errors.As(context.Cause(ctx), &by) {
+			close(stopped)
+		}
+	})
+	c.Stop, c.Stopped, c.Aborted = w.signals.Interrupt, stopped, w.signals.Abort
 	d := fleetview.Open(c)
 	engine.Inner = d.Inner
 	return d

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kplan-dev/kplan/fleet"
@@ -52,12 +53,9 @@ type Frozen struct {
 // the same fault in one; those of the fleet or the plan have a method Usage, or are a
 // document.Diagnostics.
 func Freeze(ctx context.Context, in Input) (*Frozen, error) {
-	m, err := membersOf(in.Fleet, in.Found)
-	if err != nil {
-		return nil, err
-	}
+	m, faults := membersOf(in.Fleet, in.Found)
 	v, err := valuesOf(ctx, in, m.clusters)
-	if err != nil {
+	if err := errors.Join(faults, err); err != nil {
 		return nil, err
 	}
 	if in.Kubeconfig != nil {
@@ -156,16 +154,7 @@ func fetches(s plan.Step) bool {
 	case s.Helm != nil:
 		return !s.Helm.IsLocal()
 	case s.Apply != nil:
-		return anyAddress(s.Apply.Files) || plan.IsAddress(s.Apply.Kustomize)
-	}
-	return false
-}
-
-func anyAddress(names []string) bool {
-	for _, name := range names {
-		if plan.IsAddress(name) {
-			return true
-		}
+		return slices.ContainsFunc(s.Apply.Files, plan.IsAddress) || plan.IsAddress(s.Apply.Kustomize)
 	}
 	return false
 }

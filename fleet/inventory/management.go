@@ -208,11 +208,11 @@ func (m *Management) do(ctx context.Context, name string, r request, ask func(co
 
 // within bounds one request.
 func (c *client) within(ctx context.Context, ask func(context.Context, *client) error) error {
-	late := fmt.Errorf("no answer within %s: %w", answerWithin, context.DeadlineExceeded)
+	late := &lateError{}
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, late)
 	defer cancel()
 	err := ask(ctx, c)
-	if err != nil && context.Cause(ctx) == late { //nolint:errorlint // it is this very value
+	if err != nil && context.Cause(ctx) == error(late) { //nolint:errorlint // it is this very value
 		return late
 	}
 	return err

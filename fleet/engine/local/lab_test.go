@@ -171,6 +171,7 @@ func TestFaults(t *testing.T) {
 		require.LessOrEqual(t, len(text), member.MaxResult)
 	}
 	b.same(t, x, got)
+	require.Positive(t, b.Open(), "connections of clusters that are over stay open")
 }
 
 // holdsOf are the webhooks that a cluster was told to be held for.

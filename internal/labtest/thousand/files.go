@@ -56,17 +56,16 @@ func WritePlan(t testing.TB, dir string) string {
 
 // WriteFleet writes a fleet file beside the plan, which lists the clusters: their kubeconfigs
 // are in Secrets of the lab. More is the file's waves, and what else it has. It returns the
-// path.
-func (f *Fleet) WriteFleet(t testing.TB, dir, more string) string {
+// path. Clusters that are named are all that is listed.
+func (f *Fleet) WriteFleet(t testing.TB, dir, more string, only ...*Cluster) string {
 	t.Helper()
 	WritePlan(t, dir)
-	set := f.lab.Clientset(t)
-	f.namespace = f.prefix + "mgmt"
-	_, err := set.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_ = set.CoreV1().Namespaces().Delete(context.Background(), f.namespace, metav1.DeleteOptions{})
-	})
+	if len(only) == 0 {
+		only = f.Clusters
+	}
+	if f.namespace == "" {
+		f.keep(t)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `apiVersion: kplan.dev/v1alpha1
 kind: Fleet
@@ -77,16 +76,28 @@ vars: {namespace: "${{ cluster.labels.namespace }}"}
 inventory:
 - list:
 `, strings.TrimSpace(more))
-	for _, c := range f.Clusters {
+	for _, c := range only {
 		fmt.Fprintf(&b, "  - {name: %s, labels: {namespace: %s}, kubeconfig_secret: {namespace: %s, name: %[1]s}}\n", c.Name, c.Namespace, f.namespace)
 	}
+	path := filepath.Join(dir, "fleet.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))
+	return path
+}
+
+// keep puts the kubeconfigs of all clusters into Secrets.
+func (f *Fleet) keep(t testing.TB) {
+	t.Helper()
+	set := f.lab.Clientset(t)
+	f.namespace = f.prefix + "mgmt"
+	_, err := set.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = set.CoreV1().Namespaces().Delete(context.Background(), f.namespace, metav1.DeleteOptions{})
+	})
 	f.each(t, func(ctx context.Context, c *Cluster) error {
 		_, err := set.CoreV1().Secrets(f.namespace).Create(ctx, c.secret(), metav1.CreateOptions{})
 		return err
 	})
-	path := filepath.Join(dir, "fleet.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))
-	return path
 }
 
 // secret has the cluster's kubeconfig.

@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,6 +50,22 @@ type Fleet struct {
 	// addresses are those of the proxy, of one that closes each connection, and of one with
 	// the certificate of somebody else.
 	address, deaf, stranger string
+
+	open atomic.Int64
+}
+
+// Open is how many connections clients have to the clusters now.
+func (f *Fleet) Open() int { return int(f.open.Load()) }
+
+// count counts connections.
+func (f *Fleet) count(_ net.Conn, s http.ConnState) {
+	switch s {
+	case http.StateNew:
+		f.open.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		f.open.Add(-1)
+	case http.StateActive, http.StateIdle:
+	}
 }
 
 // Handler answers a request to a cluster; next sends it on with the rights of the cluster's
@@ -138,7 +155,7 @@ func (f *Fleet) serve(t testing.TB, c tls.Certificate, h http.Handler) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := &http.Server{
-		Handler: h, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
+		Handler: h, ConnState: f.count, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12},
 	}
 	go func() { _ = server.ServeTLS(listener, "", "") }() // ends with Close
