@@ -79,7 +79,7 @@ func (o *fleetReplayOptions) replay(ctx context.Context, arg string) error {
 		defer fmt.Fprintln(o.stderr, "warning: the events end before the run did: kplan was killed, or is still at work")
 	}
 	if len(files) > 0 {
-		reports := reportsOf(files, run)
+		reports := reportsOf(files, clusterEvents(run))
 		for _, e := range events {
 			reports.Observe(e)
 		}
@@ -91,7 +91,7 @@ func (o *fleetReplayOptions) replay(ctx context.Context, arg string) error {
 	if mode != ui.TTY {
 		return fleetview.Play(mode, o.stderr, options, events)
 	}
-	c := o.fleetTerminal(options, run, "")
+	c := o.fleetTerminal(options, clusterEvents(run), "")
 	c.Speed = o.speed
 	ctx, signals := interrupt.Context(ctx)
 	defer signals.Release()
@@ -129,12 +129,12 @@ func (a *app) fleetRenderer(m ui.Mode, o fleetview.Options) fleetview.Renderer {
 // fleetTerminal says where the display of a fleet's run is, and how it looks. The mode TTY was
 // chosen, so both streams are terminals. What it gives is to be used: a process waits for the
 // end of the display. Hint is for those whose kplan was killed meanwhile.
-func (a *app) fleetTerminal(o fleetview.Options, run *record.Run, hint string) fleetview.Config {
+func (a *app) fleetTerminal(o fleetview.Options, events fleetEvents, hint string) fleetview.Config {
 	in, _ := a.stdin.(*os.File)
 	out, _ := a.stderr.(*os.File)
 	return fleetview.Config{
 		Look: fleetview.Look{Colour: a.colour(out), Unicode: tty.Unicode(), Version: readBuild().Version},
-		In:   in, Out: out, Standby: fleetview.NewStandby(out, o), Events: clusterEvents(run), Returned: watchTerminal(in, out, hint),
+		In:   in, Out: out, Standby: fleetview.NewStandby(out, o), Events: events, Returned: watchTerminal(in, out, hint),
 	}
 }
 

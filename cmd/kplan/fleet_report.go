@@ -12,6 +12,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
+	"github.com/kplan-dev/kplan/fleet/engine/kubernetes"
 	"github.com/kplan-dev/kplan/fleet/record"
 	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/runner"
@@ -32,7 +33,7 @@ the same rollout came to the same. markdown is a summary.`,
   kplan fleet report --report junit=fleet.xml --report json=fleet.json
   kplan fleet report 20261125-020000-5f0c --report markdown=/dev/stdout`,
 		Args: oneRun,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(*wanted) == 0 {
 				return &usageError{err: fmt.Errorf("no report is asked for"), hint: "such as: --report html=report"}
 			}
@@ -40,11 +41,14 @@ the same rollout came to the same. markdown is a summary.`,
 			if err != nil {
 				return err
 			}
+			if at, err := runs.remote(cmd.Context(), first(args), kubernetes.ToLook); at != nil || err != nil {
+				return orElse(err, func() error { return at.report(cmd.Context(), files) })
+			}
 			run, err := runs.find(first(args), false)
 			if err != nil {
 				return err
 			}
-			return reportsOf(files, run).of(run)
+			return reportsOf(files, clusterEvents(run)).of(run)
 		},
 	}
 	wanted = addFleetReports(cmd)
@@ -90,8 +94,11 @@ func parseFleetReports(flags []string) ([]report.File, error) {
 // fleetReports are reports of a fleet's run.
 type fleetReports struct{ *report.FleetFiles }
 
-func reportsOf(files []report.File, run *record.Run) fleetReports {
-	return fleetReports{&report.FleetFiles{Files: files, Meta: report.Meta{Version: readBuild().Version, Getenv: os.Getenv}, Events: clusterEvents(run)}}
+// fleetEvents reads the events of a cluster's own run.
+type fleetEvents = func(cluster string) ([]runner.Event, error)
+
+func reportsOf(files []report.File, events fleetEvents) fleetReports {
+	return fleetReports{&report.FleetFiles{Files: files, Meta: report.Meta{Version: readBuild().Version, Getenv: os.Getenv}, Events: events}}
 }
 
 // of writes the reports of a recorded run.
@@ -107,7 +114,7 @@ func (r fleetReports) of(run *record.Run) error {
 }
 
 // clusterEvents returns what reads the events of a cluster's own run.
-func clusterEvents(run *record.Run) func(cluster string) ([]runner.Event, error) {
+func clusterEvents(run *record.Run) fleetEvents {
 	return func(cluster string) ([]runner.Event, error) {
 		path := run.ClusterPath(cluster)
 		if info, err := os.Stat(path); err != nil || info.Size() == 0 {

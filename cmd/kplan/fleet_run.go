@@ -37,6 +37,7 @@ type fleetRunOptions struct {
 	reports  []report.File // what they say
 	lockWait time.Duration
 	recordIn []string
+	detach   bool
 	stay     bool
 }
 
@@ -82,9 +83,11 @@ func (o *fleetRunOptions) addRunning(cmd *cobra.Command) {
 	flags.DurationVar(&o.lockWait, "lock-wait", 0, "wait this long on a cluster for another run of the plan to end (default: fail at once)")
 	flags.StringSliceVar(&o.recordIn, "record-in", []string{inCluster}, "where the run on each cluster is recorded besides: in a Secret of the cluster, or none")
 	complete(cmd, "record-in", inCluster, inNone)
+	flags.BoolVar(&o.detach, "detach", false, "with the engine kubernetes, leave the run to the cluster and return")
 	addProgress(cmd, &o.progress)
-	flags.BoolVar(&o.stay, "stay", false, "on a terminal, keep the display open after the end of the run, until q")
+	flags.BoolVar(&o.stay, "stay", false, "keep the display open after the end of the run, until q")
 	o.wanted = addFleetReports(cmd)
+	o.addLogs(cmd)
 	o.addFetching(cmd)
 }
 
@@ -102,7 +105,8 @@ func (o *fleetRunOptions) check(args ...string) (err error) {
 	case len(o.recordIn) != 1 || o.recordIn[0] != inCluster && o.recordIn[0] != inNone:
 		return usagef("--record-in must be %s or %s; the run of the fleet is always recorded beside its file", inCluster, inNone)
 	}
-	return nil
+	o.reports, err = parseFleetReports(*o.wanted)
+	return err
 }
 
 func (o *fleetRunOptions) run(ctx context.Context, args []string) error {
@@ -131,8 +135,11 @@ func (o *fleetRunOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	if rollout.Engine != "local" {
-		return usagef("this kplan runs fleets in its own process only, and the file's engine is %s", rollout.Engine)
+	switch {
+	case f.Engine.Kubernetes != nil:
+		return w.runInCluster(ctx, id, rollout, bundle)
+	case w.detach:
+		return usagef("--detach leaves the run to a cluster, and the engine of %s is not kubernetes", words.Clean(f.File))
 	}
 	in, err := w.given(bundle)
 	if err != nil {
@@ -200,7 +207,7 @@ func (w *fleetWork) freeze(ctx context.Context, given *fleet.Rollout) (*fleet.Ro
 	} else {
 		var frozen *freeze.Frozen
 		if frozen, err = o.frozen(ctx, w.fleet, w.managed); err == nil {
-			rollout, bundle = frozen.Rollout, frozen.Bundle
+			rollout, bundle, w.withheld = frozen.Rollout, frozen.Bundle, frozen.Withheld
 			if w.mode != ui.JSON && w.mode != ui.Quiet {
 				o.tell(w.fleet, frozen, nil)
 			}

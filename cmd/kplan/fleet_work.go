@@ -39,6 +39,8 @@ type fleetWork struct {
 	fleet   *fleetload.Fleet
 	managed *inventory.Management
 	record  *record.Run
+	// withheld are the sensitive variables whose values are not in the rollout.
+	withheld []string
 }
 
 // run runs the rollout of the run's folder, or what is unfinished of it.
@@ -60,7 +62,7 @@ func (w *fleetWork) run(ctx context.Context) error {
 	if d, is := renderer.(*fleetview.Display); is {
 		defer d.Release() // also when the run panics
 	}
-	reports := reportsOf(w.reports, w.record)
+	reports := reportsOf(w.reports, clusterEvents(w.record))
 	engine.Observe = func(e fleet.Event) {
 		reports.Observe(e)
 		renderer.Observe(e)
@@ -79,13 +81,13 @@ func (w *fleetWork) run(ctx context.Context) error {
 	return errors.Join(err, late)
 }
 
-// show makes what shows the run.
+// show makes what shows the run, and on a terminal lets its keys give orders.
 func (w *fleetWork) show(ctx context.Context, engine *local.Engine) fleetview.Renderer {
 	o := fleetview.Options{Options: w.options(w.stderr), Command: w.command, Since: time.Now()}
 	if w.mode != ui.TTY {
 		return w.fleetRenderer(w.mode, o)
 	}
-	c := w.fleetTerminal(o, w.record, "go on with what is unfinished: "+w.command("resume"))
+	c := w.fleetTerminal(o, clusterEvents(w.record), "go on with what is unfinished: "+w.command("resume"))
 	c.Orders, c.Order, c.Stay = true, fleetOrder(w.record), w.stay
 	stopped := make(chan struct{})
 	context.AfterFunc(ctx, func() {

@@ -47,11 +47,12 @@ type Management struct {
 	flight flight.Group[*client]
 	mu     sync.Mutex
 	ready  map[string]*client
+	known  map[string]*known // by path
 }
 
 // NewManagement asks nobody yet.
 func NewManagement(o Options) *Management {
-	return &Management{Options: o, ready: map[string]*client{}}
+	return &Management{Options: o, ready: map[string]*client{}, known: map[string]*known{}}
 }
 
 // client asks one management cluster.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"reflect"
 
 	"github.com/kplan-dev/kplan/fleet"
@@ -20,9 +21,7 @@ func fleetSchema(from sources) (*node, error) {
 	for _, t := range []reflect.Type{reflect.TypeFor[plan.Metadata](), reflect.TypeFor[plan.Cluster](), reflect.TypeFor[plan.KeyRef]()} {
 		c.take(ofPlan, t)
 	}
-	for field, about := range inFleet {
-		c.fields[field] = about
-	}
+	maps.Copy(c.fields, inFleet)
 	c.types["Metadata"] = "Metadata names the fleet."
 	g := generator{comments: c, plain: noExpressions, ofTypes: typesOfFleet, ofFields: fieldsOfFleet, used: map[string]bool{}}
 	root, err := g.object(reflect.TypeFor[fleet.Fleet]())
@@ -51,11 +50,10 @@ func (c *comments) take(from *comments, t reflect.Type) {
 
 // limit is a number of clusters, or a share of them.
 func limit() *node {
-	low := 0.0
-	return &node{
-		AnyOf:    []*node{{Type: "integer", Minimum: &low}, {Type: "string", Pattern: shares, PatternError: "write a whole number, or a share such as 5%"}},
-		Examples: []any{0, 3, "5%"},
-	}
+	count := &node{Type: "integer"}
+	atLeast(0)(count)
+	share := &node{Type: "string", Pattern: shares, PatternError: "write a whole number, or a share such as 5%"}
+	return &node{AnyOf: []*node{count, share}, Examples: []any{0, 3, "5%"}}
 }
 
 const shares = `^([0-9]+(\.[0-9]+)?|100)%$`
