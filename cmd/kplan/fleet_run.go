@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -260,9 +261,9 @@ func (w *fleetWork) given(b *freeze.Bundle) (record.Inputs, error) {
 
 // command is what a user types to have something done to the run.
 func (w *fleetWork) command(verb string, args ...string) string {
-	text := w.name + " fleet " + verb
+	all := []string{w.name, "fleet", verb}
 	for _, arg := range append(args, w.record.ID) {
-		text += " " + words.Clean(arg)
+		all = append(all, words.Clean(arg))
 	}
-	return text
+	return strings.Join(all, " ")
 }

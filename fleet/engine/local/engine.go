@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/kplan-dev/kplan/fleet"
@@ -178,11 +180,6 @@ func First(r *fleet.Rollout, run, by, program string) fleet.Event {
 
 // sourceOf says for people where a cluster was found.
 func sourceOf(s fleet.Source) string {
-	text := s.Kind
-	for _, part := range []string{s.Cluster, s.Object} {
-		if part != "" {
-			text += " " + part
-		}
-	}
-	return text
+	parts := slices.DeleteFunc([]string{s.Kind, s.Cluster, s.Object}, func(part string) bool { return part == "" })
+	return strings.Join(parts, " ")
 }

@@ -100,9 +100,9 @@ func (m *member) own() []string {
 	return append(all, c.Access.Context, m.ID)
 }
 
-// split returns the errors that errors.Join put together.
+// split returns the errors that errors.Join put together: only the outermost ones.
 func split(err error) []error {
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only the outermost
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()
 	}
 	return []error{err}
