@@ -100,7 +100,7 @@ func (m *member) own() []string {
 	return append(all, c.Access.Context, m.ID)
 }
 
-// split returns the errors that errors.Join put together: only the outermost ones.
+// split returns the errors that errors.Join put together: only the outermost.
 func split(err error) []error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()
