@@ -32,6 +32,7 @@ const EventVersion = 1
 // Event is one fact about a run of a fleet: a flat value, numbered from 1 without gaps. What
 // happens within a cluster are events of package runner, which are kept apart.
 type Event struct {
+	// Seq numbers the events from 1, without gaps, and Time is when it happened.
 	Seq  int       `json:"seq"`
 	Time time.Time `json:"time"`
 	Type Type      `json:"type"`
@@ -87,6 +88,7 @@ type Event struct {
 
 // ClusterInfo is what the first event says of a cluster.
 type ClusterInfo struct {
+	// Name is the cluster's, Wave that of its wave, and Server the address of its API server.
 	Name   string `json:"name"`
 	Wave   string `json:"wave"`
 	Server string `json:"server,omitempty"`
@@ -106,6 +108,7 @@ type Progress struct {
 
 // Hold says which webhook a cluster's requests are held for.
 type Hold struct {
+	// Webhook is its name.
 	Webhook string `json:"webhook"`
 	// Service is the webhook's, as namespace/name; Cause is why it cannot answer.
 	Service string `json:"service,omitempty"`
@@ -117,6 +120,7 @@ type Hold struct {
 // Result is what became of the plan on a cluster. As JSON it has at most 4 KiB, so that a
 // pod's termination message has room for it.
 type Result struct {
+	// State is the cluster's in the end.
 	State State `json:"state"`
 	// Run is the run's ID in the cluster's own records.
 	Run string `json:"run,omitempty"`

@@ -185,6 +185,7 @@ type KubernetesEngine struct {
 
 // Resources are quantities of Kubernetes by resource, such as cpu: 100m.
 type Resources struct {
+	// Requests are what a pod is given in any case, Limits what it may take at most.
 	Requests map[string]string `json:"requests,omitempty"`
 	Limits   map[string]string `json:"limits,omitempty"`
 }

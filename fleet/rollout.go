@@ -37,19 +37,22 @@ type Rollout struct {
 
 // WaveInfo is a wave as it is frozen.
 type WaveInfo struct {
+	// Name is the wave's.
 	Name string `json:"name"`
 	// Parallel is how many clusters run at once, MaxFailures how many may fail.
 	Parallel    int `json:"parallel"`
 	MaxFailures int `json:"max_failures"`
 	// SoakSeconds is how long the next wave waits after this one.
 	SoakSeconds float64 `json:"soak_seconds,omitempty"`
-	Approve     bool    `json:"approve,omitempty"`
+	// Approve says that the wave waits until somebody approves it.
+	Approve bool `json:"approve,omitempty"`
 	// Clusters counts those of the wave.
 	Clusters int `json:"clusters"`
 }
 
 // Limits is a Budget in numbers of clusters; nil is no limit.
 type Limits struct {
+	// SameCause may fail of one cause, and Unreachable may be out of reach.
 	SameCause   *int `json:"same_cause,omitempty"`
 	Unreachable *int `json:"unreachable,omitempty"`
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kplan-dev/kplan/plan/internal/nearest"
+	"github.com/kplan-dev/kplan/internal/nearest"
 )
 
 // Selection says which steps of a plan are run: those that meet all of what it

@@ -16,19 +16,6 @@ import (
 	"github.com/kplan-dev/kplan/schema"
 )
 
-// compileEvents gives the schema of events to a validator that is not kplan's.
-func compileEvents(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.Events))
-	require.NoError(t, err)
-	c := jsonschema.NewCompiler()
-	c.AssertFormat() // also that times are times
-	require.NoError(t, c.AddResource("events.schema.json", doc))
-	s, err := c.Compile("events.schema.json")
-	require.NoError(t, err)
-	return s
-}
-
 func validate(t *testing.T, s *jsonschema.Schema, line string) error {
 	t.Helper()
 	event, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
@@ -38,7 +25,7 @@ func validate(t *testing.T, s *jsonschema.Schema, line string) error {
 
 // Every event of every recorded run is valid.
 func TestRecordedEvents(t *testing.T) {
-	s := compileEvents(t)
+	s := compile(t, schema.Events)
 	files, err := filepath.Glob("../cmd/kplan/internal/*/testdata/events/*.jsonl")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
@@ -61,7 +48,7 @@ func TestRecordedEvents(t *testing.T) {
 
 // The examples of docs/reference/events.md are events.
 func TestDocumentedEvents(t *testing.T) {
-	s := compileEvents(t)
+	s := compile(t, schema.Events)
 	b, err := os.ReadFile("../docs/reference/events.md")
 	require.NoError(t, err)
 	n := 0
@@ -75,7 +62,7 @@ func TestDocumentedEvents(t *testing.T) {
 }
 
 func TestNoEvents(t *testing.T) {
-	s := compileEvents(t)
+	s := compile(t, schema.Events)
 	for name, line := range map[string]string{
 		"no number":              `{"time":"2026-01-01T00:00:00Z","type":"log","step":"a","message":"m"}`,
 		"number 0":               `{"seq":0,"time":"2026-01-01T00:00:00Z","type":"log","step":"a","message":"m"}`,

@@ -17,19 +17,21 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	fleetload "github.com/kplan-dev/kplan/fleet/load"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/schema"
 )
 
 // compile gives the schema to a validator that is not kplan's.
-func compile(t *testing.T) *jsonschema.Schema {
+func compile(t *testing.T, src []byte) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.Plan))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(src))
 	require.NoError(t, err)
 	c := jsonschema.NewCompiler()
-	require.NoError(t, c.AddResource("plan.schema.json", doc))
-	s, err := c.Compile("plan.schema.json")
+	c.AssertFormat() // also that times are times
+	require.NoError(t, c.AddResource("x.schema.json", doc))
+	s, err := c.Compile("x.schema.json")
 	require.NoError(t, err)
 	return s
 }
@@ -69,10 +71,10 @@ func named(v any) any {
 	return v
 }
 
-// archives are the test plans of package load.
-func archives(t *testing.T) map[string]*txtar.Archive {
+// archives are the test plans, or fleets, of a package.
+func archives(t *testing.T, of string) map[string]*txtar.Archive {
 	t.Helper()
-	files, err := filepath.Glob("../plan/load/testdata/*.txtar")
+	files, err := filepath.Glob("../" + of + "/testdata/*.txtar")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	all := map[string]*txtar.Archive{}
@@ -92,11 +94,35 @@ func file(a *txtar.Archive, name string) ([]byte, bool) {
 	return a.Files[i].Data, true
 }
 
+// unseenInFleets are those of fleets.
+var unseenInFleets = map[string]string{
+	"fault_waves waves[0]":  "a schema does not know which wave is the last",
+	"fault_fields waves[2]": "a schema does not know which wave is the last",
+}
+
+// Every fleet that kplan takes, the schema takes.
+func TestGoodFleets(t *testing.T) {
+	s := compile(t, schema.Fleet)
+	n := 0
+	for name, a := range archives(t, "fleet/load") {
+		if _, faults := file(a, "diagnostics"); faults {
+			continue
+		}
+		src, ok := file(a, "fleet.yaml")
+		require.True(t, ok)
+		v, err := instance(t, src)
+		require.NoError(t, err)
+		require.NoError(t, s.Validate(v), name)
+		n++
+	}
+	require.NotZero(t, n)
+}
+
 // Every plan of the repository that kplan takes, the schema takes.
 func TestGoodPlans(t *testing.T) {
-	s := compile(t)
+	s := compile(t, schema.Plan)
 	plans := map[string][]byte{}
-	for name, a := range archives(t) {
+	for name, a := range archives(t, "plan/load") {
 		if _, faults := file(a, "diagnostics"); !faults {
 			for _, f := range a.Files {
 				if bytes.HasPrefix(f.Data, []byte("apiVersion: kplan.dev/")) {
@@ -138,20 +164,35 @@ var unseen = map[string]string{
 	"fault_for_each_long steps[1].for_each.paralel": "in may be an item whose value is an expression",
 }
 
-// Every structural fault that kplan finds in the broken plans, the schema finds.
+// Every structural fault that kplan finds in the broken plans and fleets, the schema finds.
 func TestBrokenPlans(t *testing.T) {
-	s := compile(t)
+	require.Greater(t, broken(t, schema.Plan, "plan/load", "plan.yaml", func(src []byte) error {
+		_, err := load.Parse("plan.yaml", src, load.Options{})
+		return err
+	}, unseen), 30)
+}
+
+func TestBrokenFleets(t *testing.T) {
+	require.Greater(t, broken(t, schema.Fleet, "fleet/load", "fleet.yaml", func(src []byte) error {
+		_, err := fleetload.Parse("fleet.yaml", src)
+		return err
+	}, unseenInFleets), 30)
+}
+
+// broken holds a schema against the faults of files of a package, and counts those that it
+// found.
+func broken(t *testing.T, src []byte, of, name string, parse func([]byte) error, unseen map[string]string) (checked int) {
+	t.Helper()
+	s := compile(t, src)
 	met := map[string]bool{}
-	checked := 0
-	for name, a := range archives(t) {
-		src, ok := file(a, "plan.yaml")
+	for archive, a := range archives(t, of) {
+		src, ok := file(a, name)
 		if !ok {
 			continue
 		}
-		_, err := load.Parse("plan.yaml", src, load.Options{})
-		faults, _ := errors.AsType[document.Diagnostics](err)
+		faults, _ := errors.AsType[document.Diagnostics](parse(src))
 		faults = slices.DeleteFunc(faults, func(d document.Diagnostic) bool {
-			return !slices.Contains(structural, d.Code) || d.File != "plan.yaml"
+			return !slices.Contains(structural, d.Code) || d.File != name
 		})
 		v, err := instance(t, src)
 		if err != nil || len(faults) == 0 {
@@ -160,7 +201,7 @@ func TestBrokenPlans(t *testing.T) {
 		refused := places(s.Validate(v))
 		for _, d := range faults {
 			at := pointer(d.Path)
-			id := name + " " + d.Path
+			id := archive + " " + d.Path
 			if computed(v, at) {
 				continue // the value of an expression is not known to an editor
 			}
@@ -175,10 +216,10 @@ func TestBrokenPlans(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, checked, 30)
 	for id := range unseen {
 		require.True(t, met[id], "%s is no fault any more", id)
 	}
+	return checked
 }
 
 // computed tells whether an expression gives the value at a place, or one that it

@@ -14,6 +14,6 @@ func newFleet(a *app) *cobra.Command {
 management cluster, as the file's engine says.`,
 		Args: cobra.NoArgs,
 	}
-	_ = a
+	cmd.AddCommand(newFleetValidate(a))
 	return cmd
 }

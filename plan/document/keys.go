@@ -20,6 +20,8 @@ const (
 	PlanKeys
 	// VarKeys says that the file itself has: its keys are names of variables.
 	VarKeys
+	// FleetKeys says that those of a fleet have.
+	FleetKeys
 )
 
 // nameKeys makes texts of the keys that are names. The nodes are as if they were
@@ -53,23 +55,36 @@ func namedMaps(root *yamlv3.Node, kind Keys) (maps []*yamlv3.Node) {
 	case PlainKeys:
 	case VarKeys:
 		add(root)
+	case FleetKeys:
+		add(child(root, "vars"))
+		add(child(root, "clusters"))
+		add(child(child(child(root, "engine"), "kubernetes"), "node_selector"))
+		for _, entry := range items(child(root, "inventory")) {
+			for _, cluster := range items(child(entry, "list")) {
+				add(child(cluster, "labels"))
+				add(child(cluster, "annotations"))
+			}
+		}
 	case PlanKeys:
 		add(child(root, "vars"))
 		add(child(root, "clusters"))
-		for _, list := range []*yamlv3.Node{child(root, "steps"), child(root, "finally")} {
-			if list == nil || list.Kind != yamlv3.SequenceNode {
-				continue
-			}
-			for _, step := range list.Content {
-				add(child(step, "outputs"))
-				add(child(step, "for_each"))
-				add(child(child(step, "for_each"), "in"))
-				add(child(child(step, "include"), "vars"))
-				add(child(child(step, "include"), "clusters"))
-			}
+		for _, step := range slices.Concat(items(child(root, "steps")), items(child(root, "finally"))) {
+			add(child(step, "outputs"))
+			add(child(step, "for_each"))
+			add(child(child(step, "for_each"), "in"))
+			add(child(child(step, "include"), "vars"))
+			add(child(child(step, "include"), "clusters"))
 		}
 	}
 	return maps
+}
+
+// items are those of a list; there are none of anything else.
+func items(n *yamlv3.Node) []*yamlv3.Node {
+	if n == nil || n.Kind != yamlv3.SequenceNode {
+		return nil
+	}
+	return n.Content
 }
 
 // child returns the value of a field; nil where there is none. It does not follow

@@ -4,10 +4,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kplan-dev/kplan/internal/nearest"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/expr"
-	"github.com/kplan-dev/kplan/plan/internal/nearest"
 	"github.com/kplan-dev/kplan/plan/load/internal/vars"
 )
 
@@ -132,6 +132,14 @@ func (p *pass) read(src []byte) (root map[string]any, ok bool) {
 	if !ok {
 		p.Report(fault{Code: document.CodeWrongType, Hint: "start with apiVersion: " + plan.APIVersion}, "expected a plan, which is a mapping, got %s", document.Describe(tree))
 	}
+	if root["kind"] == fleetKind {
+		p.Report(fault{Code: document.CodeUnknownValue, At: path{"kind"}, Hint: "use a command for fleets: kplan fleet validate, kplan fleet run"}, "this is a fleet, but a plan is wanted")
+		return nil, false
+	}
 	p.tree = root
 	return root, ok
 }
+
+// fleetKind is the kind of files that name a plan, and clusters that it runs on.
+const fleetKind = "Fleet"
+

@@ -12,7 +12,7 @@ export const sections = [
 ]
 
 /** Pages that programs write: there is nothing to edit in them. */
-export const generated = /^reference\/(cli\/|plan-fields\.md|event-fields\.md|functions\.md)/
+export const generated = /^reference\/(cli\/|(plan|fleet|event|fleet-event)-fields\.md|functions\.md)/
 
 /** titleOf returns the first heading of a page, as plain text. */
 export function titleOf(markdown) {

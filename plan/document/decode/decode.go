@@ -204,11 +204,11 @@ func (d *Decoder) unknownHint(name string, fields []structField, t reflect.Type)
 	for _, f := range fields {
 		names = append(names, f.name)
 	}
-	if hint := d.Near.Hint(name, names); hint != "" {
-		return hint
-	}
 	if near, ok := d.Aliases[name]; ok && slices.Contains(names, near) {
 		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if hint := d.Near.Hint(name, names); hint != "" {
+		return hint
 	}
 	for _, f := range fields {
 		inner := t.Field(f.index).Type

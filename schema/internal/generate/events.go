@@ -9,40 +9,43 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
-// generateEvents gives the schema of a run's events, indented; the folders are
-// those of packages runner and plan.
-func generateEvents(runnerDir, planDir string) ([]byte, error) {
-	return indent(eventSchema(runnerDir, planDir))
-}
-
 // eventSchema is the schema of an event.
-func eventSchema(runnerDir, planDir string) (*node, error) {
-	c, err := readComments(runnerDir)
+func eventSchema(from sources) (*node, error) {
+	c, err := readComments(from.runner)
 	if err != nil {
 		return nil, err
 	}
-	ofPlan, err := readComments(planDir)
+	ofPlan, err := readComments(from.plan)
 	if err != nil {
 		return nil, err
 	}
 	c.values["NeedOn"] = ofPlan.values["NeedOn"]
+	return schemaOfEvents(c, reflect.TypeFor[runner.Event](), "kplan event", fieldsOf, eventFields)
+}
+
+// schemaOfEvents is the schema of a type of events, of which each kind has some fields in any
+// case.
+func schemaOfEvents(c *comments, t reflect.Type, title string, has map[string][]string, ofFields map[string]func(*node)) (*node, error) {
 	for _, v := range c.values["Type"] {
-		if _, known := fieldsOf[v.text]; !known {
+		if _, known := has[v.text]; !known {
 			return nil, fmt.Errorf("it is not said which fields an event of type %q has", v.text)
 		}
 	}
 	g := generator{
-		comments: c, plain: func(reflect.Type) bool { return true }, open: true,
-		ofTypes: map[string]func(*node){"Event": byType}, ofFields: eventFields, used: map[string]bool{},
+		comments: c, plain: noExpressions, open: true,
+		ofTypes: map[string]func(*node){"Event": byType(has)}, ofFields: ofFields, used: map[string]bool{},
 	}
-	root, err := g.object(reflect.TypeFor[runner.Event]())
+	root, err := g.object(t)
 	if err != nil {
 		return nil, err
 	}
-	root.Title = "kplan event"
+	root.Title = title
 	root.Description += " Readers pass over fields and types that they do not know: within a version more may come."
 	return g.finish(root)
 }
+
+// noExpressions is for types whose fields are no expressions.
+func noExpressions(reflect.Type) bool { return true }
 
 // fieldsOf are the fields that events of a type have in any case, beside those of
 // all events.
@@ -67,13 +70,15 @@ var fieldsOf = map[string][]string{
 }
 
 // byType wants the fields of each type of event.
-func byType(n *node) {
-	for _, name := range slices.Sorted(maps.Keys(fieldsOf)) {
-		if fields := fieldsOf[name]; len(fields) > 0 {
-			n.AllOf = append(n.AllOf, &node{
-				If:   &node{Properties: properties{{"type", &node{Const: name}}}},
-				Then: &node{Required: fields},
-			})
+func byType(has map[string][]string) func(*node) {
+	return func(n *node) {
+		for _, name := range slices.Sorted(maps.Keys(has)) {
+			if fields := has[name]; len(fields) > 0 {
+				n.AllOf = append(n.AllOf, &node{
+					If:   &node{Properties: properties{{"type", &node{Const: name}}}},
+					Then: &node{Required: fields},
+				})
+			}
 		}
 	}
 }

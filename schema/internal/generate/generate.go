@@ -11,15 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kplan-dev/kplan/fleet"
 	"github.com/kplan-dev/kplan/plan"
 )
 
-// generate gives the schema, indented; dir is the folder of package plan.
-func generate(dir string) ([]byte, error) { return indent(planSchema(dir)) }
-
 // planSchema is the schema of a plan.
-func planSchema(dir string) (*node, error) {
-	c, err := readComments(dir)
+func planSchema(from sources) (*node, error) {
+	c, err := readComments(from.plan)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +144,9 @@ func (g *generator) value(t reflect.Type, plain bool) (*node, error) {
 	}
 	if t == reflect.TypeFor[time.Time]() {
 		return &node{Type: "string", Format: "date-time"}, nil
+	}
+	if t == reflect.TypeFor[fleet.Limit]() {
+		return limit(), nil
 	}
 	if short, ok := shortForms[t]; ok {
 		var long *node

@@ -1,21 +1,22 @@
-// Generate writes the JSON Schemas of plan files and of events, from the types of
-// packages plan and runner and their comments, and the pages of the documentation
-// that have their fields. See package schema.
+// Generate writes the JSON Schemas of plan files, of fleet files and of the events of both,
+// from the types of packages plan, fleet and runner and their comments, and the pages of the
+// documentation that have their fields. See package schema.
 package main
 
 import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 )
 
 func main() {
-	src := flag.String("plan", "../plan", "the folder of package plan")
-	events := flag.String("events", "", "the folder of package runner, to write the schema of events instead")
+	of := flag.String("of", "plan", "what to describe: plan, events, fleet or fleet-events")
+	root := flag.String("root", "..", "the folder of the module")
 	page := flag.Bool("page", false, "write the page of the documentation instead of the schema")
 	out := flag.String("o", "plan.schema.json", "the file to write")
 	flag.Parse()
-	b, err := write(*src, *events, *page)
+	b, err := write(*of, *root, *page)
 	if err == nil {
 		err = os.WriteFile(*out, b, 0o644)
 	}
@@ -25,14 +26,30 @@ func main() {
 	}
 }
 
-func write(plan, events string, page bool) ([]byte, error) {
+// subject is what a schema and a page are made of.
+type subject struct {
+	schema func(sources) (*node, error)
+	page   func(sources) ([]byte, error)
+}
+
+var subjects = map[string]subject{
+	"plan":         {planSchema, planPage},
+	"events":       {eventSchema, eventPage},
+	"fleet":        {fleetSchema, fleetPage},
+	"fleet-events": {fleetEventSchema, fleetEventPage},
+}
+
+// sources are the folders of the packages whose types are described.
+type sources struct{ plan, runner, fleet string }
+
+func write(of, root string, page bool) ([]byte, error) {
+	s, ok := subjects[of]
+	from := sources{filepath.Join(root, "plan"), filepath.Join(root, "runner"), filepath.Join(root, "fleet")}
 	switch {
-	case events != "" && page:
-		return eventPage(events, plan)
-	case events != "":
-		return generateEvents(events, plan)
+	case !ok:
+		return nil, fmt.Errorf("-of %s is not known", of)
 	case page:
-		return planPage(plan)
+		return s.page(from)
 	}
-	return generate(plan)
+	return indent(s.schema(from))
 }

@@ -20,9 +20,9 @@ type page struct {
 	defaults bool
 }
 
-// planPage is the page of all fields of a plan; dir is the folder of package plan.
-func planPage(dir string) ([]byte, error) {
-	root, err := planSchema(dir)
+// planPage is the page of all fields of a plan.
+func planPage(from sources) ([]byte, error) {
+	root, err := planSchema(from)
 	if err != nil {
 		return nil, err
 	}
@@ -39,18 +39,22 @@ Durations are a number with its unit: ` + "`90s`, `10m`, `1h30m`" + `.
 	return []byte(p.out.String()), nil
 }
 
-// eventPage is the page of all types and fields of events; the folders are those of
-// packages runner and plan.
-func eventPage(runnerDir, planDir string) ([]byte, error) {
-	root, err := eventSchema(runnerDir, planDir)
+// eventPage is the page of all types and fields of events.
+func eventPage(from sources) ([]byte, error) {
+	root, err := eventSchema(from)
 	if err != nil {
 		return nil, err
 	}
-	p := newPage(root, false)
-	p.out.WriteString(`# Types and fields of events
+	return pageOfEvents(root, fieldsOf, `# Types and fields of events
 
 This page is made from the types that kplan writes events from. What the events mean together is told in [events](events.md).
+`), nil
+}
 
+// pageOfEvents has a table of the types of events, and one of the fields of each Go type.
+func pageOfEvents(root *node, has map[string][]string, head string) []byte {
+	p := newPage(root, false)
+	p.out.WriteString(head + `
 ## Types
 
 | type | tells | has in any case |
@@ -60,7 +64,7 @@ This page is made from the types that kplan writes events from. What the events 
 	kinds := root.Properties[i].node
 	for i, name := range kinds.Enum {
 		var fields []string
-		for _, f := range fieldsOf[name] {
+		for _, f := range has[name] {
 			fields = append(fields, "`"+f+"`")
 		}
 		fmt.Fprintf(&p.out, "| `%s` | %s | %s |\n", name, prose(kinds.EnumDescriptions[i]), strings.Join(fields, ", "))
@@ -68,7 +72,7 @@ This page is made from the types that kplan writes events from. What the events 
 	kinds.EnumDescriptions, kinds.Enum = nil, nil // they have their table
 	p.section("Event", "each line", root)
 	p.definitions()
-	return []byte(p.out.String()), nil
+	return []byte(p.out.String())
 }
 
 func newPage(root *node, defaults bool) *page {
@@ -144,6 +148,9 @@ func (p *page) section(name, at string, n *node) {
 			fields = append(fields, "`"+one.Required[0]+"`")
 		}
 		fmt.Fprintf(&p.out, "It has exactly one of %s.\n", strings.Join(fields, ", "))
+	}
+	if len(n.Properties) == 0 {
+		return
 	}
 	if p.defaults {
 		p.out.WriteString("\n| field | type | default | meaning |\n|---|---|---|---|\n")

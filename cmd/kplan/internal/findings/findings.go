@@ -16,10 +16,14 @@ import (
 
 // Report is what the check of a plan found.
 type Report struct {
-	// File is the plan's path as the user gave it.
+	// File is the path of the plan, or the fleet, as the user gave it.
 	File string `json:"file"`
 	// Valid says that nothing found is an error.
 	Valid bool `json:"valid"`
+	// Fleet and Waves are the fleet's name and how many waves it has, of a fleet file that
+	// can be read.
+	Fleet string `json:"fleet,omitempty"`
+	Waves int    `json:"waves,omitempty"`
 	// Plan and Steps are the plan's name and how many steps it has; zero when it
 	// cannot be read.
 	Plan  string `json:"plan,omitempty"`

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kplan-dev/kplan/internal/nearest"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
-	"github.com/kplan-dev/kplan/plan/internal/nearest"
 	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 

@@ -8,9 +8,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kplan-dev/kplan/internal/nearest"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
-	"github.com/kplan-dev/kplan/plan/internal/nearest"
 	"github.com/kplan-dev/kplan/plan/load/internal/value"
 )
 
