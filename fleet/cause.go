@@ -64,12 +64,19 @@ var varying = []struct {
 	{regexp.MustCompile(`\b\d+ (of|/) \d+\b`), "N of M"},
 }
 
+// closed are the ways in which an error says that the other side closed a connection: which of
+// them it is depends on the moment.
+var closed = regexp.MustCompile(`((read|write) tcp ADDRESS: )?((read|write): )?(connection reset by peer|broken pipe)|\b(unexpected )?EOF\b`)
+
 // NewCause makes a cause of an error. Own are names that the cluster alone has: its name, its
 // address, its namespace.
 func NewCause(class Class, step, text string, own ...string) *Cause {
 	text = strings.Join(strings.Fields(text), " ")
 	for _, v := range varying {
 		text = v.is.ReplaceAllString(text, v.as)
+	}
+	if class == Unreachable {
+		text = closed.ReplaceAllString(text, "the connection was closed")
 	}
 	own = slices.DeleteFunc(slices.Clone(own), func(s string) bool { return len(s) < 2 })
 	slices.SortFunc(own, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // the longest first: one may be a part of another

@@ -59,3 +59,12 @@ func TestDigest(t *testing.T) {
 	r.Cluster("a").Vars["x"] = "2"
 	require.False(t, r.Sealed())
 }
+
+// Whether a connection that was closed ends by a reset or not depends on the moment.
+func TestClosedConnectionsAreOneCause(t *testing.T) {
+	var texts []string
+	for _, text := range []string{"c cannot be reached: EOF", "c cannot be reached: read tcp 127.0.0.1:1->127.0.0.1:2: read: connection reset by peer", "c cannot be reached: unexpected EOF"} {
+		texts = append(texts, fleet.NewCause(fleet.Unreachable, "", text).Text)
+	}
+	require.Equal(t, []string{"c cannot be reached: the connection was closed", texts[0], texts[0]}, texts)
+}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -103,6 +104,42 @@ type Access struct {
 	Context    string `json:"context,omitempty"`
 	// DefaultNamespace is that of objects which name none (default: the context's).
 	DefaultNamespace string `json:"default_namespace,omitempty"`
+}
+
+// UnmarshalJSON reads what is written as JSON. Whole numbers among the values of variables
+// stay whole, as they are when they come from a file.
+func (c *Cluster) UnmarshalJSON(b []byte) error {
+	type plain Cluster
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode((*plain)(c)); err != nil {
+		return err
+	}
+	for name, v := range c.Vars {
+		c.Vars[name] = numbered(v)
+	}
+	return nil
+}
+
+// numbered puts numbers in the place of their texts.
+func numbered(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i
+		}
+		f, _ := v.Float64() // JSON has no others, but for those that are too large
+		return f
+	case map[string]any:
+		for k, x := range v {
+			v[k] = numbered(x)
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = numbered(x)
+		}
+	}
+	return v
 }
 
 // Sort puts waves' clusters into their order, and Seal gives the rollout its digest.

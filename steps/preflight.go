@@ -19,6 +19,8 @@ type Preflight struct {
 	Records bool
 	// Strict looks also for what steps find by themselves before they write.
 	Strict bool
+	// Unread tells also of charts and files that cannot be read or rendered.
+	Unread bool
 	// Within is how long the look takes at most; 0 is preflight.Bound.
 	Within time.Duration
 }
@@ -26,7 +28,7 @@ type Preflight struct {
 // Preflight looks in the plan's clusters for what keeps steps from their work, and tells
 // each finding as soon as it has it, one at a time. It writes nothing.
 func (s *Steps) Preflight(ctx context.Context, how Preflight, found func(finding.Finding)) {
-	run := preflight.Run{Plan: s.plan, Conns: s.conns, Chart: s.chartOf, Strict: how.Strict, Within: how.Within, Objects: s.objects}
+	run := preflight.Run{Plan: s.plan, Conns: s.conns, Chart: s.chartOf, Strict: how.Strict, Unread: how.Unread, Within: how.Within, Objects: s.objects}
 	if how.Records {
 		run.Home, run.HasHome = cluster.Home(s.plan, s.conns)
 	}

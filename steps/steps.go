@@ -42,6 +42,9 @@ type Config struct {
 	// cluster of steps that name none. Other clusters of the plan that have a
 	// context share the kubeconfig and whom to impersonate, and nothing else.
 	Flags *genericclioptions.ConfigFlags
+	// Kubeconfigs take the place of what the plan says of clusters, by the plan's names;
+	// "" is the cluster of steps that name none.
+	Kubeconfigs map[string]Kubeconfig
 	// ForceUpgrade has the names of helm steps that are upgraded also when nothing
 	// changed.
 	ForceUpgrade map[string]bool
@@ -99,19 +102,21 @@ type resolved struct {
 }
 
 // New reads the kubeconfigs of the plan's clusters that are on this machine, and
-// connects to the cluster of the command line if a step works on it; it fails
-// when that cannot be used. Other clusters are connected to when a step first
+// connects to the cluster of the command line and to those of Config.Kubeconfigs if a
+// step works on them; it fails when one cannot be used. Other clusters are connected to when a step first
 // needs them: steps before may make them. It fails with a *ledger.HeldError when
 // another run has the plan's lock; that of a cluster which is connected to later is
 // taken by the first step that writes to it. Nothing is written with Lock.Later.
 func New(ctx context.Context, c Config) (*Steps, error) {
-	all, err := cluster.Open(c.Plan, c.Flags, c.UserAgent)
+	all, err := cluster.OpenGiven(c.Plan, c.Flags, c.UserAgent, given(c.Kubeconfigs))
 	if err != nil {
 		return nil, err
 	}
-	if conn := all[""]; conn != nil {
-		if _, err := conn.Connect(ctx); err != nil {
-			return nil, err
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if conn := all[name]; name == "" || conn.Given() {
+			if _, err := conn.Connect(ctx); err != nil {
+				return nil, err
+			}
 		}
 	}
 	s := &Steps{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/child"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/fleet/record"
 	"github.com/kplan-dev/kplan/ledger"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/runner"
@@ -21,7 +22,7 @@ const (
 	exitUsage   = 2 // a bad plan or a bad command line
 	exitChanges = 3 // kplan diff found changes, or kplan lock --check an old lock file
 	exitTimeout = 4 // timed out waiting for a webhook or a condition
-	exitLocked  = 5 // another run has the plan's lock
+	exitLocked  = 5 // another run has the plan's lock, or the fleet's
 	exitRefused = 6 // --preflight fail found what would keep steps from their work
 )
 
@@ -102,6 +103,7 @@ func exitCode(err error) int {
 		stop   *runner.Interrupted
 		failed *runner.StepError
 		held   *ledger.HeldError
+		other  *record.HeldError
 		before *refusedError
 		faults document.Diagnostics
 		usage  user
@@ -122,7 +124,7 @@ func exitCode(err error) int {
 			return 128 + int(n)
 		}
 		return exitFailed
-	case errors.As(err, &held):
+	case errors.As(err, &held), errors.As(err, &other):
 		return exitLocked
 	case errors.As(err, &faults) && !errors.As(err, &failed), // a late step may turn out to be faulty
 		errors.As(err, &usage) && usage.Usage():

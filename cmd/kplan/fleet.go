@@ -15,5 +15,6 @@ management cluster, as the file's engine says.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newFleetValidate(a))
+	cmd.AddCommand(newFleetRun(a), newFleetResume(a), newFleetStatus(a), newFleetPause(a), newFleetApprove(a), newFleetAbort(a))
 	return cmd
 }

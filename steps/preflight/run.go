@@ -43,6 +43,8 @@ type Run struct {
 	// Strict looks also for what a step finds by itself before it writes: releases and
 	// objects that are others'.
 	Strict bool
+	// Unread looks also for what cannot be read or rendered, which steps find by themselves.
+	Unread bool
 	// Within is how long the look takes at most; 0 is Bound.
 	Within time.Duration
 }
@@ -212,10 +214,23 @@ func (o *one) read(ctx context.Context) {
 	}
 	all.Wait()
 	for _, k := range o.steps {
-		if k.err != nil && ctx.Err() != nil {
+		switch {
+		case k.err == nil:
+		case ctx.Err() != nil:
 			o.miss(ctx, fmt.Sprintf("what step %q sends", k.Name))
+		case o.Unread && !errors.Is(k.err, errDeferred):
+			o.unread(k)
 		}
 	}
+}
+
+// unread tells of a step whose objects cannot be read.
+func (o *one) unread(k *known) {
+	rule, fields := Refused, []any{string(k.Kind())}
+	if k.Helm != nil {
+		rule, fields = Chart, []any{"helm", "chart"}
+	}
+	o.find(Find(rule, k.Step, hintOf(k.err), k.err.Error(), fields...))
 }
 
 // know takes in what the cluster serves, and what the plan's objects define.

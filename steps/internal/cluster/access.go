@@ -61,6 +61,9 @@ type Secret struct {
 	// Read reads the kubeconfig. It is called again, by any goroutine but by one
 	// at a time, when the cluster does not accept its credentials any more.
 	Read func(context.Context) ([]byte, error)
+	// Server and CA are what the kubeconfig must say, as Pin reads them, whenever it is read:
+	// an empty Server leaves both open.
+	Server, CA string
 }
 
 // FromSecret reads a kubeconfig from a Secret; cluster is what the plan calls the

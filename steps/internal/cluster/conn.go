@@ -19,9 +19,10 @@ type Conn struct {
 	spec      plan.Cluster
 	userAgent string
 	// access is what the kubeconfig says, nil while that is in a Secret; holder is
-	// the way to the Secret's cluster.
+	// the way to the Secret's cluster. A kubeconfig that was given has no holder.
 	access *Access
 	holder *Conn
+	given  *Given
 
 	flight flight.Group[*Cluster]
 
@@ -49,16 +50,19 @@ func (c *Conn) open(ctx context.Context) (*Cluster, error) {
 		if err == nil {
 			return opened, nil
 		}
-		if c.holder == nil || ctx.Err() != nil {
+		if c.access != nil || ctx.Err() != nil {
 			return nil, err
 		}
 	}
-	access := c.access
-	if c.holder != nil {
-		var err error
-		if access, err = c.fetch(ctx); err != nil {
-			return nil, err
-		}
+	access, err := c.access, error(nil)
+	switch {
+	case c.given != nil && access == nil:
+		access, err = c.given.fetch(ctx, c)
+	case c.holder != nil:
+		access, err = c.fetch(ctx)
+	}
+	if err != nil {
+		return nil, err
 	}
 	opened, err := access.Connect(ctx, c.userAgent)
 	if err != nil {
@@ -92,17 +96,26 @@ func (c *Conn) Namespace() string {
 	if c.access != nil {
 		return c.access.Namespace()
 	}
+	if c.given != nil && c.given.Namespace != "" {
+		return c.given.Namespace
+	}
 	return cmp.Or(c.spec.Namespace, metav1.NamespaceDefault)
 }
 
 // Local reports whether this machine knows how to reach the cluster, without asking
 // another one.
-func (c *Conn) Local() bool { return c.access != nil }
+func (c *Conn) Local() bool { return c.access != nil || c.given != nil }
+
+// Given reports whether somebody else found the cluster's kubeconfig.
+func (c *Conn) Given() bool { return c.given != nil }
 
 // About names the cluster for people.
 func (c *Conn) About() string {
 	if c.access != nil {
 		return c.access.About()
+	}
+	if c.given != nil {
+		return c.given.Name
 	}
 	return "kubeconfig in " + c.holder.describe("Secret", *c.spec.KubeconfigSecret)
 }

@@ -83,6 +83,9 @@ func (k *credentials) read(ctx context.Context) (*snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.source.Name, err)
 	}
+	if err := k.source.pinned(parsed.config); err != nil {
+		return nil, runner.Permanent(err)
+	}
 	return parsed, nil
 }
 

@@ -43,7 +43,7 @@ func TestFromSecretRefuses(t *testing.T) {
 		"nothing":                   {"", "Secret a/b: the kubeconfig has no contexts", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := FromSecret(t.Context(), "regional", "", Secret{"Secret a/b", func(context.Context) ([]byte, error) {
+			_, err := FromSecret(t.Context(), "regional", "", Secret{Name: "Secret a/b", Read: func(context.Context) ([]byte, error) {
 				return []byte(tt.kubeconfig), nil
 			}})
 
@@ -119,7 +119,7 @@ func rotated(t *testing.T) (*rotating, *tokens, *Cluster) {
 	t.Cleanup(listener.Close)
 	secret := &tokens{server: listener.URL}
 	secret.token.Store("old")
-	access, err := FromSecret(t.Context(), "regional", "", Secret{"Secret kcm-system/regional", secret.read})
+	access, err := FromSecret(t.Context(), "regional", "", Secret{Name: "Secret kcm-system/regional", Read: secret.read})
 	require.NoError(t, err)
 	cluster, err := access.Connect(t.Context(), "kplan/test")
 	require.NoError(t, err)

@@ -19,13 +19,20 @@ type opener struct {
 	plan      *plan.Plan
 	flags     *genericclioptions.ConfigFlags
 	userAgent string
+	given     map[string]Given
 	byName    map[string]*Conn
 }
 
 // Open reads the kubeconfigs of all clusters that are used, as far as they
 // are on this machine. All faults are told at once; nobody is connected to.
 func Open(p *plan.Plan, flags *genericclioptions.ConfigFlags, userAgent string) (map[string]*Conn, error) {
-	o := &opener{plan: p, flags: flags, userAgent: userAgent, byName: map[string]*Conn{}}
+	return OpenGiven(p, flags, userAgent, nil)
+}
+
+// OpenGiven is Open where kubeconfigs are given for some clusters, by the plan's names: they
+// are read when a cluster is connected to.
+func OpenGiven(p *plan.Plan, flags *genericclioptions.ConfigFlags, userAgent string, given map[string]Given) (map[string]*Conn, error) {
+	o := &opener{plan: p, flags: flags, userAgent: userAgent, given: given, byName: map[string]*Conn{}}
 	var errs []error
 	for _, name := range usedClusters(p) {
 		if _, err := o.conn(name, nil); err != nil {
@@ -73,9 +80,17 @@ func (o *opener) conn(name string, path []string) (*Conn, error) {
 	}
 	c := &Conn{name: name, spec: spec, userAgent: o.userAgent}
 	var err error
-	if ref := spec.KubeconfigSecret; ref != nil {
+	given, is := o.given[name]
+	if is {
+		c.given = &given
+	}
+	switch ref := spec.KubeconfigSecret; {
+	case is && given.Flags != nil:
+		c.access, err = given.local(name, spec)
+	case is:
+	case ref != nil:
 		c.holder, err = o.conn(cmp.Or(ref.Cluster, o.plan.Defaults.Cluster), over)
-	} else {
+	default:
 		c.access, err = o.access(name, spec)
 	}
 	if err != nil {
@@ -108,11 +123,17 @@ func (o *opener) access(name string, spec plan.Cluster) (*Access, error) {
 	return a.As(name, spec.Namespace), nil
 }
 
-// Home names the cluster that keeps the records of a plan's runs: that of the command line
-// if a step works on it, else that of defaults.cluster, else that of the first step whose
+// Home names the cluster that keeps the records of a plan's runs: one whose kubeconfig is
+// given, else that of the command line if a step works on it, else that of defaults.cluster, else that of the first step whose
 // kubeconfig is on this machine. It is not known when there is none.
 func Home(p *plan.Plan, conns map[string]*Conn) (name string, known bool) {
-	names := []string{"", p.Defaults.Cluster}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(conns)) {
+		if conns[name].Given() {
+			names = append(names, name)
+		}
+	}
+	names = append(names, "", p.Defaults.Cluster)
 	for _, s := range p.Steps {
 		names = append(names, p.StepCluster(s))
 	}
@@ -127,6 +148,9 @@ func Home(p *plan.Plan, conns map[string]*Conn) (name string, known bool) {
 // checkFlags refuses flags that pick a cluster when no step works on that: the
 // user expects them to do something.
 func (o *opener) checkFlags() error {
+	if len(o.given) > 0 { // the flags are also for who finds kubeconfigs
+		return nil
+	}
 	for _, l := range o.byName {
 		if l.spec.Context == "" && l.spec.Kubeconfig == "" && l.spec.KubeconfigSecret == nil {
 			return nil

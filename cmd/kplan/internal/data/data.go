@@ -44,6 +44,17 @@ func Write(w io.Writer, f Format, v any, secrets *redact.Set) error {
 	return err
 }
 
+// Line writes v as one line of JSON. It is plain data, which cannot fail to encode.
+func Line(v any) []byte {
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err)
+	}
+	return Inert(line.Bytes())
+}
+
 // Inert escapes the characters of JSON text that encoding/json leaves as they
 // are although terminals may obey or hide them, and what the runner of GitHub
 // Actions takes for a command anywhere in a line.

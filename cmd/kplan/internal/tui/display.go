@@ -13,28 +13,16 @@
 package tui
 
 import (
-	"fmt"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
-	"golang.org/x/term"
-
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/noquery"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/stage"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/runner"
 )
 
 func init() { noquery.Restore() }
-
-const (
-	// frames is how many frames a second are drawn at most.
-	frames = 10
-	// pace is the least time between two batches of events.
-	pace = time.Second / frames
-)
 
 // Config is what a Display works with.
 type Config struct {
@@ -60,194 +48,40 @@ type Config struct {
 	Returned func()
 }
 
-// Display is a renderer that draws on a terminal. Two goroutines of its own, which
-// end before Close returns, carry the events and draw.
-type Display struct {
-	Config
-	screen  *screen
-	program *tea.Program
-	before  *term.State // of the terminal
-
-	queue  *ui.Queue
-	closed atomic.Bool
-
-	gone chan struct{} // closed when the terminal is as it was before
-	sent chan struct{} // closed when all events are drawn, or need not be
-}
+// Display is a renderer that draws on a terminal.
+type Display struct{ *stage.Stage[runner.Event] }
 
 // Open takes over the terminal.
 func Open(c Config) *Display {
-	d := &Display{Config: c, queue: ui.NewQueue(), gone: make(chan struct{}), sent: make(chan struct{})}
-	d.before, _ = term.GetState(int(c.In.Fd())) // nil for what is no terminal
-	d.screen = &screen{Config: c, m: NewModel(c.Options), mouse: true}
-	d.program = start(d.screen)
-	go d.draw()
-	go d.carry()
-	return d
-}
-
-// start makes the program that shows s.
-func start(s *screen) *tea.Program {
-	if width, height, err := term.GetSize(int(s.Out.Fd())); err == nil {
-		s.m.Resize(width, height)
-	}
-	s.frame = s.m.View()
-	return tea.NewProgram(s,
-		tea.WithInput(s.In), tea.WithOutput(s.Out), tea.WithAltScreen(), tea.WithMouseCellMotion(),
-		tea.WithFPS(frames), tea.WithoutSignalHandler())
-}
-
-// draw runs the program until a key or Close ends it. From then on the run is
-// told of line by line.
-func (d *Display) draw() {
-	defer close(d.gone)
-	_, err := d.program.Run()
-	d.returned()
-	if d.Command != nil {
-		close(d.Command)
-	}
-	if fault := d.screen.fault(err); fault != nil {
-		ui.Problem(d.Out, ui.Options{}, fault.Error(), "the run goes on; --progress plain does without the display")
-	}
-	if d.closed.Load() {
-		return
-	}
-	if d.screen.crash == nil && d.screen.m.stops < 2 && !d.screen.m.Ended() {
-		fmt.Fprintln(d.Out, "the display is closed and the run goes on; ^C stops it")
-	}
-	d.Standby.Speak()
-}
-
-// Observe implements runner.Observer.
-func (d *Display) Observe(e runner.Event) {
-	d.Standby.Observe(e)
-	select {
-	case <-d.gone: // nobody takes it any more
-		return
-	default:
-	}
-	d.queue.Observe(e)
-}
-
-// Close implements ui.Renderer: it shows the end, waits for the user if the display
-// stays, gives the terminal back and writes the summary.
-func (d *Display) Close() error {
-	d.closed.Store(true)
-	d.queue.End()
-	select {
-	case <-d.sent:
-	case <-d.Aborted: // the terminal may not read
-	}
-	if d.Stay {
-		select {
-		case <-d.gone:
-		case <-d.Stopped:
-		case <-d.Aborted:
+	s := newScreen(c)
+	at := c.stage()
+	at.Left = func() {
+		if c.Command != nil {
+			close(c.Command)
 		}
 	}
-	if !d.quit() {
-		return nil // the summary would hang as well
-	}
-	return d.Standby.Close()
-}
-
-// quit ends the program, and reports whether it has ended. After an abort it waits a
-// moment only: the program hangs while the terminal does not read.
-func (d *Display) quit() bool {
-	go d.program.Quit() // ends with the program
-	select {
-	case <-d.gone:
-		return true
-	case <-d.Aborted:
-	}
-	timer := time.NewTimer(time.Second)
-	defer timer.Stop()
-	select {
-	case <-d.gone:
-		return true
-	case <-timer.C:
-	}
-	if d.before != nil {
-		_ = term.Restore(int(d.In.Fd()), d.before)
-	}
-	d.returned()
-	return false
-}
-
-func (d *Display) returned() {
-	if d.Returned != nil {
-		d.Returned()
-	}
-}
-
-// Release gives the terminal back at once, whatever is left to be shown. After
-// Close it does nothing.
-func (d *Display) Release() {
-	d.closed.Store(true)
-	d.quit()
-}
-
-// beat is a message: what time it is, and what happened.
-type beat struct {
-	now    time.Time
-	events []runner.Event
-}
-
-// carry hands events to the program in batches, and says how time passes while
-// that is to be seen.
-func (d *Display) carry() {
-	over := sync.OnceFunc(func() { close(d.sent) })
-	defer over()
-	clock := time.NewTicker(spin)
-	defer clock.Stop()
-	for {
-		select {
-		case <-d.queue.Wake:
-		case <-clock.C:
-		case <-d.gone:
-			return
+	at.Parting = func() string {
+		if s.crash == nil && s.m.stops < 2 && !s.m.Ended() {
+			return "the display is closed and the run goes on; ^C stops it"
 		}
-		events, ended := d.queue.Take()
-		if len(events) > 0 || d.screen.live.Load() {
-			d.program.Send(beat{time.Now(), events}) // blocks while the terminal does not read
-		}
-		if ended {
-			over()
-		}
-		select {
-		case <-time.After(pace):
-		case <-d.gone:
-			return
-		}
+		return ""
+	}
+	return &Display{stage.Open(at, s)}
+}
+
+// stage is what the display of c stands on.
+func (c Config) stage() stage.Config[runner.Event] {
+	return stage.Config[runner.Event]{
+		In: c.In, Out: c.Out, Standby: c.Standby, Stay: c.Stay, Stopped: c.Stopped, Aborted: c.Aborted, Returned: c.Returned,
 	}
 }
 
 // Play shows a recorded run until the user closes the display, or Stopped is closed.
 func Play(c Config, events []runner.Event) error {
 	c.Replay, c.Stay, c.Orders = true, true, false
-	d := &Display{Config: c, gone: make(chan struct{})}
-	d.closed.Store(true)
-	d.screen = &screen{Config: c, m: NewModel(c.Options), mouse: true, player: &player{events: events}}
-	d.screen.player.play(d.screen.m, time.Now())
-	d.program = start(d.screen)
-	go d.draw()
-	clock := time.NewTicker(pace)
-	defer clock.Stop()
-	for stopped, open := c.Stopped, true; open; {
-		select {
-		case now := <-clock.C:
-			if d.screen.live.Load() {
-				d.program.Send(beat{now: now})
-			}
-		case <-stopped:
-			stopped = nil
-			d.program.Quit()
-		case <-d.gone:
-			open = false
-		}
-	}
-	for _, e := range events[:d.screen.player.next] {
-		d.Standby.Observe(e)
-	}
-	return d.Standby.Close()
+	s := newScreen(c)
+	s.player = &player{stage.Player[runner.Event]{Events: events, At: func(e runner.Event) time.Time { return e.Time }}}
+	s.player.play(s.m, time.Now())
+	s.live.Store(true)
+	return stage.Play(c.stage(), s, s.player.Shown)
 }

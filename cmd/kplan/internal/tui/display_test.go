@@ -107,7 +107,7 @@ func TestLeaving(t *testing.T) {
 	require.NoError(t, err)
 	_, open := <-orders
 	require.False(t, open)
-	<-d.gone
+	<-d.Gone
 	for _, e := range events[20:] {
 		d.Observe(e)
 	}
@@ -136,7 +136,7 @@ func TestStay(t *testing.T) {
 		}
 		closed := make(chan error, 1)
 		go func() { closed <- d.Close() }()
-		<-d.sent
+		<-d.Sent
 		select {
 		case <-closed:
 			t.Fatal("it does not stay")
@@ -162,8 +162,8 @@ func TestFault(t *testing.T) {
 	c, _, drawn := pair(t)
 	all := reader(drawn)
 	d := Open(c)
-	d.program.Send(func() { panic("a fault on purpose") })
-	<-d.gone
+	d.Send(func() { panic("a fault on purpose") })
+	<-d.Gone
 	for _, e := range recorded(t, "race") {
 		d.Observe(e)
 	}
@@ -173,7 +173,7 @@ func TestFault(t *testing.T) {
 	requireRestored(t, out)
 	rest := out[strings.LastIndex(out, "\x1b[?1049l"):]
 	require.Contains(t, rest, "error: the display failed: a fault on purpose\n")
-	require.Contains(t, rest, "display.go:", "where it was")
+	require.Contains(t, rest, "display_test.go:", "where it was")
 	require.Contains(t, rest, "hint: the run goes on")
 	require.Contains(t, rest, "race          holding    Gadget/demo/g1")
 	require.Contains(t, rest, "plan race succeeded")

@@ -21,6 +21,9 @@ func (f frame) draw() string {
 
 func (f frame) body(height int) []string {
 	if !f.help.open && f.run.Execution().State() == "" {
+		if f.Member != "" {
+			return f.message("nothing is told of the plan on this cluster yet")
+		}
 		return f.message("waiting for the run to begin")
 	}
 	lines, cols := f.pane().draw(height), f.steps.cols()
@@ -43,11 +46,11 @@ func (f frame) body(height int) []string {
 
 // header says what runs where, how it stands, and which views there are.
 func (f frame) header() []string {
-	x := f.run.Execution()
+	name := words.Line(words.Join(": ", f.Member, f.run.Execution().Plan()))
 	if f.height < low {
-		return []string{f.status(words.Line(x.Plan())), f.tabs()}
+		return []string{f.status(name), f.tabs()}
 	}
-	title := f.Line(f.width).Put(style.Plain, " ").Put(style.Strong, words.Line(x.Plan()))
+	title := f.Line(f.width).Put(style.Plain, " ").Put(style.Strong, name)
 	right := words.Join("  ", words.Line(f.run.About()), "kplan "+f.Version)
 	if room := title.Room() - 3; room >= 8 {
 		if words.Width(right) > room {
@@ -219,7 +222,7 @@ func (f frame) hints() []binding {
 			continue
 		}
 		switch b.short {
-		case "stop", "help", "retry", "end run":
+		case "stop", "help", "retry", "end run", "back":
 			first = append(first, b)
 		default:
 			rest = append(rest, b)

@@ -3,9 +3,9 @@ package tui
 import (
 	"cmp"
 	"strings"
-	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/timeline"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/stage"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
@@ -119,7 +119,7 @@ var rungSigns = map[string]sign{
 }
 
 // spin is how fast the sign of what runs turns.
-const spin = 250 * time.Millisecond
+const spin = stage.Spin
 
 func (s *state) sign(state runner.State) (style.Role, string) {
 	g := signs[state]

@@ -57,9 +57,14 @@ var (
 	playing  = when{func(o Options) bool { return o.Replay }, goesOn}
 	ordering = when{func(o Options) bool { return o.Orders }, func(m *Model) bool { return goesOn(m) && !m.Replay }}
 	ending   = when{ordering.ever, func(m *Model) bool { return ordering.now(m) && m.run.Execution().Paused() }}
+	alone    = when{ever: func(o Options) bool { return o.Member == "" }}
+	partly   = when{ever: func(o Options) bool { return o.Member != "" }}
 	onLog    = when{now: func(m *Model) bool { return m.view == viewLog }}
 	strayed  = when{now: func(m *Model) bool { return !m.panes[m.view].where().follow }}
 )
+
+// settled reports whether there is nothing that a key would drop or close first.
+func settled(m *Model) bool { return !m.help.open && m.filter.text == "" }
 
 func goesOn(m *Model) bool { return !m.Ended() }
 
@@ -95,6 +100,7 @@ func bindings() []binding {
 		{[]string{"[", "left", "h"}, "", "log of the step before", onLog, within(func(m *Model) { m.neighbour(-1) })},
 		{[]string{"]", "right", "l"}, "step", "log of the next step", onLog, within(func(m *Model) { m.neighbour(1) })},
 		{[]string{"/"}, "filter", "show only what has all words of a filter", always, within(func(m *Model) { m.filter.typing, m.help.open = true, false })},
+		{[]string{"esc"}, "back", "back to the fleet", when{partly.ever, settled}, act(Act{Do: DoLeave})},
 		{[]string{"esc"}, "", "drop the filter, close this help", always, within((*Model).escape)},
 		{[]string{"p"}, "pause", "pause the display; the run goes on", watching, within((*Model).pause)},
 		{[]string{"p"}, "pause", "pause, or go on playing", playing, within((*Model).pause)},
@@ -107,7 +113,8 @@ func bindings() []binding {
 		{[]string{"ctrl+l"}, "", "draw the screen anew", always, act(Act{Do: DoRedraw})},
 		{[]string{"?"}, "help", "this help", always, within(func(m *Model) { m.help.open, m.help.top = !m.help.open, 0 })},
 		{[]string{"ctrl+c"}, "stop", "stop the run: nothing new starts; pressed again, abort it at once. After its end, close the display", watching, (*Model).stop},
-		{[]string{"q"}, "quit", "close the display; a run that goes on is told of line by line", always, act(Act{Do: DoLeave})},
+		{[]string{"q"}, "", "back to the fleet", partly, act(Act{Do: DoLeave})},
+		{[]string{"q"}, "quit", "close the display; a run that goes on is told of line by line", alone, act(Act{Do: DoLeave})},
 		{[]string{"ctrl+c"}, "", "", always, act(Act{Do: DoLeave})},
 	}
 }

@@ -23,6 +23,9 @@ type Options struct {
 	Orders bool
 	// Stay keeps the display open after the run has ended, until a key closes it.
 	Stay bool
+	// Member is the cluster whose run this is, when the display is a part of a fleet's:
+	// keys that would close it lead back there.
+	Member string
 	// Replay says that the run was recorded, and Speed how many times as fast as it
 	// was it is played; 0 is all at once.
 	Replay bool

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/stage"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -43,8 +44,8 @@ func TestReplayEndsAsTheRunDid(t *testing.T) {
 		}
 		for _, speed := range []float64{0, 0.5, 1, 3, 1000} {
 			m := NewModel(Options{Unicode: true, Replay: true, Speed: speed})
-			p := player{events: events}
-			for wall := time.Unix(0, 0); p.next < len(events); wall = wall.Add(pace) {
+			p := player{stage.Player[runner.Event]{Events: events, At: func(e runner.Event) time.Time { return e.Time }}}
+			for wall := time.Unix(0, 0); len(p.Shown()) < len(events); wall = wall.Add(stage.Pace) {
 				p.play(m, wall)
 				_ = m.View()
 			}
@@ -58,7 +59,7 @@ func TestReplayEndsAsTheRunDid(t *testing.T) {
 func TestPlayerPauses(t *testing.T) {
 	events := recorded(t, "race")
 	m := NewModel(Options{Replay: true, Speed: 1})
-	p := player{events: events}
+	p := player{stage.Player[runner.Event]{Events: events, At: func(e runner.Event) time.Time { return e.Time }}}
 	wall := time.Unix(0, 0)
 	p.play(m, wall)
 	p.play(m, wall.Add(6*time.Second))
@@ -344,4 +345,19 @@ func TestHooksAndGroups(t *testing.T) {
 	require.Contains(t, view, "pre-install ServiceAccount/n/x (weight -5) succeeded")
 	require.Contains(t, view, "pre-install Job/n/x running for 2.0s")
 	require.Contains(t, view, "waits for group repo (step a)")
+}
+
+// The display of one cluster of a fleet names it, and leads back.
+func TestMember(t *testing.T) {
+	m := NewModel(Options{Unicode: true, Member: "prod/east-1"})
+	require.Contains(t, m.View(), "nothing is told of the plan on this cluster yet")
+	events := recorded(t, "race")
+	m.Tick(events[len(events)-1].Time, events...)
+	require.Contains(t, m.View(), " prod/east-1: race ")
+	require.Contains(t, m.View(), "Esc back")
+	require.NotContains(t, m.View(), "quit")
+	require.Equal(t, DoNothing, press(m, "?", "esc").Do)
+	require.Equal(t, DoNothing, press(m, "/", "r", "enter", "esc").Do)
+	require.Equal(t, DoLeave, press(m, "esc").Do)
+	require.Equal(t, DoLeave, press(m, "q").Do)
 }

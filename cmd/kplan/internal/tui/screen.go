@@ -9,6 +9,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/stage"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/tui/style"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -25,11 +26,23 @@ type screen struct {
 	crash  error
 }
 
-// Init implements tea.Model.
-func (s *screen) Init() tea.Cmd {
-	s.live.Store(s.player != nil)
-	return nil
+func newScreen(c Config) *screen {
+	s := &screen{Config: c, m: NewModel(c.Options), mouse: true}
+	s.frame = s.m.View()
+	return s
 }
+
+// Init implements tea.Model.
+func (s *screen) Init() tea.Cmd { return nil }
+
+// Resize implements stage.Screen.
+func (s *screen) Resize(width, height int) {
+	s.m.Resize(width, height)
+	s.frame = s.m.View()
+}
+
+// Live implements stage.Screen.
+func (s *screen) Live() bool { return s.live.Load() }
 
 // View implements tea.Model.
 func (s *screen) View() string { return s.frame }
@@ -53,12 +66,12 @@ func (s *screen) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case func(): // by tests
 		msg()
-	case beat:
+	case stage.Beat[runner.Event]:
 		if s.player != nil {
-			s.player.play(s.m, msg.now)
+			s.player.play(s.m, msg.Now)
 			return nil
 		}
-		s.m.Tick(msg.now, msg.events...)
+		s.m.Tick(msg.Now, msg.Events...)
 	case tea.WindowSizeMsg:
 		s.m.Resize(msg.Width, msg.Height)
 	case tea.KeyMsg:
@@ -121,9 +134,8 @@ func (s *screen) act(a Act) tea.Cmd {
 	return nil
 }
 
-// fault returns why the display ended, if that is a fault; err is what the program
-// ended with.
-func (s *screen) fault(err error) error {
+// Fault implements stage.Screen.
+func (s *screen) Fault(err error) error {
 	switch {
 	case s.crash != nil:
 		return s.crash
@@ -134,32 +146,14 @@ func (s *screen) fault(err error) error {
 }
 
 // player plays recorded events to a model, as their time passes.
-type player struct {
-	events []runner.Event
-	next   int       // the first that was not played
-	at     time.Time // how far the recorded time has come
-	wall   time.Time // when that was
-}
+type player struct{ stage.Player[runner.Event] }
 
 // play goes on to the time now of the clock on the wall.
 func (p *player) play(m *Model, now time.Time) {
-	if len(p.events) == 0 || m.paused {
-		p.wall = now
+	if len(p.Events) == 0 || m.paused {
+		p.Rest(now)
 		return
 	}
-	switch {
-	case p.at.IsZero():
-		p.at = p.events[0].Time
-	case m.Speed > 0:
-		p.at = p.at.Add(time.Duration(float64(now.Sub(p.wall)) * m.Speed))
-	}
-	p.wall = now
-	from := p.next
-	for p.next < len(p.events) && (m.Speed == 0 || !p.events[p.next].Time.After(p.at)) {
-		p.next++
-	}
-	if m.Speed == 0 {
-		p.at = p.events[len(p.events)-1].Time
-	}
-	m.Tick(p.at, p.events[from:p.next]...)
+	at, events := p.Play(now, m.Speed)
+	m.Tick(at, events...)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/pump"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -17,14 +18,14 @@ func BenchmarkDraw(b *testing.B) {
 	for i := range steps {
 		first.Steps = append(first.Steps, runner.StepInfo{Name: fmt.Sprintf("step-%d", i), Kind: "helm"})
 	}
-	for name, d := range map[string]drawer{
+	for name, d := range map[string]pump.Drawer[runner.Event]{
 		"plain":  newPlain(io.Discard, Options{}),
 		"github": newGitHub(io.Discard, Options{}),
-		"json":   &jsonl{sink: sink{out: io.Discard}},
+		"json":   &jsonl{Sink: pump.Sink{Out: io.Discard}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			now := time.Unix(0, 0)
-			d.draw(first)
+			d.Draw(first)
 			n := 0
 			for b.Loop() {
 				n++
@@ -33,11 +34,11 @@ func BenchmarkDraw(b *testing.B) {
 				if n%4 == 0 {
 					e.Type, e.State, e.Attempt, e.Attempts = runner.TypeState, runner.StateRunning, 1, 1
 				}
-				d.draw(e)
+				d.Draw(e)
 				if n%200 == 0 {
-					d.tick(now)
+					d.Tick(now)
 				}
-				d.flush()
+				d.Flush()
 			}
 		})
 	}

@@ -48,7 +48,7 @@ func newGitHub(out io.Writer, o Options) *gitHub {
 func (g *gitHub) sort(l line, text []byte) {
 	s := g.x.Step(l.step)
 	if s == nil || s.Attempt == 0 && s.State.Terminal() { // it never ran
-		g.buf.Write(text)
+		g.Buf.Write(text)
 		return
 	}
 	to := g.groups[l.step]
@@ -64,13 +64,13 @@ func (g *gitHub) sort(l line, text []byte) {
 		title, _, _ := bytes.Cut(text, []byte("\n"))
 		to.title = string(title)
 	case l.news:
-		g.buf.Write(text)
+		g.Buf.Write(text)
 	}
 }
 
 // draw folds e; when that ended a step, its group is written.
-func (g *gitHub) draw(e runner.Event) {
-	g.plain.draw(e)
+func (g *gitHub) Draw(e runner.Event) {
+	g.plain.Draw(e)
 	switch s := g.x.Step(e.Step); {
 	case s == nil || !s.State.Terminal():
 	case s.Attempt == 0:
@@ -87,21 +87,21 @@ func (g *gitHub) write(step string) {
 		return
 	}
 	delete(g.groups, step)
-	fmt.Fprintln(&g.buf, actions.Group(cmp.Or(from.title, step)))
-	g.buf.Write(from.lines.Bytes())
+	fmt.Fprintln(&g.Buf, actions.Group(cmp.Or(from.title, step)))
+	g.Buf.Write(from.lines.Bytes())
 	if n := from.count - mostLines; n > 0 {
-		fmt.Fprintf(&g.buf, "… %s left out\n", words.Count(n, "line"))
+		fmt.Fprintf(&g.Buf, "… %s left out\n", words.Count(n, "line"))
 	}
-	fmt.Fprintln(&g.buf, actions.EndGroup)
+	fmt.Fprintln(&g.Buf, actions.EndGroup)
 }
 
-func (g *gitHub) close() error {
+func (g *gitHub) Close() error {
 	for _, s := range g.x.Steps() { // those that an aborted run left at work
 		g.write(s.Name)
 	}
 	g.end()
 	g.annotate()
-	return g.sink.close()
+	return g.Sink.Close()
 }
 
 // annotate writes annotations: why steps failed, which ones took more than one
@@ -155,7 +155,7 @@ func (g *gitHub) annotate() {
 			list = list[:actions.MaxAnnotations]
 		}
 		for _, a := range list {
-			fmt.Fprintln(&g.buf, a)
+			fmt.Fprintln(&g.Buf, a)
 		}
 	}
 }

@@ -74,13 +74,13 @@ func TestGitHubLongGroup(t *testing.T) {
 	now := time.Unix(0, 0)
 	var out bytes.Buffer
 	g := newGitHub(&out, Options{})
-	g.draw(runner.Event{Type: runner.TypePlan, Time: now, Steps: []runner.StepInfo{{Name: "a"}}})
-	g.draw(runner.Event{Type: runner.TypeState, Step: "a", State: runner.StateRunning, Attempt: 1, Attempts: 1, Time: now})
+	g.Draw(runner.Event{Type: runner.TypePlan, Time: now, Steps: []runner.StepInfo{{Name: "a"}}})
+	g.Draw(runner.Event{Type: runner.TypeState, Step: "a", State: runner.StateRunning, Attempt: 1, Attempts: 1, Time: now})
 	for i := range 3 * mostLines {
-		g.draw(runner.Event{Type: runner.TypeLog, Step: "a", Time: now, Message: fmt.Sprint("line ", i)})
+		g.Draw(runner.Event{Type: runner.TypeLog, Step: "a", Time: now, Message: fmt.Sprint("line ", i)})
 	}
-	g.draw(runner.Event{Type: runner.TypeState, Step: "a", State: runner.StateFailed, Error: "no", Attempt: 1, Attempts: 1, Time: now})
-	require.NoError(t, g.close())
+	g.Draw(runner.Event{Type: runner.TypeState, Step: "a", State: runner.StateFailed, Error: "no", Attempt: 1, Attempts: 1, Time: now})
+	require.NoError(t, g.Close())
 	require.Contains(t, out.String(), fmt.Sprintf("\n… %d lines left out\n::endgroup::\n", 2*mostLines+1))
 	require.Contains(t, out.String(), "failed     after 0ms, attempt 1/1: no\n", "the end is the group's title")
 }

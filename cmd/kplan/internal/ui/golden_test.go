@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/pump"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -53,17 +54,17 @@ func readEvents(t *testing.T, file string) []runner.Event {
 }
 
 // show plays events to a drawer as their time passes.
-func show(t *testing.T, d drawer, events []runner.Event) {
+func show(t *testing.T, d pump.Drawer[runner.Event], events []runner.Event) {
 	t.Helper()
 	now := events[0].Time
 	for _, e := range events {
 		for tick := now.Add(time.Second); tick.Before(e.Time); tick = tick.Add(time.Second) {
 			now = tick
-			d.tick(tick)
+			d.Tick(tick)
 		}
-		d.draw(e)
+		d.Draw(e)
 	}
-	require.NoError(t, d.close())
+	require.NoError(t, d.Close())
 }
 
 // TestRecordedRuns shows every recorded run in every mode.
@@ -75,10 +76,10 @@ func TestRecordedRuns(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
 		t.Run(name, func(t *testing.T) {
 			events := readEvents(t, file)
-			for mode, make := range map[string]func(*bytes.Buffer) drawer{
-				"plain":  func(b *bytes.Buffer) drawer { return newPlain(b, Options{}) },
-				"colour": func(b *bytes.Buffer) drawer { return newPlain(b, Options{Colour: true}) },
-				"github": func(b *bytes.Buffer) drawer { return newGitHub(b, Options{}) },
+			for mode, make := range map[string]func(*bytes.Buffer) pump.Drawer[runner.Event]{
+				"plain":  func(b *bytes.Buffer) pump.Drawer[runner.Event] { return newPlain(b, Options{}) },
+				"colour": func(b *bytes.Buffer) pump.Drawer[runner.Event] { return newPlain(b, Options{Colour: true}) },
+				"github": func(b *bytes.Buffer) pump.Drawer[runner.Event] { return newGitHub(b, Options{}) },
 			} {
 				t.Run(mode, func(t *testing.T) {
 					var out bytes.Buffer
@@ -88,7 +89,7 @@ func TestRecordedRuns(t *testing.T) {
 			}
 			t.Run("json", func(t *testing.T) {
 				var out bytes.Buffer
-				show(t, &jsonl{sink: sink{out: &out}}, events)
+				show(t, &jsonl{Sink: pump.Sink{Out: &out}}, events)
 				want, err := os.ReadFile(file)
 				require.NoError(t, err)
 				require.Equal(t, string(want), out.String(), "what was recorded is written again, byte for byte")

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/pump"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -28,7 +29,7 @@ const (
 //
 //	12:00:03  race  holding    Gadget/demo/g1: webhook "gadget.example.com": connection refused
 type plain struct {
-	sink
+	pump.Sink
 	Options
 	x      runner.Execution
 	stalls Stalls
@@ -66,14 +67,14 @@ type said struct {
 }
 
 func newPlain(out io.Writer, o Options) *plain {
-	p := &plain{sink: sink{out: out}, Options: o, said: map[string]*said{}}
-	p.put = func(_ line, b []byte) { p.buf.Write(b) }
+	p := &plain{Sink: pump.Sink{Out: out}, Options: o, said: map[string]*said{}}
+	p.put = func(_ line, b []byte) { p.Buf.Write(b) }
 	return p
 }
 
-func (p *plain) close() error {
+func (p *plain) Close() error {
 	p.end()
-	return p.sink.close()
+	return p.Sink.Close()
 }
 
 // end draws the logs of failed steps once more, and the summary, if the run has
@@ -88,11 +89,11 @@ func (p *plain) end() {
 		return
 	}
 	p.recall()
-	summarize(&p.buf, &p.x, p.Options)
+	summarize(&p.Buf, &p.x, p.Options)
 }
 
 // draw folds e and writes the line that it deserves, if any.
-func (p *plain) draw(e runner.Event) {
+func (p *plain) Draw(e runner.Event) {
 	var before runner.State
 	if s := p.x.Step(e.Step); s != nil {
 		before = s.State
@@ -140,7 +141,7 @@ func (p *plain) finding(e runner.Event) {
 	case "warning":
 		colour = "33"
 	}
-	p.line(line{at: e.Time, step: e.Step, word: preflight, colour: colour, text: words.Join("\nhint: ", text, p.hint(e.Hint)), news: true})
+	p.line(line{at: e.Time, step: e.Step, word: preflight, colour: colour, text: words.Join("\nhint: ", text, p.Hint(e.Hint)), news: true})
 }
 
 // Finding says in words what an event of that type tells, without its hint.
@@ -223,7 +224,7 @@ func (p *plain) state(e runner.Event, s *runner.Step, before runner.State) {
 		text = words.Join(": ", e.Message, e.Error)
 	}
 	if e.Hint != "" {
-		text += "\nhint: " + p.hint(e.Hint)
+		text += "\nhint: " + p.Hint(e.Hint)
 	}
 	if said := p.said[s.Name]; !s.State.Active() {
 		clear(said.holds)
@@ -328,7 +329,7 @@ func (p *plain) line(l line) {
 	head := fmt.Sprintf("%s  %-*s  ", l.at.Local().Format(time.TimeOnly), p.width, p.Clean(l.step))
 	state := fmt.Sprintf("%-9s", l.word)
 	below := strings.Repeat(" ", min(utf8.RuneCountInString(head), 12+widest)+11)
-	text := head + p.paint(l.colour, state) + "  " + strings.TrimRight(words.Indent(p.Clean(l.text), below), " ") + "\n"
+	text := head + p.Paint(l.colour, state) + "  " + strings.TrimRight(words.Indent(p.Clean(l.text), below), " ") + "\n"
 	p.put(l, []byte(text))
 }
 

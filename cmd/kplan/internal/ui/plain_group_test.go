@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/pump"
 	"github.com/kplan-dev/kplan/runner"
 )
 
@@ -28,9 +29,9 @@ func TestPlainTellsOfGroups(t *testing.T) {
 	for i := range all {
 		all[i].Seq, all[i].Time = i+1, time.Date(2026, 1, 1, 12, 0, 2*i, 0, time.UTC)
 	}
-	for name, d := range map[string]func(*bytes.Buffer) drawer{
-		"plain":  func(b *bytes.Buffer) drawer { return newPlain(b, Options{}) },
-		"github": func(b *bytes.Buffer) drawer { return newGitHub(b, Options{}) },
+	for name, d := range map[string]func(*bytes.Buffer) pump.Drawer[runner.Event]{
+		"plain":  func(b *bytes.Buffer) pump.Drawer[runner.Event] { return newPlain(b, Options{}) },
+		"github": func(b *bytes.Buffer) pump.Drawer[runner.Event] { return newGitHub(b, Options{}) },
 	} {
 		var out bytes.Buffer
 		show(t, d(&out), all)

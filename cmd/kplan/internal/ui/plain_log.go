@@ -175,20 +175,20 @@ func (p *plain) recall() {
 		if all := l.left + len(l.tail); all > told {
 			title += fmt.Sprintf(", the last of %d lines", all)
 		}
-		fmt.Fprintf(&p.buf, "\n%s\n", p.paint("1", p.Clean(title)+":"))
+		fmt.Fprintf(&p.Buf, "\n%s\n", p.Paint("1", p.Clean(title)+":"))
 		of := ""
 		for _, line := range lines {
 			if line.object != of {
 				of = line.object
-				fmt.Fprintf(&p.buf, "  %s:\n", cmp.Or(of, "kplan"))
+				fmt.Fprintf(&p.Buf, "  %s:\n", cmp.Or(of, "kplan"))
 			}
 			in := "  "
 			if of != "" {
 				in = "    "
 			}
-			fmt.Fprintf(&p.buf, "%s%s\n", in, line.text)
+			fmt.Fprintf(&p.Buf, "%s%s\n", in, line.text)
 			if line.before > 0 {
-				fmt.Fprintf(&p.buf, "%s%s\n", in, repeated(line.before))
+				fmt.Fprintf(&p.Buf, "%s%s\n", in, repeated(line.before))
 			}
 		}
 	}

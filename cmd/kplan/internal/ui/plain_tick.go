@@ -32,7 +32,7 @@ const (
 
 // tick tells of progress that was held back, and of steps at work that have
 // said nothing for a while.
-func (p *plain) tick(now time.Time) {
+func (p *plain) Tick(now time.Time) {
 	var quiet []*runner.Step
 	due := false
 	for _, s := range p.x.Steps() {

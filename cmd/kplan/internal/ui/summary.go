@@ -28,7 +28,7 @@ func summarize(w io.Writer, x *runner.Execution, o Options) {
 	fmt.Fprintln(w)
 	fmt.Fprint(w, words.Table(rows, func(i, j int, cell, pad string) string {
 		if i > 0 && j == 1 {
-			return o.paint(colours[runner.State(cell)], cell+pad)
+			return o.Paint(colours[runner.State(cell)], cell+pad)
 		}
 		return cell + pad
 	}))
@@ -41,7 +41,7 @@ func summarize(w io.Writer, x *runner.Execution, o Options) {
 			fmt.Fprintf(w, "and %s; -o json has all\n", words.Count(more, "more webhook"))
 		}
 	}
-	fmt.Fprintf(w, "\nplan %s %s in %s: %s\n", o.Clean(x.Plan()), o.paint(colours[x.State()], string(x.State())), words.Brief(x.Elapsed()), counts(x))
+	fmt.Fprintf(w, "\nplan %s %s in %s: %s\n", o.Clean(x.Plan()), o.Paint(colours[x.State()], string(x.State())), words.Brief(x.Elapsed()), counts(x))
 	for _, s := range x.Failed() {
 		Problem(w, o, fmt.Sprintf("step %q: %s", s.Name, s.Error), s.Hint)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/pump"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -24,7 +25,7 @@ type terse struct {
 }
 
 // NewTerse makes a renderer that says only what is held; see New.
-func NewTerse(out io.Writer, o Options) Renderer { return newPump(newTerse(out, o)) }
+func NewTerse(out io.Writer, o Options) Renderer { return pump.Start(newTerse(out, o)) }
 
 func newTerse(out io.Writer, o Options) *terse {
 	t := &terse{plain: newPlain(out, o)}
@@ -33,9 +34,9 @@ func newTerse(out io.Writer, o Options) *terse {
 }
 
 // draw folds e, and writes kplan's own log; that of others is in records and reports.
-func (t *terse) draw(e runner.Event) {
+func (t *terse) Draw(e runner.Event) {
 	if e.Type != runner.TypeLog {
-		t.plain.draw(e)
+		t.plain.Draw(e)
 		return
 	}
 	t.x.Apply(e)
@@ -55,7 +56,7 @@ func (t *terse) sort(l line, _ []byte) {
 		return
 	}
 	t.at = l.at
-	t.say(t.paint(l.colour, word) + " " + t.Clean(l.text))
+	t.say(t.Paint(l.colour, word) + " " + t.Clean(l.text))
 }
 
 // waiting says how many requests of a step are held now.
@@ -69,12 +70,12 @@ func (t *terse) waiting(step string) string {
 // say writes lines that are kplan's own.
 func (t *terse) say(text string) {
 	for line := range strings.SplitSeq(text, "\n") {
-		fmt.Fprintf(&t.buf, "%s %s\n", t.paint("2", "kplan:"), line)
+		fmt.Fprintf(&t.Buf, "%s %s\n", t.Paint("2", "kplan:"), line)
 	}
 }
 
 // tick reminds of what is held.
-func (t *terse) tick(now time.Time) {
+func (t *terse) Tick(now time.Time) {
 	for _, s := range t.x.Steps() {
 		if s.State == runner.StateHolding && now.Sub(t.at) >= reminder {
 			t.at = now
@@ -84,11 +85,11 @@ func (t *terse) tick(now time.Time) {
 }
 
 // close sums up what was held, if anything was.
-func (t *terse) close() error {
+func (t *terse) Close() error {
 	for _, s := range t.x.Steps() {
 		t.sum(s)
 	}
-	return t.sink.close()
+	return t.Sink.Close()
 }
 
 // sum says what a step's holds came to.
@@ -115,7 +116,7 @@ func (t *terse) sum(s *runner.Step) {
 	default:
 		what += "; without kplan they would have failed"
 	}
-	t.say(t.paint("1", what))
+	t.say(t.Paint("1", what))
 	for _, h := range holds {
 		t.say("  " + t.Clean(fmt.Sprintf("%s: %s, longest %s", Holder(h.Webhook, h.Webhook), words.Count(h.Requests, "request"), words.Brief(h.Longest))))
 	}

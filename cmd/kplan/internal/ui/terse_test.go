@@ -54,15 +54,15 @@ func TestTerseReminds(t *testing.T) {
 		if e.Type == runner.TypeReleased {
 			break
 		}
-		d.draw(e)
+		d.Draw(e)
 	}
-	d.flush()
+	d.Flush()
 	out.Reset()
 	last := events[len(events)-1].Time
-	d.tick(last.Add(reminder))
-	d.tick(last.Add(reminder + 1))
-	d.draw(runner.Event{Type: runner.TypeLog, Step: "helm", Message: "one\ntwo", Time: last})
-	d.flush()
+	d.Tick(last.Add(reminder))
+	d.Tick(last.Add(reminder + 1))
+	d.Draw(runner.Event{Type: runner.TypeLog, Step: "helm", Message: "one\ntwo", Time: last})
+	d.Flush()
 	require.Equal(t, 3, strings.Count(out.String(), "kplan: "))
 	require.Contains(t, out.String(), "kplan: still holding")
 	require.Contains(t, out.String(), "kplan: one\nkplan: two\n")

@@ -7,17 +7,14 @@
 package ui
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/actions"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/data"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/pump"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/runner"
 )
@@ -39,8 +36,8 @@ type Options struct {
 	Called func(hint string) string
 }
 
-// hint is a hint for the user.
-func (o Options) hint(s string) string {
+// Hint is a hint as the user calls kplan.
+func (o Options) Hint(s string) string {
 	if o.Called == nil {
 		return s
 	}
@@ -55,8 +52,8 @@ func (o Options) Clean(s string) string {
 	return s
 }
 
-// paint puts s into the colour of an SGR code.
-func (o Options) paint(code, s string) string {
+// Paint puts s into the colour of an SGR code.
+func (o Options) Paint(code, s string) string {
 	if !o.Colour || code == "" {
 		return s
 	}
@@ -65,9 +62,9 @@ func (o Options) paint(code, s string) string {
 
 // Problem writes an error and what to do about it, as every command does.
 func Problem(w io.Writer, o Options, text, hint string) {
-	fmt.Fprintf(w, "%s %s\n", o.paint("31;1", "error:"), words.Indent(o.Clean(text), "  "))
+	fmt.Fprintf(w, "%s %s\n", o.Paint("31;1", "error:"), words.Indent(o.Clean(text), "  "))
 	if hint != "" {
-		fmt.Fprintf(w, "%s %s\n", o.paint("36", "hint:"), words.Indent(o.Clean(o.hint(hint)), "  "))
+		fmt.Fprintf(w, "%s %s\n", o.Paint("36", "hint:"), words.Indent(o.Clean(o.Hint(hint)), "  "))
 	}
 }
 
@@ -82,7 +79,7 @@ type Renderer interface {
 // New makes the renderer of a mode that was chosen (see Environment.Choose). It
 // writes to out from one goroutine of its own, which Close ends. TTY, which this
 // package does not draw, and Auto are written as Plain is.
-func New(out io.Writer, mode Mode, o Options) Renderer { return newPump(newDrawer(out, mode, o)) }
+func New(out io.Writer, mode Mode, o Options) Renderer { return pump.Start(newDrawer(out, mode, o)) }
 
 // NewJSON makes a renderer which writes every event as one line of JSON; it
 // also records runs. The lines are pure ASCII where a terminal might obey
@@ -92,30 +89,15 @@ func NewJSON(out io.Writer) Renderer { return New(out, JSON, Options{}) }
 // Play writes a recorded run at once, as a renderer of the mode would have written
 // it while its time passed.
 func Play(out io.Writer, mode Mode, o Options, events []runner.Event) error {
-	return play(newDrawer(out, mode, o), events)
+	return pump.Play(newDrawer(out, mode, o), func(e runner.Event) time.Time { return e.Time }, events)
 }
 
-func play(d drawer, events []runner.Event) error {
-	var tick time.Time
-	if len(events) > 0 {
-		tick = events[0].Time.Add(time.Second)
-	}
-	for _, e := range events {
-		for ; tick.Before(e.Time); tick = tick.Add(time.Second) {
-			d.tick(tick)
-		}
-		d.draw(e)
-		d.flush()
-	}
-	return d.close()
-}
-
-func newDrawer(out io.Writer, mode Mode, o Options) drawer {
+func newDrawer(out io.Writer, mode Mode, o Options) pump.Drawer[runner.Event] {
 	switch mode {
 	case JSON:
-		return &jsonl{sink: sink{out: out}}
+		return &jsonl{Sink: pump.Sink{Out: out}}
 	case Quiet:
-		return &quiet{sink: sink{out: out}, Options: o}
+		return &quiet{Sink: pump.Sink{Out: out}, Options: o}
 	case GitHub:
 		return newGitHub(out, o)
 	case Auto, TTY, Plain:
@@ -124,28 +106,22 @@ func newDrawer(out io.Writer, mode Mode, o Options) drawer {
 }
 
 // jsonl writes each event as one line of JSON.
-type jsonl struct{ sink }
+type jsonl struct{ pump.Sink }
 
-func (j *jsonl) draw(e runner.Event) {
-	var line bytes.Buffer
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil { // an event is plain data: it cannot fail to encode
-		panic(err)
-	}
-	j.buf.Write(data.Inert(line.Bytes()))
+func (j *jsonl) Draw(e runner.Event) {
+	j.Buf.Write(data.Line(e))
 }
 
 // quiet only tells that the run was told to stop: without it, somebody who
 // pressed ^C would think that nothing happened.
 type quiet struct {
-	sink
+	pump.Sink
 	Options
 }
 
-func (q *quiet) draw(e runner.Event) {
+func (q *quiet) Draw(e runner.Event) {
 	if e.Type == runner.TypeCancel {
-		fmt.Fprintln(&q.buf, q.Clean(stopNotice(e)))
+		fmt.Fprintln(&q.Buf, q.Clean(stopNotice(e)))
 	}
 }
 
@@ -164,7 +140,7 @@ type Standby struct {
 // NewStandby makes a renderer that stands by.
 func NewStandby(out io.Writer, o Options) *Standby {
 	d := &standby{plain: newPlain(out, o)}
-	return &Standby{newPump(d), d}
+	return &Standby{pump.Start(d), d}
 }
 
 // Speak makes it write what happens from now on.
@@ -176,39 +152,14 @@ type standby struct {
 	speaks atomic.Bool
 }
 
-func (a *standby) flush() {
+func (a *standby) Flush() {
 	if !a.speaks.Load() {
-		a.buf.Reset()
+		a.Buf.Reset()
 	}
-	a.plain.flush()
+	a.plain.Flush()
 }
 
-func (a *standby) close() error {
-	a.flush()
-	return a.plain.close()
-}
-
-// sink is an output that is given up at its first error. What draws fills buf.
-type sink struct {
-	out io.Writer
-	buf bytes.Buffer
-	err error
-}
-
-func (s *sink) tick(time.Time) {}
-
-func (s *sink) flush() {
-	if s.err == nil && s.buf.Len() > 0 {
-		_, s.err = s.out.Write(s.buf.Bytes())
-	}
-	s.buf.Reset()
-}
-
-// close returns the error worth telling: that a reader went away is not.
-func (s *sink) close() error {
-	s.flush()
-	if errors.Is(s.err, syscall.EPIPE) || errors.Is(s.err, syscall.EIO) || errors.Is(s.err, io.ErrClosedPipe) { // EIO: the terminal is gone
-		return nil
-	}
-	return s.err
+func (a *standby) Close() error {
+	a.Flush()
+	return a.plain.Close()
 }
