@@ -18,6 +18,7 @@ const (
 	annotationUser    = "kplan.dev/user"
 	annotationPID     = "kplan.dev/pid"
 	annotationProcess = "kplan.dev/process"
+	annotationSeat    = "kplan.dev/seat"
 )
 
 // Holder is the run that has a lock.
@@ -32,6 +33,10 @@ type Holder struct {
 	Since time.Time `json:"since"`
 	// Renewed is when it was last heard of, by its own clock.
 	Renewed time.Time `json:"renewed"`
+	// Seat is a place that at most one process has at a time, such as an index of a Job
+	// whose pods are replaced once they ended: whoever has it now knows that the one before
+	// has ended. It is "" for a process that has none.
+	Seat string `json:"seat,omitempty"`
 
 	// process tells the process from all others, on this machine and elsewhere; it
 	// is empty where a system does not say.
@@ -76,7 +81,7 @@ func holderOf(lease *coordinationv1.Lease) (h Holder, ok bool) {
 	notes := lease.Annotations
 	h = Holder{
 		Run: *lease.Spec.HolderIdentity, Host: notes[annotationHost], User: notes[annotationUser],
-		process: notes[annotationProcess],
+		process: notes[annotationProcess], Seat: notes[annotationSeat],
 	}
 	h.PID, _ = strconv.Atoi(notes[annotationPID])
 	if t := lease.Spec.AcquireTime; t != nil {

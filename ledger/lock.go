@@ -51,14 +51,14 @@ type Lock struct {
 
 // Acquire takes the lock of a plan on a cluster, and renews it until Release.
 //
-// A holder that is known to be gone loses it at once; one that was not heard of
-// for a minute loses it if it gives no sign of life in the time of two
-// heartbeats. Any other is waited for as long as the request says; then the
+// A holder that is known to be gone loses it at once, and so does the one before on the
+// same seat. One that was not heard of for a minute loses it if it gives no sign of life
+// in the time of two heartbeats. Any other is waited for as long as the request says; then the
 // error is a *HeldError. Who may not keep a lock there gets a *DeniedError. An API
 // server that does not answer is asked again for half a minute.
 func Acquire(ctx context.Context, p Place, r Request) (*Lock, error) {
 	began, heard := time.Now(), time.Now()
-	w := watcher{told: r.Told, waits: r.Wait > 0}
+	w := watcher{told: r.Told, waits: r.Wait > 0, seat: r.Holder.Seat}
 	for {
 		lease, err := p.read(ctx)
 		holder, held := holderOf(lease)
@@ -94,7 +94,8 @@ func Acquire(ctx context.Context, p Place, r Request) (*Lock, error) {
 // watcher looks at another run's lock.
 type watcher struct {
 	told  func(string)
-	waits bool // for one that is alive
+	waits bool   // for one that is alive
+	seat  string // of who looks
 
 	version string    // of the Lease, when it was last seen to change
 	since   time.Time // when that was
@@ -107,7 +108,7 @@ type watcher struct {
 // gone reports whether the holder runs no more. Clocks of two machines differ, so
 // a Lease that looks old is watched for a while.
 func (w *watcher) gone(lease *coordinationv1.Lease, h Holder) bool {
-	if h.ended() {
+	if h.ended() || w.seat != "" && w.seat == h.Seat {
 		w.dead = fmt.Sprintf("%s, which has ended", h)
 		return true
 	}

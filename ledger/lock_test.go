@@ -59,6 +59,35 @@ func TestOneRunGetsTheLock(t *testing.T) {
 	}
 }
 
+// TestLockOfTheSameSeatIsTakenOver takes the lock of a holder that nobody knows to be gone
+// but the one who has its seat now.
+func TestLockOfTheSameSeatIsTakenOver(t *testing.T) {
+	t.Parallel()
+	place := Place{Client: fake.NewClientset(), Namespace: "kplan-system", Plan: "race"}
+	before := Holder{Run: "first", Host: "pod-1", Seat: "job/3"}
+	_, err := place.take(t.Context(), nil, before)
+	require.NoError(t, err)
+	for _, seat := range []string{"", "job/4"} {
+		other := Self("other")
+		other.Seat = seat
+		_, err = Acquire(t.Context(), place, Request{Holder: other})
+		require.ErrorAs(t, err, new(*HeldError), seat)
+	}
+	next := Self("second")
+	next.Seat = before.Seat
+	l, err := Acquire(t.Context(), place, Request{Holder: next})
+	require.NoError(t, err)
+	require.Contains(t, l.TakenFrom(), "run first on pod-1, since")
+	require.NoError(t, l.Release(t.Context()))
+	// Who has no seat leaves none behind.
+	l, err = Acquire(t.Context(), place, Request{Holder: Self("third")})
+	require.NoError(t, err)
+	held, err := place.Locked(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, held.Seat)
+	require.NoError(t, l.Release(t.Context()))
+}
+
 // TestLockOfAnEndedProcessIsTakenOver ends the process that has the lock.
 func TestLockOfAnEndedProcessIsTakenOver(t *testing.T) {
 	t.Parallel()

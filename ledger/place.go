@@ -46,6 +46,10 @@ func (p Place) take(ctx context.Context, old *coordinationv1.Lease, h Holder) (*
 		annotationPlan: p.Plan, annotationHost: h.Host, annotationUser: h.User,
 		annotationPID: strconv.Itoa(h.PID), annotationProcess: h.process,
 	})
+	delete(lease.Annotations, annotationSeat)
+	if h.Seat != "" {
+		lease.Annotations[annotationSeat] = h.Seat
+	}
 	spec := &lease.Spec
 	if spec.LeaseTransitions == nil {
 		spec.LeaseTransitions = new(int32)

@@ -19,6 +19,8 @@ import (
 type Lock struct {
 	// Wait is how long to wait for another run of the plan to end.
 	Wait time.Duration
+	// Seat is the ledger.Holder's: a run on the same seat takes over from this one at once.
+	Seat string
 	// Later leaves it to a call of TakeLocks to take the first locks.
 	Later bool
 	// Waiting hears for whom the run waits before its first step starts.
@@ -72,6 +74,7 @@ func newLocks(c Config) *locks {
 	k := &locks{
 		Lock: *c.Lock, plan: c.Plan, holder: ledger.Self(c.Run), turn: make(chan struct{}, 1), closed: make(chan struct{}), of: map[string]*named{},
 	}
+	k.holder.Seat = c.Lock.Seat
 	k.lost, k.lose = context.WithCancelCause(context.Background())
 	return k
 }

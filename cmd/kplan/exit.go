@@ -109,6 +109,7 @@ func exitCode(err error) int {
 		usage  user
 		ended  *child.ExitError
 		never  *child.StartError
+		coded  *codeError
 	)
 	switch {
 	case err == nil:
@@ -117,6 +118,8 @@ func exitCode(err error) int {
 		return ended.Code
 	case errors.As(err, &never):
 		return never.ExitCode()
+	case errors.As(err, &coded):
+		return coded.code
 	case errors.As(err, &before):
 		return exitRefused
 	case errors.As(err, &stop):

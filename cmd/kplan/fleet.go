@@ -16,5 +16,6 @@ management cluster, as the file's engine says.`,
 	}
 	cmd.AddCommand(newFleetValidate(a))
 	cmd.AddCommand(newFleetRun(a), newFleetResume(a), newFleetStatus(a), newFleetPause(a), newFleetApprove(a), newFleetAbort(a))
+	cmd.AddCommand(newFleetWorker(a), newFleetDriver(a))
 	return cmd
 }

@@ -65,6 +65,8 @@ type Run struct {
 	// Again says that an earlier run of the rollout was here: what it did is skipped if it is
 	// still there.
 	Again bool
+	// Seat is a place that at most one process has at a time; see ledger.Holder.
+	Seat string
 	// Observers see the run's events, from the goroutine of Do.
 	Observers []runner.Observer
 	// Tell hears what people should know and no event says; nil for nobody.
@@ -116,7 +118,7 @@ func (m *member) run(ctx context.Context) (*runner.Execution, error) {
 	kinds, err := steps.New(ctx, steps.Config{
 		Plan: p, Run: m.ID, Flags: m.flags(), Kubeconfigs: map[string]steps.Kubeconfig{m.Target: m.kubeconfig()},
 		Sources: from, UserAgent: m.UserAgent,
-		Lock: &steps.Lock{Wait: m.LockWait, Waiting: m.Tell, Lost: stop},
+		Lock: &steps.Lock{Wait: m.LockWait, Seat: m.Seat, Waiting: m.Tell, Lost: stop},
 	})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
