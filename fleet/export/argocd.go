@@ -1,12 +1,11 @@
 package export
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/kplan-dev/kplan/fleet"
 	"github.com/kplan-dev/kplan/plan"
 )
 
@@ -19,17 +18,21 @@ const (
 
 // argoCD makes Applications, or an ApplicationSet for each step over the fleet's clusters.
 func (x *exporter) argoCD() error {
-	if x.Rollout == nil {
-		x.first("put the Applications into a folder that an Application syncs: sync waves order what is in one Application")
-		x.first("let Argo CD judge the health of Applications (resource.customizations.health.argoproj.io_Application): else a sync wave does not wait for the one before")
-		return x.applications(x.Plan, func(s *step, app map[string]any) error {
-			o := x.object(argoAPI, "Application", objectName(s.Name), app)
-			o["metadata"].(map[string]any)["annotations"] = map[string]any{syncWave: strconv.Itoa(levels(x.Plan)[s.Name])}
-			x.add(o)
-			return nil
-		})
+	x.lostPlan()
+	if len(x.Plan.Ready) > 0 {
+		x.lost(x.inPlan("ready"), "write a health check: resource.customizations.health of the ConfigMap argocd-cm", "Argo CD does not know when objects of these kinds are ready")
 	}
-	return x.applicationSets()
+	if x.Rollout != nil {
+		return x.applicationSets()
+	}
+	x.first("put the Applications into a folder that an Application syncs: sync waves order what is in one Application")
+	x.first("let Argo CD judge the health of Applications (resource.customizations.health.argoproj.io_Application): else a sync wave does not wait for the one before")
+	waves := levels(x.Plan)
+	return x.applications(x.Plan, "", func(s *step, app map[string]any) {
+		o := x.object(argoAPI, "Application", x.unique("Application", x.Namespace, s.Name), app)
+		o["metadata"].(map[string]any)["annotations"] = map[string]any{syncWave: strconv.Itoa(waves[s.Name])}
+		x.add(o)
+	})
 }
 
 // levels are how many steps come before each, one after another.
@@ -44,97 +47,112 @@ func levels(p *plan.Plan) map[string]int {
 }
 
 // applications makes the spec of an Application of each helm and apply step of a plan.
-func (x *exporter) applications(p *plan.Plan, made func(*step, map[string]any) error) error {
+func (x *exporter) applications(p *plan.Plan, cluster string, made func(*step, map[string]any)) error {
 	all, err := x.steps(p)
 	if err != nil {
 		return err
 	}
 	for _, s := range all {
-		app, err := x.application(p, s)
+		app, err := x.application(s, cluster)
 		if err != nil {
 			return err
 		}
 		s.end()
-		if app == nil {
-			continue
-		}
-		if err := made(s, app); err != nil {
-			return err
+		if app != nil {
+			made(s, app)
 		}
 	}
 	return nil
 }
 
 // application is the spec of a step's Application; nil of a step that has none.
-func (x *exporter) application(p *plan.Plan, s *step) (map[string]any, error) {
-	s.take("timeout", "needs", "retry", "webhooks", "cluster")
-	if s.Cluster != "" && (x.Rollout == nil || s.Cluster != x.Rollout.Target) {
-		s.lost(s.at("cluster"), "correct spec.destination", "step %s: it works on the cluster %s of the plan, and the Application names another", s.Name, s.Cluster)
-	}
-	source, namespace, options, err := x.applicationSource(s)
-	if source == nil || err != nil {
-		return nil, err
-	}
-	s.lost(s.Locate(), "", "step %s: Argo CD holds no request for a webhook: an object that comes too early fails the sync, which is tried again", s.Name)
-	s.lose("when", "", "Argo CD has no condition: the object is always there")
-	s.lose("outputs", "", "Argo CD hands no values from one Application to another")
-	s.lose("concurrency_group", "", "Argo CD syncs what is in one sync wave side by side")
-	for _, n := range s.Needs {
-		if n.On != "" && n.On != plan.NeedSuccess {
-			s.lost(s.at("needs"), "", "step %s: Argo CD cannot wait for the step %s to end with %s", s.Name, n.Step, n.On)
-		}
-	}
-	sync := map[string]any{"syncOptions": append(options, "ServerSideApply=true"), "automated": map[string]any{"prune": s.Apply == nil || s.Apply.Prune, "selfHeal": s.Helm == nil || s.Helm.Drift == "" || s.Helm.Drift == plan.CorrectDrift}}
-	if r := p.StepRetry(s.Step); r.InstallRetries > 1 {
-		sync["retry"] = map[string]any{"limit": r.InstallRetries - 1}
-		if r.RetryDelaySeconds != nil {
-			sync["retry"].(map[string]any)["backoff"] = map[string]any{"duration": fmt.Sprintf("%gs", *r.RetryDelaySeconds), "factor": 1}
-		}
-		s.changed(s.at("retry"), "", "step %s: the delay is waited out: kplan ends it when the webhook answers", s.Name)
-	}
-	s.changed(s.at("timeout"), "", "step %s: Argo CD bounds no sync by the %s that the step may take", s.Name, p.StepTimeout(s.Step))
-	return map[string]any{
-		"project": "default", "source": source,
-		"destination": map[string]any{"server": inCluster, "namespace": namespace},
-		"syncPolicy":  sync,
-	}, nil
-}
-
-// applicationSource is the source of a step's Application with its namespace and sync
-// options; nil of a step that Argo CD has nothing for.
-func (x *exporter) applicationSource(s *step) (source map[string]any, namespace string, options []any, err error) {
+func (x *exporter) application(s *step, cluster string) (map[string]any, error) {
+	var (
+		source    map[string]any
+		namespace string
+		options   []any
+		err       error
+	)
 	switch s.Kind() {
 	case plan.KindHelm:
 		source, options, err = x.helmSource(s)
-		return source, s.Helm.Namespace, options, err
+		namespace = s.Helm.Namespace
 	case plan.KindApply:
-		dir, err := s.manifests()
-		if err != nil {
-			return nil, "", nil, err
-		}
-		s.take("apply.prune", "apply.namespace", "apply.wait", "apply.force_conflicts")
-		s.lose("apply.on_immutable", "annotate the object with argocd.argoproj.io/sync-options: Replace=true,Force=true", "an object with a change that it cannot take fails the sync")
-		x.first("commit what was written beside the objects to %s", x.repository())
-		return map[string]any{"repoURL": x.repository(), "targetRevision": x.revision(), "path": dir}, s.Apply.Namespace, []any{}, nil
+		source, err = x.folderSource(s, cluster)
+		namespace = s.Apply.Namespace
 	case plan.KindWait:
-		s.take("wait.resource", "wait.namespace", "wait.selector", "wait.for")
-		s.lost(s.Locate(), "write a health check for its kind: a sync wave waits until all before is healthy", "step %s: Argo CD has no step that waits for %s", s.Name, s.Wait.Resource)
+		s.leave("write a health check for its kind: a sync wave waits until all before is healthy", "Argo CD has no step that waits for %s", s.Wait.Resource)
 	case plan.KindWebhook:
-		s.take("webhook.release", "webhook.configuration", "webhook.service", "webhook.selector", "webhook.files", "webhook.namespace", "webhook.canary", "webhook.stable")
-		s.lost(s.Locate(), "", "step %s: nothing waits until the webhooks answer, and no canary proves it", s.Name)
+		s.leave("", "nothing waits until the webhooks answer, and no canary proves it")
 	case plan.KindDelete:
-		s.take("delete.files", "delete.objects", "delete.resource", "delete.release", "delete.selector", "delete.namespace", "delete.kustomize", "delete.delete_crds", "delete.evaluate")
-		s.lost(s.Locate(), "delete it by hand, or by pruning", "step %s: Argo CD deletes what leaves its source, and nothing else", s.Name)
+		s.leave("delete it by hand, or by pruning", "Argo CD deletes what leaves its source, and nothing else")
 	case plan.KindInclude:
 	}
-	return nil, "", nil, nil
+	if source == nil || err != nil {
+		return nil, err
+	}
+	s.common()
+	s.take("needs") // sync waves
+	if namespace == "" {
+		namespace = "default"
+		s.changed(s.Locate(), "set the step's namespace", "step %s: it names no namespace: default is taken, and not that of the kubeconfig", s.Name)
+	}
+	return map[string]any{
+		"project": "default", "source": source,
+		"destination": map[string]any{"server": inCluster, "namespace": namespace},
+		"syncPolicy":  s.syncPolicy(options),
+	}, nil
+}
+
+// syncPolicy says how a step's Application is synced.
+func (s *step) syncPolicy(options []any) map[string]any {
+	policy := map[string]any{
+		"syncOptions": append(options, "ServerSideApply=true"),
+		"automated": map[string]any{
+			"prune":    s.Apply == nil || s.Apply.Prune,
+			"selfHeal": s.Helm == nil || s.Helm.Drift == "" || s.Helm.Drift == plan.CorrectDrift,
+		},
+	}
+	if s.has("timeout") || s.plan.Defaults.Timeout != nil {
+		s.lost(s.at("timeout"), "", "step %s: Argo CD bounds no sync by the %s that the step may take", s.Name, s.plan.StepTimeout(s.Step))
+	}
+	s.take("timeout")
+	r := s.plan.StepRetry(s.Step)
+	if r.InstallRetries > 1 {
+		policy["retry"] = map[string]any{"limit": r.InstallRetries - 1, "backoff": map[string]any{
+			"duration": seconds(*r.RetryDelaySeconds), "factor": max(int(r.Multiplier), 1), "maxDuration": seconds(max(r.MaxDelaySeconds, *r.RetryDelaySeconds)),
+		}}
+		s.changed(s.at("retry"), "", "step %s: install_retries %d is retry.limit %d, and each delay is waited out: kplan ends it when the webhook answers", s.Name, r.InstallRetries, r.InstallRetries-1)
+	}
+	s.take("retry.install_retries", "retry.retry_delay_seconds", "retry.multiplier", "retry.max_delay_seconds")
+	return policy
+}
+
+func seconds(n float64) string {
+	return strconv.FormatFloat((time.Duration(max(n, 1)*float64(time.Second))).Round(time.Second).Seconds(), 'f', 0, 64) + "s"
+}
+
+// folderSource is the source of an apply step's Application.
+func (x *exporter) folderSource(s *step, cluster string) (map[string]any, error) {
+	at, err := s.manifests(cluster)
+	if err != nil {
+		return nil, err
+	}
+	s.take("apply.prune", "apply.namespace", "apply.wait", "apply.force_conflicts")
+	if s.Apply.OnImmutable == plan.FailImmutable {
+		s.take("apply.on_immutable")
+	}
+	s.lose("apply.on_immutable", "annotate the object with argocd.argoproj.io/sync-options: Replace=true,Force=true", "an object with a change that it cannot take fails the sync")
+	x.first("commit what was written beside the objects to %s", x.repository())
+	return map[string]any{"repoURL": x.repository(), "targetRevision": x.revision(), "path": at.path}, nil
 }
 
 func (x *exporter) repository() string {
-	if x.Git.Repository != "" {
-		return x.Git.Repository
+	if x.Git.Repository == "" {
+		x.first("correct the address of the Git repository, https://git.example.com/REPOSITORY, in the objects")
+		return "https://git.example.com/REPOSITORY"
 	}
-	return "https://git.example.com/REPOSITORY"
+	return x.Git.Repository
 }
 
 func (x *exporter) revision() string {
@@ -144,153 +162,75 @@ func (x *exporter) revision() string {
 	return "HEAD"
 }
 
-// helmSource is the source of a helm step's Application.
+// helmSource is the source of a helm step's Application, with its sync options.
 func (x *exporter) helmSource(s *step) (map[string]any, []any, error) {
 	h := s.Helm
 	values, err := s.values()
 	if err != nil {
 		return nil, nil, err
 	}
-	helm := map[string]any{"releaseName": release(s)}
+	helm := map[string]any{"releaseName": s.ReleaseName()}
 	if len(values) > 0 {
 		helm["valuesObject"] = values
 	}
 	if h.CRDPolicy() == plan.SkipCRDs {
 		helm["skipCrds"] = true
 	}
-	source := map[string]any{"helm": helm, "targetRevision": "*"}
-	if h.Version != "" {
-		source["targetRevision"] = h.Version
+	if h.KubeVersion != "" {
+		helm["kubeVersion"] = h.KubeVersion
 	}
-	switch {
-	case h.IsOCI():
-		chart, tag := h.OCITag()
-		i := strings.LastIndexByte(chart, '/')
-		source["repoURL"], source["chart"] = strings.TrimPrefix(chart[:i], "oci://"), chart[i+1:]
-		if tag != "" {
-			source["targetRevision"] = tag
-		}
-		x.first("tell Argo CD of the registry %s as a repository of the type helm with enableOCI", source["repoURL"])
-	case h.IsLocal():
-		delete(source, "targetRevision")
-		source["repoURL"], source["targetRevision"], source["path"] = x.repository(), x.revision(), strings.TrimPrefix(h.Chart, "./")
-		s.lost(s.at("helm.chart"), "commit the chart there, and correct spec.source.path", "step %s: the chart %s is not in the Git repository yet", s.Name, h.Chart)
-	default:
-		repo, chart := h.Repo, h.Chart
-		if named, is := x.Plan.Repositories[repo]; is {
-			repo = named.URL
-		} else if first, rest, is := strings.Cut(chart, "/"); is && repo == "" {
-			repo, chart = x.Plan.Repositories[first].URL, rest
-		}
-		source["repoURL"], source["chart"] = repo, chart
+	if len(h.APIVersions) > 0 {
+		helm["apiVersions"] = h.APIVersions
 	}
+	source := map[string]any{"helm": helm}
+	x.chartSource(s, source)
 	options := []any{}
 	if h.CreateNamespace {
 		options = append(options, "CreateNamespace=true")
 	}
-	s.changed(s.Locate(), "", "step %s: Argo CD renders the chart and applies the objects itself: there is no release of Helm, and hooks become those of Argo CD", s.Name)
+	crds := ""
+	if h.CRDPolicy() == plan.CreateCRDs {
+		crds = ", and brings CRDs of crds/ to what the chart has"
+	}
+	s.changed(s.Locate(), "", "step %s: Argo CD renders the chart and applies the objects itself%s: there is no release of Helm, and hooks become those of Argo CD", s.Name, crds)
 	s.take(
-		"helm.release", "helm.chart", "helm.repo", "helm.version", "helm.namespace", "helm.create_namespace", "helm.crds", "helm.skip_crds", "helm.plain_http",
-		"helm.engine", "helm.server_side", "helm.drift", "helm.wait", "helm.take_ownership", "helm.max_history", "helm.description", "helm.reset_values",
+		"helm.release", "helm.namespace", "helm.create_namespace", "helm.crds", "helm.skip_crds", "helm.kube_version", "helm.api_versions",
+		"helm.drift", "helm.take_ownership", "helm.force_conflicts", "helm.reset_values",
 	)
+	if h.Wait != plan.WaitNone && h.Wait != plan.WaitHooks { // a sync wave waits for all before
+		s.take("helm.wait")
+	}
+	if h.OnFailure == plan.KeepRelease {
+		s.take("helm.on_failure")
+	}
+	for _, field := range []string{"labels", "description", "max_history", "engine", "server_side", "reuse_values", "reset_then_reuse_values"} {
+		s.lose("helm."+field, "", "helm.%s is left out: there is no release of Helm", field)
+	}
+	s.lose("helm.wait", "", "what comes after waits until all is healthy")
 	s.lose("helm.on_failure", "", "Argo CD leaves what failed as it is")
 	return source, options, nil
 }
 
-// setCluster is one cluster as an ApplicationSet's list generator has it.
-type setElement struct {
-	cluster fleet.Cluster
-	app     map[string]any
-}
-
-// applicationSets makes an ApplicationSet of each step over the fleet's clusters. What
-// differs from cluster to cluster are elements of its list generator.
-func (x *exporter) applicationSets() error {
-	var order []string
-	byStep := map[string][]setElement{}
-	for _, c := range x.Rollout.Clusters {
-		p, err := x.For(c)
-		if err != nil {
-			return fmt.Errorf("cluster %s: %w", c.Name, err)
+// chartSource says where the chart comes from.
+func (x *exporter) chartSource(s *step, source map[string]any) {
+	c := s.chart()
+	if c == nil {
+		source["repoURL"], source["targetRevision"], source["path"] = x.repository(), x.revision(), strings.TrimPrefix(s.Helm.Chart, "./")
+		s.lost(s.at("helm.chart"), "commit the chart there, and correct spec.source.path", "step %s: the chart %s is not in the Git repository yet", s.Name, s.Helm.Chart)
+		return
+	}
+	source["repoURL"], source["chart"], source["targetRevision"] = strings.TrimPrefix(c.repository, "oci://"), c.name, "*"
+	if c.version != "" {
+		source["targetRevision"] = c.version
+	}
+	if c.digest != "" {
+		s.lost(s.at("helm.chart"), "name a version", "step %s: Argo CD takes no digest of a chart: any version is taken", s.Name)
+	}
+	if c.oci {
+		more := ""
+		if s.plainHTTP(c.repository + "/" + c.name) {
+			more = " and insecureOCIForceHttp"
 		}
-		if c.Source.Kind != "argocd" {
-			x.first("tell Argo CD of the clusters that are not its own yet: argocd cluster add")
-		}
-		err = x.applications(p, func(s *step, app map[string]any) error {
-			if byStep[s.Name] == nil {
-				order = append(order, s.Name)
-			}
-			byStep[s.Name] = append(byStep[s.Name], setElement{c, app})
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("cluster %s: %w", c.Name, err)
-		}
+		x.first("tell Argo CD of the registry %s: a repository of the type helm with enableOCI%s", source["repoURL"], fmt.Sprint(more))
 	}
-	x.first("let Argo CD's controller of ApplicationSets roll out progressively (--enable-progressive-syncs)")
-	x.lost(x.inFleet("waves"), "stop a rollout by deleting the strategy of the ApplicationSet", "max_failures, soak, approve and budgets are left out: Argo CD goes on when all Applications of a wave are healthy")
-	if len(order) > 1 {
-		x.lost(x.inFleet("plan"), "", "the ApplicationSets of the steps do not wait for each other: order among the steps of one cluster is left out")
-	}
-	for _, name := range order {
-		set, err := x.applicationSet(name, byStep[name])
-		if err != nil {
-			return err
-		}
-		x.add(x.object(argoAPI, "ApplicationSet", objectName(x.Rollout.Fleet, name), set))
-	}
-	return nil
-}
-
-// applicationSet is the spec of one ApplicationSet.
-func (x *exporter) applicationSet(name string, all []setElement) (map[string]any, error) {
-	var elements []any
-	for _, e := range all {
-		values, err := json.Marshal(valuesOf(e.app))
-		if err != nil {
-			return nil, fmt.Errorf("step %s: %w", name, err)
-		}
-		server := e.cluster.Server
-		if server == "" {
-			server = inCluster
-			x.lost(x.inFleet("inventory"), "export without --offline, or correct it in the elements", "the address of the cluster %s is not known", e.cluster.Name)
-		}
-		namespace, _ := e.app["destination"].(map[string]any)["namespace"].(string)
-		elements = append(elements, map[string]any{
-			"name": objectName(e.cluster.Name), "server": server, "wave": e.cluster.Wave, "namespace": namespace, "values": string(values),
-		})
-	}
-	app := all[0].app
-	app["destination"] = map[string]any{"server": "{{ .server }}", "namespace": "{{ .namespace }}"}
-	if helm, is := app["source"].(map[string]any)["helm"].(map[string]any); is && helm["valuesObject"] != nil {
-		delete(helm, "valuesObject")
-		helm["values"] = "{{ .values }}"
-	}
-	var steps []any
-	for _, w := range x.Rollout.Waves {
-		steps = append(steps, map[string]any{
-			"matchExpressions": []any{map[string]any{"key": "kplan.dev/wave", "operator": "In", "values": []any{w.Name}}},
-			"maxUpdate":        max(w.Parallel, 1),
-		})
-	}
-	return map[string]any{
-		"goTemplate": true, "goTemplateOptions": []any{"missingkey=error"},
-		"generators": []any{map[string]any{"list": map[string]any{"elements": elements}}},
-		"strategy":   map[string]any{"type": "RollingSync", "rollingSync": map[string]any{"steps": steps}},
-		"template": map[string]any{
-			"metadata": map[string]any{
-				"name":   objectName(name) + "-{{ .name }}",
-				"labels": map[string]any{"kplan.dev/wave": "{{ .wave }}", "kplan.dev/fleet": x.Rollout.Fleet},
-			},
-			"spec": app,
-		},
-	}, nil
-}
-
-func valuesOf(app map[string]any) any {
-	helm, _ := app["source"].(map[string]any)["helm"].(map[string]any)
-	if helm["valuesObject"] == nil {
-		return map[string]any{}
-	}
-	return helm["valuesObject"]
 }

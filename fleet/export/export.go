@@ -10,12 +10,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kplan-dev/kplan/fleet"
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/finding"
+	"github.com/kplan-dev/kplan/plan/redact"
 )
 
 // The rules of findings.
@@ -39,48 +39,58 @@ type Target struct {
 	// Pods says that kplan itself runs in the engine's pods.
 	Pods bool
 	// About says for people what is written.
-	About  string
-	export func(*exporter) error
+	About string
+	// Namespace is that of the objects where nothing else is said.
+	Namespace string
+	export    func(*exporter) error
 }
 
 // Targets are all engines, in the order of the help.
 var Targets = []Target{
 	{
-		Name: "argo-workflows", Title: "Argo Workflows", Pods: true, export: (*exporter).argoWorkflows,
-		About: `A Workflow with a pod for each cluster, which runs the whole plan there: waves are tasks of a DAG, a wave that wants approval waits at a
-suspended task, and a soak time is a suspended task with a duration.`,
+		Name: "argo-workflows", Title: "Argo Workflows", Pods: true, Namespace: "kplan", export: (*exporter).argoWorkflows,
+		About: `A Workflow whose pods run kplan: one pod for a plan, and of a fleet one for each cluster. Waves are tasks of a DAG; a wave that wants
+approval, and a soak time, are suspended tasks.`,
 	},
 	{
-		Name: "tekton", Title: "Tekton", Pods: true, export: (*exporter).tekton,
-		About: `A Pipeline and a PipelineRun with a pod for each cluster, which runs the whole plan there: waves are tasks with a matrix of clusters.`,
+		Name: "tekton", Title: "Tekton", Pods: true, Namespace: "kplan", export: (*exporter).tekton,
+		About: `A Task, a Pipeline and a PipelineRun whose pods run kplan: one pod for a plan, and of a fleet one for each cluster. Waves are tasks of
+the Pipeline with a matrix of clusters.`,
 	},
 	{
-		Name: "flux", Title: "Flux", export: (*exporter).flux,
-		About: `A HelmRelease with its repository for each helm step, and a Kustomization for each apply step, whose manifests are read from a Git repository
-that Flux has. Of a fleet, for each cluster, reached by the kubeconfig in its Secret.`,
+		Name: "flux", Title: "Flux", Namespace: "flux-system", export: (*exporter).flux,
+		About: `A HelmRelease and its repository for each helm step, and a Kustomization for each apply step. Its manifests go into a Git repository
+that Flux reads. Of a fleet they are made for each cluster, which is reached by the kubeconfig in its Secret. Flux keeps all of it as it is written,
+from then on.`,
 	},
 	{
-		Name: "argocd", Title: "Argo CD", export: (*exporter).argoCD,
-		About: `An Application for each helm and apply step, with sync waves by what needs what. Of a fleet, an ApplicationSet for each step over the clusters.`,
+		Name: "argocd", Title: "Argo CD", Namespace: "argocd", export: (*exporter).argoCD,
+		About: `An Application for each helm and apply step, in sync waves by what needs what. Manifests go into a Git repository. Of a fleet it is an
+ApplicationSet for each step. Argo CD keeps all of it as it is written, from then on.`,
 	},
 	{
-		Name: "jobs", Title: "Kubernetes Jobs", Pods: true, export: (*exporter).jobs,
-		About: `A Job that runs the whole plan; of a fleet an Indexed Job for each wave, of which all but the first are suspended.`,
+		Name: "jobs", Title: "Kubernetes Jobs", Pods: true, Namespace: "kplan", export: (*exporter).jobs,
+		About: `A Job whose pod runs kplan; of a fleet an Indexed Job for each wave, with a pod for each cluster. All but the first are suspended until
+somebody lets them begin.`,
 	},
 }
 
 // Input is what is exported.
 type Input struct {
-	// Plan is the plan, with its variables resolved. Of a fleet it is as no cluster has it.
+	// Plan is the plan, with its variables resolved. Of a fleet it is as its first cluster
+	// has it.
 	Plan *plan.Plan
 	// Rollout is a fleet's; nil for a plan alone.
 	Rollout *fleet.Rollout
 	// For reads the plan with the values of one cluster of the rollout.
 	For func(fleet.Cluster) (*plan.Plan, error)
-	// FleetFile is the path of the fleet file, for findings.
-	FleetFile string
-	// Bundle is the archive of the plan's files, which pods read.
+	// Fleet is the fleet file, for findings.
+	Fleet *document.Source
+	// Bundle is the archive of the plan's files, which pods read, and Digest its digest.
 	Bundle []byte
+	Digest string
+	// HelmEngine is that of all helm steps, whatever the plan says; "" for what that says.
+	HelmEngine plan.HelmEngine
 	// Namespace is that of the objects, Image that of kplan, ServiceAccount that of pods.
 	Namespace, Image, ServiceAccount string
 	// Git says where manifests are that Flux and Argo CD read.
@@ -112,18 +122,22 @@ type Result struct {
 
 // Export makes the objects of an engine.
 func Export(t Target, in Input) (*Result, error) {
-	x := &exporter{Input: in, Result: &Result{Files: map[string][]byte{}}, target: t}
-	x.Namespace = cmp.Or(x.Namespace, "kplan")
+	x := &exporter{
+		Input: in, Result: &Result{Files: map[string][]byte{}}, target: t,
+		told: map[string]bool{}, names: map[string]string{}, keys: map[string]string{}, folders: map[string]string{},
+	}
+	x.Namespace = cmp.Or(x.Namespace, t.Namespace)
 	x.ServiceAccount = cmp.Or(x.ServiceAccount, "kplan")
+	x.secrets = append(x.secrets, in.Plan.Sensitive)
 	if err := t.export(x); err != nil {
 		return nil, err
 	}
+	x.hide()
 	order := map[string]int{}
 	for i, text := range in.Plan.Texts {
 		order[text.File()] = i - len(in.Plan.Texts)
 	}
 	finding.Sort(x.Findings, order)
-	x.Findings = slices.CompactFunc(x.Findings, func(a, b finding.Finding) bool { return a.Pos == b.Pos && a.Message == b.Message })
 	return x.Result, nil
 }
 
@@ -132,6 +146,14 @@ type exporter struct {
 	Input
 	*Result
 	target Target
+	// secrets are what must not be written, of the plan with the values of each cluster.
+	secrets []*redact.Set
+	// told has findings, so that many clusters do not tell the same.
+	told map[string]bool
+	// names are those of objects by what they stand for, and keys the other way round.
+	names, keys map[string]string
+	// folders are those of manifests by step and content.
+	folders map[string]string
 }
 
 func (x *exporter) add(o ...map[string]any) { x.Objects = append(x.Objects, o...) }
@@ -154,14 +176,21 @@ func (x *exporter) changed(at document.Place, hint, format string, args ...any) 
 }
 
 func (x *exporter) found(s finding.Severity, rule string, at document.Place, hint, format string, args ...any) {
-	x.Findings = append(x.Findings, finding.Finding{
+	f := finding.Finding{
 		Pos: at.Pos, Path: at.Path, Excerpt: at.Excerpt, Severity: s, Rule: rule, Message: fmt.Sprintf(format, args...), Hint: hint,
-	})
+	}
+	if key := f.Pos.String() + f.Message; !x.told[key] {
+		x.told[key] = true
+		x.Findings = append(x.Findings, f)
+	}
 }
 
-// inFleet is a place of the fleet file, of which only the path is known.
-func (x *exporter) inFleet(path string) document.Place {
-	return document.Place{Pos: document.Pos{File: x.FleetFile}, Path: path}
+// inFleet is a place of the fleet file.
+func (x *exporter) inFleet(fields ...any) document.Place {
+	if x.Fleet == nil {
+		return document.Place{Path: document.Path(fields).String()}
+	}
+	return x.Fleet.Place(fields...)
 }
 
 // inPlan is a place of the plan's own file.
@@ -174,31 +203,21 @@ func (x *exporter) inPlan(fields ...any) document.Place {
 
 // object makes an object of Kubernetes.
 func (x *exporter) object(apiVersion, kind, name string, spec map[string]any) map[string]any {
-	return map[string]any{
+	o := map[string]any{
 		"apiVersion": apiVersion, "kind": kind,
 		"metadata": map[string]any{
 			"name": name, "namespace": x.Namespace,
 			"labels": map[string]any{"app.kubernetes.io/managed-by": "kplan", "kplan.dev/plan": x.Plan.Metadata.Name},
 		},
-		"spec": spec,
 	}
+	if spec != nil {
+		o["spec"] = spec
+	}
+	return o
 }
 
-// objectName makes the name of an object of words: at most 63 characters of DNS labels.
-func objectName(words ...string) string {
-	name := strings.Trim(strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-':
-			return r
-		case 'A' <= r && r <= 'Z':
-			return r + 'a' - 'A'
-		}
-		return '-'
-	}, strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), "-")), "-")
-	if len(name) <= maxName {
-		return name
-	}
-	return strings.TrimRight(name[:maxName-9], "-") + "-" + shortDigest(name)
+// in puts an object into another namespace.
+func in(namespace string, o map[string]any) map[string]any {
+	o["metadata"].(map[string]any)["namespace"] = namespace
+	return o
 }
-
-const maxName = 52 // Jobs and Workflows add to it for their pods

@@ -1,6 +1,8 @@
 package export
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,19 +22,32 @@ const (
 // fluxer makes Flux's objects of a plan for one cluster.
 type fluxer struct {
 	*exporter
-	// prefix begins the names of objects, and namespace has them: that of the kubeconfig's
-	// Secret, which Flux wants beside what names it.
-	prefix, namespace string
-	kubeconfig        map[string]any // of spec.kubeConfig; nil for the cluster that Flux is in
-	made              map[string]string
-	sources           map[string]bool
+	plan *plan.Plan
+	// cluster begins the names of objects; "" of a plan alone. The objects are in namespace:
+	// that of the kubeconfig's Secret, which Flux wants beside what names it.
+	cluster, namespace string
+	// into is the namespace for what names none.
+	into       string
+	kubeconfig map[string]any // of spec.kubeConfig; nil for the cluster that Flux is in
+	// made are the objects of steps by their names, and steps the steps themselves.
+	made  map[string]*fluxObject
+	steps map[string]plan.Step
+}
+
+// fluxObject is the HelmRelease or Kustomization of a step.
+type fluxObject struct {
+	kind, name string
+	spec       map[string]any
+	folder     *folder // of a Kustomization
 }
 
 func (x *exporter) flux() error {
+	x.lostPlan()
 	if x.Rollout == nil {
 		return x.fluxCluster(x.Plan, nil)
 	}
 	x.lost(x.inFleet("waves"), "commit one cluster after another", "Flux installs on all clusters at once: waves, their limits, soak times and approvals are left out")
+	x.lostBudget()
 	for i := range x.Rollout.Clusters {
 		c := &x.Rollout.Clusters[i]
 		if c.Access.Secret == nil || c.Access.ArgoCD {
@@ -40,10 +55,10 @@ func (x *exporter) flux() error {
 			continue
 		}
 		p, err := x.For(*c)
-		if err != nil {
-			return fmt.Errorf("cluster %s: %w", c.Name, err)
+		if err == nil {
+			err = x.fluxCluster(p, c)
 		}
-		if err := x.fluxCluster(p, c); err != nil {
+		if err != nil {
 			return fmt.Errorf("cluster %s: %w", c.Name, err)
 		}
 	}
@@ -51,21 +66,24 @@ func (x *exporter) flux() error {
 }
 
 func (x *exporter) fluxCluster(p *plan.Plan, c *fleet.Cluster) error {
-	f := &fluxer{exporter: x, namespace: x.Namespace, made: map[string]string{}, sources: map[string]bool{}}
+	f := &fluxer{exporter: x, plan: p, namespace: x.Namespace, made: map[string]*fluxObject{}, steps: map[string]plan.Step{}}
 	if c != nil {
-		f.prefix, f.namespace = c.Name, c.Access.Secret.Namespace
+		f.cluster, f.namespace, f.into = c.Name, cmp.Or(c.Access.Secret.Namespace, x.Namespace), c.Access.DefaultNamespace
 		ref := map[string]any{"name": c.Access.Secret.Name}
 		if c.Access.Secret.Key != "" {
 			ref["key"] = c.Access.Secret.Key
 		}
 		f.kubeconfig = map[string]any{"secretRef": ref}
 	}
+	for _, s := range p.Steps {
+		f.steps[s.Name] = s
+	}
 	all, err := x.steps(p)
 	if err != nil {
 		return err
 	}
 	for _, s := range all {
-		if err := f.step(p, s); err != nil {
+		if err := f.step(s); err != nil {
 			return err
 		}
 		s.end()
@@ -73,112 +91,157 @@ func (x *exporter) fluxCluster(p *plan.Plan, c *fleet.Cluster) error {
 	return nil
 }
 
-func (f *fluxer) step(p *plan.Plan, s *step) error {
-	if s.Cluster != "" && (f.Rollout == nil || s.Cluster != f.Rollout.Target) {
-		s.lose("cluster", "apply the objects with spec.kubeConfig of that cluster", "it works on the cluster %s of the plan, and the object says nothing of it", s.Cluster)
-	}
-	s.take("cluster")
+func (f *fluxer) step(s *step) error {
 	switch s.Kind() {
 	case plan.KindHelm:
-		return f.release(p, s)
+		return f.release(s)
 	case plan.KindApply:
-		return f.kustomization(p, s)
+		return f.kustomization(s)
 	case plan.KindWait:
-		s.take("wait.resource", "wait.namespace", "wait.selector", "wait.for", "timeout", "needs", "retry")
-		s.lost(s.Locate(), "add it to spec.healthChecks of the Kustomization that brings the object", "step %s: Flux has no step that waits for %s", s.Name, s.Wait.Resource)
+		f.wait(s)
 	case plan.KindWebhook:
-		s.take("webhook.release", "webhook.configuration", "webhook.service", "webhook.selector", "webhook.files", "webhook.namespace", "webhook.canary", "webhook.stable", "timeout", "needs", "retry")
-		s.lost(s.Locate(), "objects that come too early are tried again after spec.retryInterval", "step %s: nothing waits until the webhooks answer, and no canary proves it", s.Name)
+		s.leave("objects that come too early are tried again after spec.retryInterval", "nothing waits until the webhooks answer, and no canary proves it")
 	case plan.KindDelete:
-		s.take("delete.files", "delete.objects", "delete.resource", "delete.release", "delete.selector", "delete.namespace", "delete.kustomize", "delete.delete_crds", "delete.evaluate", "timeout", "needs", "retry")
-		s.lost(s.Locate(), "delete it by hand, or by spec.prune", "step %s: Flux deletes what leaves its repository, and nothing else", s.Name)
+		s.leave("delete it by hand, or by spec.prune", "Flux deletes what leaves its repository, and nothing else")
 	case plan.KindInclude:
 	}
 	return nil
 }
 
-// common are the fields that both of Flux's kinds have.
-func (f *fluxer) common(p *plan.Plan, s *step, kind string) map[string]any {
-	spec := map[string]any{"interval": "10m", "timeout": p.StepTimeout(s.Step).Round(time.Second).String()}
+// object adds the object of a step, with the fields that both of Flux's kinds have.
+func (f *fluxer) object(apiVersion, kind string, s *step) *fluxObject {
+	s.common()
+	spec := map[string]any{"interval": "10m", "timeout": duration(f.plan.StepTimeout(s.Step))}
 	if f.kubeconfig != nil {
 		spec["kubeConfig"] = f.kubeconfig
 	}
 	if on := f.dependsOn(s, kind); len(on) > 0 {
 		spec["dependsOn"] = on
 	}
-	s.take("timeout", "needs", "retry", "webhooks")
-	s.lost(s.Locate(), "", "step %s: Flux holds no request for a webhook: an object that comes too early fails, and all is tried again later", s.Name)
-	s.lose("when", "", "Flux has no condition: the object is always there")
-	s.lose("outputs", "", "Flux hands no values from one object to another")
-	s.lose("concurrency_group", "", "Flux installs what depends on nothing side by side")
-	if s.Last {
-		s.lost(s.Locate(), "", "step %s: Flux has nothing that runs at the end whatever happened", s.Name)
-	}
-	return spec
+	s.take("timeout", "needs")
+	o := &fluxObject{kind: kind, name: f.unique(kind, f.namespace, f.words(s)...), spec: spec}
+	f.add(in(f.namespace, f.exporter.object(apiVersion, kind, o.name, spec)))
+	f.made[s.Name] = o
+	return o
 }
 
-// dependsOn are the objects of one kind that the step needs: Flux knows no others.
+// words say what an object of a step stands for.
+func (f *fluxer) words(s *step) []string {
+	if f.cluster == "" {
+		return []string{s.Name}
+	}
+	return []string{f.cluster, s.Name}
+}
+
+// duration writes a duration as Flux takes it: in at most one unit for each.
+func duration(d time.Duration) string { return d.Round(time.Second).String() }
+
+// dependsOn are the objects of one kind that the step needs: Flux knows no others. Behind a
+// step that is left out stands what that one needs.
 func (f *fluxer) dependsOn(s *step, kind string) []any {
 	var on []any
-	for _, need := range s.Needs {
-		name, is := strings.CutPrefix(f.made[need.Step], kind+"/")
-		switch {
-		case need.On != "" && need.On != plan.NeedSuccess:
-			s.lost(s.at("needs"), "", "step %s: Flux cannot wait for the step %s to end with %s", s.Name, need.Step, need.On)
-		case is:
-			on = append(on, map[string]any{"name": name})
-		case f.made[need.Step] != "":
-			s.lost(s.at("needs"), "put the HelmRelease into a folder that a Kustomization applies with wait: true, and depend on that", "step %s: it cannot depend on the step %s: dependsOn is for objects of one kind", s.Name, need.Step)
-		default:
-			s.lost(s.at("needs"), "", "step %s: it does not wait for the step %s, which is left out", s.Name, need.Step)
+	var add func(of plan.Step, seen []string)
+	add = func(of plan.Step, seen []string) {
+		for _, need := range of.Needs {
+			o := f.made[need.Step]
+			switch {
+			case slices.Contains(seen, need.Step):
+			case o == nil:
+				if f.steps[need.Step].Skip == "" {
+					s.lost(s.at("needs"), "", "step %s: it does not wait for the step %s, which is left out", s.Name, need.Step)
+				}
+				add(f.steps[need.Step], append(seen, need.Step))
+			case o.kind != kind:
+				s.lost(s.at("needs"), acrossKinds[kind], "step %s: it does not wait for the step %s: dependsOn is for objects of one kind", s.Name, need.Step)
+			default:
+				ref := any(map[string]any{"name": o.name})
+				if !slices.ContainsFunc(on, func(e any) bool { return e.(map[string]any)["name"] == o.name }) {
+					on = append(on, ref)
+				}
+			}
 		}
 	}
+	add(s.Step, nil)
 	return on
 }
 
+var acrossKinds = map[string]string{
+	"Kustomization": "put the HelmRelease into a folder that a Kustomization applies with wait: true, and depend on that",
+	"HelmRelease":   "put it into a folder that a Kustomization applies, which depends on the other one",
+}
+
 // kustomization makes a Kustomization of an apply step.
-func (f *fluxer) kustomization(p *plan.Plan, s *step) error {
-	dir, err := s.manifests()
+func (f *fluxer) kustomization(s *step) error {
+	at, err := s.manifests(f.cluster)
 	if err != nil {
 		return err
 	}
-	name := objectName(f.prefix, s.Name)
+	o := f.object(fluxKustomize, "Kustomization", s)
+	o.folder = at
 	repo, namespace := "flux-system", "flux-system"
 	if f.Git.Repository != "" {
-		repo = f.Git.Repository
+		repo, namespace = f.Git.Repository, f.namespace
 		if before, after, is := strings.Cut(repo, "/"); is {
 			namespace, repo = before, after
 		}
 	}
-	spec := f.common(p, s, "Kustomization")
-	spec["path"], spec["prune"], spec["wait"] = "./"+dir, s.Apply.Prune, s.Apply.Wait == plan.WaitReady
-	spec["sourceRef"] = map[string]any{"kind": "GitRepository", "name": repo, "namespace": namespace}
+	o.spec["path"], o.spec["prune"], o.spec["wait"] = "./"+at.path, s.Apply.Prune, s.Apply.Wait == plan.WaitReady
+	o.spec["sourceRef"] = map[string]any{"kind": "GitRepository", "name": repo, "namespace": namespace}
 	if s.Apply.OnImmutable == plan.RecreateImmutable {
-		spec["force"] = true
+		o.spec["force"] = true
 	}
-	if s.Apply.Namespace != "" {
-		spec["targetNamespace"] = s.Apply.Namespace
+	f.target(s, o, at)
+	if s.Apply.Wait == plan.WaitReady {
+		f.ready(s, o)
 	}
 	s.take("apply.prune", "apply.wait", "apply.on_immutable", "apply.namespace")
-	s.lose("apply.force_conflicts", "", "Flux always takes the fields over that its manifests have")
-	o := f.object(fluxKustomize, "Kustomization", name, spec)
-	o["metadata"].(map[string]any)["namespace"] = f.namespace
-	f.add(o)
-	f.made[s.Name] = "Kustomization/" + name
+	s.take("apply.force_conflicts") // Flux always takes fields over
 	f.first("commit what was written beside the objects to the Git repository that the GitRepository %s/%s reads", namespace, repo)
-	if attempts := p.StepRetry(s.Step).InstallRetries; attempts > 1 {
-		s.changed(s.at("retry"), "", "step %s: Flux tries again without end, and not %d times", s.Name, attempts)
-	}
+	f.retry(s, o.spec, "retryInterval")
 	return nil
 }
 
-// source adds an object once, and returns its name.
-func (f *fluxer) source(kind, name string, spec map[string]any) string {
-	if !f.sources[kind+"/"+name] {
-		f.sources[kind+"/"+name] = true
-		o := f.object(fluxSource, kind, name, spec)
-		o["metadata"].(map[string]any)["namespace"] = f.namespace
-		f.Objects = slices.Insert(f.Objects, 0, o)
+// target says into which namespace a Kustomization puts objects that name none. Flux gives it
+// to all.
+func (f *fluxer) target(s *step, o *fluxObject, at *folder) {
+	namespace := cmp.Or(s.Apply.Namespace, f.into)
+	others := at.namespaces()
+	delete(others, namespace)
+	switch {
+	case namespace == "":
+		return
+	case len(others) > 0:
+		s.lost(s.at("apply.namespace"), "write the namespace into the manifests that name none", "step %s: some objects name a namespace of their own, and Flux would give %s to them too: those that name none come into Flux's", s.Name, namespace)
+		return
+	case !at.all:
+		s.changed(s.at("apply.namespace"), "", "step %s: the namespace %s is given to all objects, also to those that name another", s.Name, namespace)
 	}
-	return name
+	o.spec["targetNamespace"] = namespace
+}
+
+// retry says how far apart attempts are, of which Flux makes as many as it takes.
+func (f *fluxer) retry(s *step, spec map[string]any, field string) {
+	r := f.plan.StepRetry(s.Step)
+	if r.InstallRetries > 1 {
+		spec[field] = duration(time.Duration(max(*r.RetryDelaySeconds, 1) * float64(time.Second)))
+	}
+	if s.Retry != nil || f.plan.Defaults.Retry != nil {
+		s.changed(s.at("retry"), "", "step %s: Flux tries again without end, and not %d times; delays do not grow", s.Name, max(r.InstallRetries, 1))
+	}
+	s.take("retry")
+}
+
+// source adds an object that names where something comes from, once for all that ask there,
+// and returns its name.
+func (f *fluxer) source(kind string, spec map[string]any, words ...string) (string, error) {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return "", err
+	}
+	key := kind + "\x00" + f.namespace + "\x00" + string(text)
+	if f.folders[key] == "" {
+		f.folders[key] = f.unique(kind, f.namespace, words...)
+		f.add(in(f.namespace, f.exporter.object(fluxSource, kind, f.folders[key], spec)))
+	}
+	return f.folders[key], nil
 }

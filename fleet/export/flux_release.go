@@ -1,103 +1,104 @@
 package export
 
 import (
+	"cmp"
 	"strings"
+	"time"
 
 	"github.com/kplan-dev/kplan/plan"
 )
 
+// chartLayer is the media type of a chart in a registry.
+const chartLayer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+
 // release makes a HelmRelease of a helm step.
-func (f *fluxer) release(p *plan.Plan, s *step) error {
+func (f *fluxer) release(s *step) error {
 	values, err := s.values()
 	if err != nil {
 		return err
 	}
-	name := objectName(f.prefix, s.Name)
-	spec := f.common(p, s, "HelmRelease")
-	spec["releaseName"] = release(s)
-	if s.Helm.Namespace != "" {
-		spec["targetNamespace"], spec["storageNamespace"] = s.Helm.Namespace, s.Helm.Namespace
+	spec := map[string]any{}
+	if err := f.chart(s, spec); err != nil {
+		return err
 	}
+	o := f.object(fluxHelm, "HelmRelease", s)
+	for k, v := range spec {
+		o.spec[k] = v
+	}
+	o.spec["releaseName"] = s.ReleaseName()
+	namespace := cmp.Or(s.Helm.Namespace, f.into)
+	if namespace == "" {
+		namespace = "default"
+		s.changed(s.Locate(), "set helm.namespace", "step %s: it names no namespace: default is taken, and not that of the kubeconfig", s.Name)
+	}
+	o.spec["targetNamespace"], o.spec["storageNamespace"] = namespace, namespace
 	if len(values) > 0 {
-		spec["values"] = values
+		o.spec["values"] = values
 	}
-	f.chart(s, spec)
-	f.behaviour(p, s, spec)
-	s.take("helm.release", "helm.namespace", "helm.chart", "helm.repo", "helm.version", "helm.engine", "helm.server_side")
-	o := f.object(fluxHelm, "HelmRelease", name, spec)
-	o["metadata"].(map[string]any)["namespace"] = f.namespace
-	f.add(o)
-	f.made[s.Name] = "HelmRelease/" + name
+	f.behaviour(s, o.spec)
+	s.take("helm.release", "helm.namespace")
 	return nil
 }
 
-// release is the name of a helm step's release.
-func release(s *step) string {
-	if s.Helm.Release != "" {
-		return s.Helm.Release
-	}
-	return s.Name
-}
-
 // chart says where the chart comes from.
-func (f *fluxer) chart(s *step, spec map[string]any) {
-	h := s.Helm
+func (f *fluxer) chart(s *step, spec map[string]any) error {
+	c := s.chart()
 	switch {
-	case h.IsOCI():
-		chart, tag := h.OCITag()
-		ref := map[string]any{}
-		switch {
-		case h.Version != "" && strings.ContainsAny(h.Version, "^~*<>=| xX"):
-			ref["semver"] = h.Version
-		case h.Version != "" || tag != "":
-			ref["tag"] = strings.ReplaceAll(h.Version+tag, "+", "_") // one of both
-		default:
-			ref["semver"] = "*"
+	case c == nil:
+		s.lost(s.at("helm.chart"), "commit the chart to the Git repository, and correct spec.chart.spec.chart", "step %s: the chart %s is not in the Git repository yet", s.Name, s.Helm.Chart)
+		repo, namespace := "flux-system", "flux-system"
+		if f.Git.Repository != "" {
+			repo, namespace = f.Git.Repository, f.namespace
+			if before, after, is := strings.Cut(repo, "/"); is {
+				namespace, repo = before, after
+			}
 		}
-		if before, digest, pinned := strings.Cut(chart, "@"); pinned {
-			chart, ref = before, map[string]any{"digest": digest}
-		}
-		source := map[string]any{
-			"interval": "10m", "url": chart, "ref": ref,
-			"layerSelector": map[string]any{"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "operation": "copy"},
-		}
-		if h.PlainHTTP {
-			source["insecure"] = true
-		}
-		if h.Verify != nil {
-			s.lost(s.at("helm.verify"), "add spec.verify to the OCIRepository, with the key in a Secret", "step %s: the chart's signature is not asked for", s.Name)
-		}
-		s.take("helm.plain_http", "helm.verify")
-		spec["chartRef"] = map[string]any{"kind": "OCIRepository", "name": f.source("OCIRepository", objectName(f.prefix, s.Name), source)}
-		return
-	case h.IsLocal():
-		s.lost(s.at("helm.chart"), "commit the chart to the Git repository, and correct spec.chart.spec.chart", "step %s: the chart %s is not in the Git repository yet", s.Name, h.Chart)
 		spec["chart"] = map[string]any{"spec": map[string]any{
-			"chart": strings.TrimPrefix(h.Chart, "./"), "sourceRef": map[string]any{"kind": "GitRepository", "name": "flux-system", "namespace": "flux-system"},
+			"chart": strings.TrimPrefix(s.Helm.Chart, "./"), "sourceRef": map[string]any{"kind": "GitRepository", "name": repo, "namespace": namespace},
 		}}
-		return
+		return nil
+	case c.oci:
+		name, err := f.source("OCIRepository", f.ociRepository(s, c), f.words(s)...)
+		spec["chartRef"] = map[string]any{"kind": "OCIRepository", "name": name}
+		return err
 	}
-	repo, chart := h.Repo, h.Chart
-	if named, is := f.Plan.Repositories[repo]; is {
-		if named.Username != "" || named.Password != "" {
-			f.first("give Flux the login of the repository %s: a Secret, named in spec.secretRef of the HelmRepository", repo)
-		}
-		repo = named.URL
-	} else if first, rest, is := strings.Cut(chart, "/"); is && repo == "" {
-		if named, known := f.Plan.Repositories[first]; known {
-			repo, chart = named.URL, rest
-		}
-	}
-	source := f.source("HelmRepository", objectName(f.prefix, strings.TrimPrefix(strings.TrimPrefix(repo, "https://"), "http://")), map[string]any{"interval": "1h", "url": repo})
-	inner := map[string]any{"chart": chart, "sourceRef": map[string]any{"kind": "HelmRepository", "name": source}}
-	if h.Version != "" {
-		inner["version"] = h.Version
+	host := strings.TrimPrefix(strings.TrimPrefix(c.repository, "https://"), "http://")
+	name, err := f.source("HelmRepository", map[string]any{"interval": "1h", "url": c.repository}, host)
+	inner := map[string]any{"chart": c.name, "sourceRef": map[string]any{"kind": "HelmRepository", "name": name}}
+	if c.version != "" {
+		inner["version"] = c.version
 	}
 	spec["chart"] = map[string]any{"spec": inner}
+	return err
+}
+
+// ociRepository is the spec of the source of a chart in a registry.
+func (f *fluxer) ociRepository(s *step, c *chart) map[string]any {
+	address := c.repository + "/" + c.name
+	ref := map[string]any{}
+	switch {
+	case c.digest != "":
+		ref["digest"] = c.digest
+	case c.version == "":
+		ref["semver"] = "*"
+	case isConstraint(c.version):
+		ref["semver"] = c.version
+	default:
+		ref["tag"] = strings.ReplaceAll(c.version, "+", "_") // tags have no plus
+	}
+	source := map[string]any{
+		"interval": "10m", "url": address, "ref": ref,
+		"layerSelector": map[string]any{"mediaType": chartLayer, "operation": "copy"},
+	}
+	if s.plainHTTP(address) {
+		source["insecure"] = true
+	}
+	s.lose("helm.verify", "add spec.verify to the OCIRepository, with the key in a Secret", "the chart's signature is not asked for")
+	return source
 }
 
 // behaviour says how the release is installed and upgraded.
-func (f *fluxer) behaviour(p *plan.Plan, s *step, spec map[string]any) {
+func (f *fluxer) behaviour(s *step, spec map[string]any) {
 	h := s.Helm
 	install, upgrade := map[string]any{}, map[string]any{}
 	both := func(field string, v any) { install[field], upgrade[field] = v, v }
@@ -126,34 +127,55 @@ func (f *fluxer) behaviour(p *plan.Plan, s *step, spec map[string]any) {
 	if h.ReuseValues {
 		upgrade["preserveValues"] = true
 	}
+	switch h.ServerSide {
+	case plan.ServerSideTrue:
+		install["serverSideApply"], upgrade["serverSideApply"] = true, "enabled"
+	case plan.ServerSideFalse:
+		install["serverSideApply"], upgrade["serverSideApply"] = false, "disabled"
+	case plan.ServerSideAuto, "":
+	}
+	if h.ServerSide != "" {
+		s.changed(s.at("helm.server_side"), "", "step %s: it takes Flux 2.8: one before does not know serverSideApply", s.Name)
+	}
+	if h.Engine != "" {
+		s.changed(s.at("helm.engine"), "", "step %s: the release is made by the version of Helm that Flux has", s.Name)
+	}
 	s.lose("helm.reset_then_reuse_values", "", "Flux takes the values of the object alone, or keeps all with preserveValues")
-	f.retries(p, s, install, upgrade)
+	f.failure(s, install, upgrade)
 	spec["install"], spec["upgrade"] = install, upgrade
 	spec["maxHistory"] = h.Kept()
 	spec["driftDetection"] = map[string]any{"mode": map[plan.Drift]string{"": "enabled", plan.CorrectDrift: "enabled", plan.ReportDrift: "warn", plan.IgnoreDrift: "disabled"}[h.Drift]}
-	if len(h.Labels) > 0 {
-		s.lose("helm.labels", "", "Flux does not label the release's record")
-	}
+	s.lose("helm.labels", "", "Flux does not label the release's record")
 	s.take(
 		"helm.create_namespace", "helm.crds", "helm.skip_crds", "helm.wait", "helm.wait_for_jobs", "helm.disable_hooks", "helm.take_ownership",
-		"helm.reuse_values", "helm.reset_values", "helm.on_failure", "helm.max_history", "helm.drift",
+		"helm.reuse_values", "helm.reset_values", "helm.on_failure", "helm.max_history", "helm.drift", "helm.engine", "helm.server_side",
 	)
 }
 
-// retries says what happens when the release fails. Flux counts what comes after the first
-// attempt, and undoes the failed one before.
-func (f *fluxer) retries(p *plan.Plan, s *step, install, upgrade map[string]any) {
-	attempts := p.StepRetry(s.Step).InstallRetries
-	if attempts > 1 {
-		install["remediation"] = map[string]any{"retries": attempts - 1}
-		upgrade["remediation"] = map[string]any{"retries": attempts - 1}
-		s.lost(s.at("retry"), "", "step %s: Flux uninstalls the release before each of the %d other attempts, and rolls an upgrade back: kplan goes on from what is there", s.Name, attempts-1)
-	}
+// failure says what happens when the release fails. With keep Flux tries again from what is
+// there, as kplan does; otherwise it counts what comes after the first attempt, and undoes the
+// failed one before.
+func (f *fluxer) failure(s *step, install, upgrade map[string]any) {
+	r := f.plan.StepRetry(s.Step)
+	attempts := max(r.InstallRetries, 1)
 	switch s.Helm.OnFailure {
 	case plan.RollbackRelease:
-		upgrade["remediation"] = map[string]any{"retries": max(attempts-1, 0), "remediateLastFailure": true, "strategy": "rollback"}
+		upgrade["remediation"] = map[string]any{"retries": attempts - 1, "remediateLastFailure": true, "strategy": "rollback"}
+		install["remediation"] = map[string]any{"retries": attempts - 1}
 	case plan.UninstallRelease:
-		install["remediation"] = map[string]any{"retries": max(attempts-1, 0), "remediateLastFailure": true}
+		install["remediation"] = map[string]any{"retries": attempts - 1, "remediateLastFailure": true}
+		upgrade["remediation"] = map[string]any{"retries": attempts - 1}
 	case plan.KeepRelease, "":
+		if attempts > 1 {
+			strategy := map[string]any{"name": "RetryOnFailure", "retryInterval": duration(time.Duration(max(*r.RetryDelaySeconds, 1) * float64(time.Second)))}
+			install["strategy"], upgrade["strategy"] = strategy, strategy
+			s.changed(s.at("retry"), "", "step %s: Flux tries again without end, and not %d times (Flux 2.7 and later; one before does not know RetryOnFailure)", s.Name, attempts)
+			s.take("retry")
+		}
+		return
+	}
+	if attempts > 1 {
+		s.lost(s.at("retry"), "", "step %s: install_retries %d is remediation.retries %d: Flux uninstalls what failed to install before each, and rolls an upgrade back: kplan goes on from what is there", s.Name, attempts, attempts-1)
+		s.take("retry")
 	}
 }

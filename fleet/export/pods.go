@@ -2,11 +2,14 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/kplan-dev/kplan/fleet"
 	"github.com/kplan-dev/kplan/plan"
@@ -18,6 +21,7 @@ const (
 	mountPath  = "/fleet"
 	bundleKey  = "bundle.tgz"
 	rolloutKey = "rollout.json.gz"
+	varsKey    = "vars.yaml"
 	maxBundle  = 700 << 10
 )
 
@@ -48,6 +52,14 @@ func (x *exporter) name() string {
 func (x *exporter) files() error {
 	data := map[string]any{bundleKey: base64.StdEncoding.EncodeToString(x.Bundle)}
 	size := len(x.Bundle)
+	configMap := x.object("v1", "ConfigMap", x.filesName(), nil)
+	switch vars, err := x.vars(); {
+	case err != nil:
+		return err
+	case vars != "":
+		configMap["data"] = map[string]any{varsKey: vars}
+		size += len(vars)
+	}
 	if x.Rollout != nil {
 		packed, err := pack(x.Rollout)
 		if err != nil {
@@ -59,12 +71,8 @@ func (x *exporter) files() error {
 	if size > maxBundle {
 		return &TooLargeError{size}
 	}
-	account := x.object("v1", "ServiceAccount", x.ServiceAccount, nil)
-	delete(account, "spec")
-	configMap := x.object("v1", "ConfigMap", x.filesName(), nil)
-	delete(configMap, "spec")
 	configMap["binaryData"] = data
-	x.add(account, configMap)
+	x.add(x.object("v1", "ServiceAccount", x.ServiceAccount, nil), configMap)
 	if x.Rollout == nil {
 		x.first("give the ServiceAccount %s/%s the rights that the plan takes: kplan rbac %s", x.Namespace, x.ServiceAccount, x.Plan.File)
 		return nil
@@ -72,13 +80,39 @@ func (x *exporter) files() error {
 	x.add(x.roles()...)
 	for _, c := range x.Rollout.Clusters {
 		if c.Access.Secret == nil {
-			x.lost(x.inFleet("inventory"), "put its kubeconfig into a Secret", "the cluster %s is reached by a kubeconfig of this machine, which no pod has", c.Name)
+			x.lost(x.inFleet("inventory"), "put its kubeconfig into a Secret", "the cluster %s is left out: it is reached by a kubeconfig of this machine, which no pod has", c.Name)
 		}
 		if c.Access.Secret != nil && c.Access.Secret.Cluster != "" {
-			x.changed(x.inFleet("inventory"), "apply the objects to that cluster", "the kubeconfig of %s is read from the cluster that the pods run in, which must be %s", c.Name, c.Access.Secret.Cluster)
+			x.first("apply the objects to the cluster %s: pods read the kubeconfigs in Secrets of the cluster that they run in", c.Access.Secret.Cluster)
 		}
 	}
 	return nil
+}
+
+// vars are the values of the plan's variables that come from this machine, as a var file: not
+// those that are sensitive. Of a fleet the rollout has them.
+func (x *exporter) vars() (string, error) {
+	if x.Rollout != nil {
+		return "", nil
+	}
+	all := map[string]any{}
+	for _, v := range x.Plan.Variables {
+		switch v.Source {
+		case plan.SourceSet, plan.SourceVarFile, plan.SourceEnv:
+			if !v.Sensitive && !v.Deferred {
+				all[v.Name] = v.Value
+			}
+		default:
+		}
+	}
+	if len(all) == 0 {
+		return "", nil
+	}
+	text, err := yaml.Marshal(all)
+	if err != nil {
+		return "", fmt.Errorf("writing the variables: %w", err)
+	}
+	return string(text), nil
 }
 
 // pack is the JSON of a rollout, packed. It is the same for the same rollout.
@@ -103,22 +137,22 @@ func (x *exporter) roles() []map[string]any {
 	names := map[string][]any{}
 	var namespaces []string
 	for _, c := range x.Rollout.Clusters {
-		if ref := c.Access.Secret; ref != nil && !slices.Contains(names[ref.Namespace], any(ref.Name)) {
-			if names[ref.Namespace] == nil {
-				namespaces = append(namespaces, ref.Namespace)
-			}
-			names[ref.Namespace] = append(names[ref.Namespace], ref.Name)
+		if c.Access.Secret == nil {
+			continue
+		}
+		namespace, name := cmp.Or(c.Access.Secret.Namespace, x.Namespace), any(c.Access.Secret.Name)
+		if names[namespace] == nil {
+			namespaces = append(namespaces, namespace)
+		}
+		if !slices.Contains(names[namespace], name) {
+			names[namespace] = append(names[namespace], name)
 		}
 	}
 	var all []map[string]any
 	for _, namespace := range namespaces {
 		name := objectName(x.name(), "kubeconfigs")
-		role := x.object("rbac.authorization.k8s.io/v1", "Role", name, nil)
-		binding := x.object("rbac.authorization.k8s.io/v1", "RoleBinding", name, nil)
-		for _, o := range []map[string]any{role, binding} {
-			delete(o, "spec")
-			o["metadata"].(map[string]any)["namespace"] = namespace
-		}
+		role := in(namespace, x.object("rbac.authorization.k8s.io/v1", "Role", name, nil))
+		binding := in(namespace, x.object("rbac.authorization.k8s.io/v1", "RoleBinding", name, nil))
 		role["rules"] = []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"secrets"}, "resourceNames": names[namespace], "verbs": []any{"get"}}}
 		binding["roleRef"] = map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
 		binding["subjects"] = []any{map[string]any{"kind": "ServiceAccount", "name": x.ServiceAccount, "namespace": x.Namespace}}
@@ -127,15 +161,25 @@ func (x *exporter) roles() []map[string]any {
 	return all
 }
 
-// container runs the plan: on one cluster of the fleet, whose name may be an expression of
-// the engine, or on the cluster that the pod is in.
-func (x *exporter) container(cluster string) map[string]any {
-	args := []any{"fleet", "member", cluster, "--rollout", mountPath + "/" + rolloutKey, "--bundle", mountPath + "/" + bundleKey, "--progress", "plain"}
-	if x.Rollout == nil {
-		args = []any{"fleet", "member", "--bundle", mountPath + "/" + bundleKey, "--progress", "plain"}
+// container runs the plan: with arguments that say on which cluster of the fleet, which may
+// be expressions of the engine, or without on the cluster that the pod is in.
+func (x *exporter) container(cluster ...any) map[string]any {
+	args := []any{"fleet", "member"}
+	if x.Rollout != nil {
+		args = append(append(args, cluster...), "--rollout", mountPath+"/"+rolloutKey)
+	} else {
+		args = append(args, "--digest", x.Digest)
+		if vars, _ := x.vars(); vars != "" {
+			args = append(args, "--var-file", mountPath+"/"+varsKey)
+		}
+	}
+	args = append(args, "--bundle", mountPath+"/"+bundleKey)
+	if x.HelmEngine != "" {
+		args = append(args, "--helm-engine", string(x.HelmEngine))
 	}
 	return map[string]any{
-		"name": "kplan", "image": x.Image, "args": args,
+		"name": "kplan", "image": x.Image, "args": append(args, "--progress", "plain"),
+		"env": []any{map[string]any{"name": "HOME", "value": "/tmp"}, map[string]any{"name": "TMPDIR", "value": "/tmp"}},
 		"volumeMounts": []any{
 			map[string]any{"name": "fleet", "mountPath": mountPath, "readOnly": true},
 			map[string]any{"name": "tmp", "mountPath": "/tmp"},
@@ -165,31 +209,16 @@ func (x *exporter) grace() int {
 	return int(longest.Seconds())
 }
 
-// losesOfPods tells what all engines lose whose pods run kplan.
-func (x *exporter) losesOfPods() {
-	for _, v := range x.Plan.Variables {
-		if v.Source == plan.SourceEnv || v.Sensitive && v.Source == "" {
-			x.lost(x.inPlan("vars", v.Name), "read it from a Secret of the cluster (secret:), or give the pod the environment variable", "the pod has no value of the variable %s: on this machine the environment gives it", v.Name)
-		}
-	}
-	if x.Rollout == nil {
-		return
-	}
-	if x.Rollout.Limits.SameCause != nil {
-		x.lost(x.inFleet("budget.same_cause"), "", "%s counts no failures by cause", x.target.Title)
-	}
-	if x.Rollout.Limits.Unreachable != nil {
-		x.lost(x.inFleet("budget.unreachable"), "", "%s does not tell clusters that are out of reach from others that failed", x.target.Title)
-	}
+// Reachable are the clusters of a wave whose kubeconfigs pods can read, in their order.
+func Reachable(r *fleet.Rollout, wave string) []fleet.Cluster {
+	return slices.DeleteFunc(r.Wave(wave), func(c fleet.Cluster) bool { return c.Access.Secret == nil })
 }
 
 // clusters are the names of those of a wave that a pod can reach.
 func (x *exporter) clusters(wave string) []any {
 	var names []any
-	for _, c := range x.Rollout.Wave(wave) {
-		if c.Access.Secret != nil {
-			names = append(names, c.Name)
-		}
+	for _, c := range Reachable(x.Rollout, wave) {
+		names = append(names, c.Name)
 	}
 	return names
 }

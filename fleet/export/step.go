@@ -1,8 +1,6 @@
 package export
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,22 +11,22 @@ import (
 	"github.com/kplan-dev/kplan/plan/document"
 )
 
-func shortDigest(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(sum[:4])
-}
-
 // step is a step that becomes an object: it knows which of its fields were taken, so that
 // the others can be told of.
 type step struct {
 	*exporter
 	plan.Step
-	fields map[string]any // as the plan has them, with defaults that it gives
-	taken  map[string]bool
+	plan   *plan.Plan     // as the cluster has it
+	fields map[string]any // as the plan has them
+	// taken are the paths of fields that are in the export, or were told of, and all that is
+	// below them. With whole all are.
+	taken map[string]bool
+	whole bool
 }
 
 // steps are those of a plan in an order that respects their needs.
 func (x *exporter) steps(p *plan.Plan) ([]*step, error) {
+	x.secrets = append(x.secrets, p.Sensitive)
 	byName := map[string]plan.Step{}
 	for _, s := range p.Steps {
 		byName[s.Name] = s
@@ -40,7 +38,7 @@ func (x *exporter) steps(p *plan.Plan) ([]*step, error) {
 			x.changed(s.Locate(), "", "the step %s does not run, and is left out: %s", s.Name, s.Skip)
 			continue
 		}
-		st, err := x.step(s)
+		st, err := x.step(p, s)
 		if err != nil {
 			return nil, err
 		}
@@ -49,16 +47,19 @@ func (x *exporter) steps(p *plan.Plan) ([]*step, error) {
 	return all, nil
 }
 
-func (x *exporter) step(s plan.Step) (*step, error) {
+func (x *exporter) step(p *plan.Plan, s plan.Step) (*step, error) {
 	b, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("step %s: %w", s.Name, err)
 	}
-	st := &step{exporter: x, Step: s, taken: map[string]bool{}}
+	st := &step{exporter: x, Step: s, plan: p, taken: map[string]bool{}}
 	if err := json.Unmarshal(b, &st.fields); err != nil {
 		return nil, fmt.Errorf("step %s: %w", s.Name, err)
 	}
-	st.take("name", "description", "tags", "for_each", "helm", "apply", "wait", "webhook", "delete")
+	st.take("name", "description", "tags") // for people, and to pick steps by
+	if s.Parallel > 0 {
+		st.lost(st.at("for_each.parallel"), "", "step %s: %s does not bound how many of the steps of %s run at once", s.Name, x.target.Title, s.Group)
+	}
 	return st, nil
 }
 
@@ -75,6 +76,12 @@ func (s *step) lose(path, hint, format string, args ...any) {
 		s.lost(s.at(path), hint, "step %s: "+format, append([]any{s.Name}, args...)...)
 	}
 	s.take(path)
+}
+
+// leave says that nothing stands for the step.
+func (s *step) leave(hint, format string, args ...any) {
+	s.lost(s.Locate(), hint, "step %s: "+format, append([]any{s.Name}, args...)...)
+	s.whole = true
 }
 
 // has reports whether the step says something of a field.
@@ -97,22 +104,67 @@ func (s *step) at(path string) document.Place {
 	return s.Locate(fields...)
 }
 
-// end tells of all fields that nobody took, and of what each step of a kind loses.
+// end tells of all fields that nobody took: of mappings, of each field in them.
 func (s *step) end() {
 	for _, name := range slices.Sorted(maps.Keys(s.fields)) {
 		inner, isMap := s.fields[name].(map[string]any)
-		if !s.taken[name] || !isMap || name == "for_each" {
+		switch {
+		case s.whole || s.taken[name]:
+		case !isMap || name == "outputs":
 			s.lose(name, "", "%s is left out: %s has nothing like it", name, s.target.Title)
-			continue
-		}
-		for _, field := range slices.Sorted(maps.Keys(inner)) {
-			path := name + "." + field
-			s.lose(path, "", "%s is left out: %s has nothing like it", path, s.target.Title)
+		default:
+			for _, field := range slices.Sorted(maps.Keys(inner)) {
+				s.lose(name+"."+field, "", "%s.%s is left out: %s has nothing like it", name, field, s.target.Title)
+			}
 		}
 	}
-	if s.Pending != nil {
-		for _, in := range s.Pending.Inputs {
-			s.lost(s.Locate(), "give it in another way, such as a Secret that exists before", "step %s: %s is known only when the plan runs, and what is made of it is left out", s.Name, in)
+	for _, in := range s.Deferred() {
+		s.lost(s.Locate(), "give it in another way, such as a Secret that exists before", "step %s: %s is known only when the plan runs, and what is made of it is left out", s.Name, in)
+	}
+}
+
+// common tells what Flux and Argo CD lose of every step that they install something for.
+func (s *step) common() {
+	s.lost(s.Locate(), "", "step %s: %s holds no request for a webhook: %s", s.Name, s.target.Title, tooEarly[s.target.Name])
+	s.lose("webhooks", "", "%s holds no request for a webhook", s.target.Title)
+	s.lose("when", "", "%s has no condition: the object is always there", s.target.Title)
+	s.lose("outputs", "", "%s hands no values from one object to another", s.target.Title)
+	s.lose("concurrency_group", "", "%s installs what depends on nothing side by side", s.target.Title)
+	s.lose("fail_fast", "", "%s waits until the timeout for what cannot get on", s.target.Title)
+	if s.Last {
+		s.lost(s.Locate(), "", "step %s: %s has nothing that runs at the end whatever happened: it runs after what it needs", s.Name, s.target.Title)
+	}
+	for _, n := range s.Needs {
+		if n.On != "" && n.On != plan.NeedSuccess {
+			s.lost(s.at("needs"), "", "step %s: %s cannot wait for the step %s to end with %s", s.Name, s.target.Title, n.Step, n.On)
 		}
+	}
+	if c := s.plan.StepCluster(s.Step); c != "" && (s.Rollout == nil || c != s.Rollout.Target) {
+		s.lost(s.at("cluster"), elsewhere[s.target.Name], "step %s: it works on the cluster %s of the plan, and the object does not", s.Name, c)
+	}
+	s.take("cluster")
+}
+
+var (
+	tooEarly = map[string]string{
+		"flux":   "an object that comes too early fails, and all is tried again later",
+		"argocd": "an object that comes too early fails the sync, which is tried again",
+	}
+	elsewhere = map[string]string{
+		"flux":   "add spec.kubeConfig with that cluster's Secret",
+		"argocd": "correct spec.destination",
+	}
+)
+
+// lostPlan tells what Flux and Argo CD lose of the plan as a whole.
+func (x *exporter) lostPlan() {
+	if x.Plan.Defaults.Webhooks != nil {
+		x.lost(x.inPlan("defaults", "webhooks"), "", "%s holds no request for a webhook", x.target.Title)
+	}
+	if x.Plan.Defaults.FailFast != nil {
+		x.lost(x.inPlan("defaults", "fail_fast"), "", "%s waits until the timeout for what cannot get on", x.target.Title)
+	}
+	if x.Plan.State.Namespace != "" {
+		x.lost(x.inPlan("state"), "", "%s has its own record of what was installed: there are no lock and no records of runs", x.target.Title)
 	}
 }

@@ -1,13 +1,10 @@
 package export
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -46,7 +43,7 @@ func (s *step) values() (map[string]any, error) {
 		s.lost(s.at("helm.set_file"), "put the text into the values", "step %s: the value %s, the text of a file, is left out", s.Name, name)
 	}
 	s.take("helm.values", "helm.values_files", "helm.set_file", "helm.evaluate")
-	return s.public(all, "values"), nil
+	return s.public(all, "values", "make a Secret of it in the cluster; Flux takes it by valuesFrom, Argo CD by a plugin"), nil
 }
 
 // merge puts values over those before, as Helm does: maps are merged, null takes away.
@@ -68,94 +65,92 @@ func merge(all, over map[string]any) {
 }
 
 // public returns v without texts that hold something sensitive, and tells where they were.
-func (s *step) public(v map[string]any, path string) map[string]any {
+func (s *step) public(v map[string]any, path, hint string) map[string]any {
 	out := map[string]any{}
 	for _, k := range slices.Sorted(maps.Keys(v)) {
-		if p, shown := s.shown(v[k], path+"."+k); shown {
+		if s.plan.Sensitive.Text(k) != k {
+			s.lost(s.Locate(), hint, "step %s: a name in %s is sensitive, and left out", s.Name, path)
+			continue
+		}
+		if p, shown := s.shown(v[k], path+"."+k, hint); shown {
 			out[k] = p
 		}
 	}
 	return out
 }
 
-func (s *step) shown(v any, path string) (any, bool) {
+func (s *step) shown(v any, path, hint string) (any, bool) {
+	var text string
 	switch v := v.(type) {
 	case map[string]any:
-		return s.public(v, path), true
+		return s.public(v, path, hint), true
 	case []any:
 		all := make([]any, 0, len(v))
 		for i, e := range v {
-			p, shown := s.shown(e, fmt.Sprintf("%s[%d]", path, i))
+			p, shown := s.shown(e, fmt.Sprintf("%s[%d]", path, i), hint)
 			if !shown {
 				p = nil // its place stays, for the others keep theirs
 			}
 			all = append(all, p)
 		}
 		return all, true
+	case string:
+		text = v
+	case nil, bool:
+		return v, true
+	default:
+		text = fmt.Sprint(v)
 	}
-	b, err := json.Marshal(v)
-	if err != nil || s.Plan.Sensitive.Text(string(b)) == string(b) {
+	if s.plan.Sensitive.Text(text) == text {
 		return v, true
 	}
-	s.lost(s.Locate(), "make a Secret of it in the cluster; Flux takes it by valuesFrom, Argo CD by a plugin", "step %s: %s is sensitive, and left out", s.Name, path)
+	s.lost(s.Locate(), hint, "step %s: %s is sensitive, and left out", s.Name, path)
 	return nil, false
 }
 
-// manifests puts the manifests of an apply step into a folder of the Git repository, and
-// returns the folder's path there.
-func (s *step) manifests() (string, error) {
-	dir := filepath.ToSlash(filepath.Join(s.Git.Path, objectName(s.Name)))
-	s.take("apply.files", "apply.objects", "apply.evaluate", "apply.kustomize", "apply.plain_http")
-	if s.Apply.Kustomize != "" {
-		s.changed(s.at("apply.kustomize"), "", "step %s: the overlay is read from the Git repository at %s: copy the folder %s there", s.Name, dir, s.Apply.Kustomize)
-		s.first("copy %s to %s in the Git repository", s.Apply.Kustomize, dir)
-		return dir, nil
-	}
-	var names []string
-	for i, name := range s.Apply.Files {
-		if plan.IsAddress(name) || name == plan.Stdin {
-			s.lost(s.at("apply.files"), "put the manifests beside the plan", "step %s: %s is left out: it is read when the plan runs", s.Name, name)
-			continue
-		}
-		files, err := s.Files([]string{name})
-		if err != nil {
-			return "", fmt.Errorf("step %s: %w", s.Name, err)
-		}
-		for _, file := range files {
-			text, evaluated := s.Evaluated[file]
-			if !evaluated {
-				if text, err = os.ReadFile(file); err != nil {
-					return "", fmt.Errorf("step %s: %w", s.Name, err)
-				}
+// hide takes out of all that was made what is sensitive nonetheless, such as the name of a
+// namespace, and tells of it. The plan's files as pods read them are not looked at: they are
+// as the user has them, and values that are given are not in them.
+func (x *exporter) hide() {
+	hidden := false
+	redact := func(text string) string {
+		for _, set := range x.secrets {
+			if t := set.Text(text); t != text {
+				text, hidden = t, true
 			}
-			if s.Plan.Sensitive.Text(string(text)) != string(text) {
-				s.lost(s.at("apply.files"), "encrypt it with SOPS: Flux decrypts it", "step %s: %s has something sensitive, and is left out", s.Name, name)
-				continue
-			}
-			if strings.Contains(string(text), "\nsops:") {
-				s.first("give Flux the key of %s: decryption in the Kustomization; Argo CD takes a plugin", name)
-			}
-			base := fmt.Sprintf("%02d-%s", i+1, filepath.Base(file))
-			x := dir + "/" + base
-			s.Result.Files[x], names = text, append(names, base)
+		}
+		return text
+	}
+	for i, o := range x.Objects {
+		if o["kind"] != "ConfigMap" {
+			x.Objects[i], _ = redacted(o, redact).(map[string]any)
 		}
 	}
-	for i, o := range s.Apply.Objects {
-		text, err := yaml.Marshal(s.public(o, fmt.Sprintf("objects[%d]", i)))
-		if err != nil {
-			return "", fmt.Errorf("step %s: %w", s.Name, err)
+	for name, text := range x.Result.Files {
+		x.Result.Files[name] = []byte(redact(string(text)))
+	}
+	if hidden {
+		x.lost(x.inPlan(), "find the marks in what was written, and put the values in by hand", "something sensitive is left out of fields that must have a value")
+	}
+}
+
+// redacted is v with all texts redacted.
+func redacted(v any, redact func(string) string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[redact(k)] = redacted(e, redact)
 		}
-		base := fmt.Sprintf("object-%02d.yaml", i+1)
-		s.Result.Files[dir+"/"+base], names = text, append(names, base)
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = redacted(e, redact)
+		}
+		return out
+	case string:
+		return redact(v)
 	}
-	k := map[string]any{"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": names}
-	if s.Apply.Namespace != "" {
-		s.changed(s.at("apply.namespace"), "", "step %s: the namespace is given to all objects, also to those that name one", s.Name)
-	}
-	text, err := yaml.Marshal(k)
-	if err != nil {
-		return "", fmt.Errorf("step %s: %w", s.Name, err)
-	}
-	s.Result.Files[dir+"/kustomization.yaml"] = text
-	return dir, nil
+	return v
 }
