@@ -16,6 +16,6 @@ management cluster, as the file's engine says.`,
 	}
 	cmd.AddCommand(newFleetValidate(a))
 	cmd.AddCommand(newFleetRun(a), newFleetResume(a), newFleetStatus(a), newFleetPause(a), newFleetApprove(a), newFleetAbort(a))
-	cmd.AddCommand(newFleetWorker(a), newFleetDriver(a))
+	cmd.AddCommand(newFleetWorker(a), newFleetDriver(a), newFleetMember(a))
 	return cmd
 }

@@ -143,21 +143,20 @@ func (f *fluxer) dependsOn(s *step, kind string) []any {
 	var add func(of plan.Step, seen []string)
 	add = func(of plan.Step, seen []string) {
 		for _, need := range of.Needs {
-			o := f.made[need.Step]
+			o, needed := f.made[need.Step], f.steps[need.Step]
 			switch {
 			case slices.Contains(seen, need.Step):
+				continue
+			case o == nil && needed.Skip == "":
+				s.lost(s.at("needs"), "", "step %s: it does not wait for the step %s, which is left out", s.Name, need.Step)
 			case o == nil:
-				if f.steps[need.Step].Skip == "" {
-					s.lost(s.at("needs"), "", "step %s: it does not wait for the step %s, which is left out", s.Name, need.Step)
-				}
-				add(f.steps[need.Step], append(seen, need.Step))
 			case o.kind != kind:
 				s.lost(s.at("needs"), acrossKinds[kind], "step %s: it does not wait for the step %s: dependsOn is for objects of one kind", s.Name, need.Step)
-			default:
-				ref := any(map[string]any{"name": o.name})
-				if !slices.ContainsFunc(on, func(e any) bool { return e.(map[string]any)["name"] == o.name }) {
-					on = append(on, ref)
-				}
+			case !slices.ContainsFunc(on, func(e any) bool { return e.(map[string]any)["name"] == o.name }):
+				on = append(on, map[string]any{"name": o.name})
+			}
+			if o == nil || needed.Wait != nil { // whose object is that of a step that it needs
+				add(needed, append(seen, need.Step))
 			}
 		}
 	}

@@ -74,7 +74,7 @@ func (x *exporter) files() error {
 	configMap["binaryData"] = data
 	x.add(x.object("v1", "ServiceAccount", x.ServiceAccount, nil), configMap)
 	if x.Rollout == nil {
-		x.first("give the ServiceAccount %s/%s the rights that the plan takes: kplan rbac %s", x.Namespace, x.ServiceAccount, x.Plan.File)
+		x.first("give the ServiceAccount the rights that the plan takes: kplan rbac %s --service-account %s/%s | kubectl apply -f -", x.Plan.File, x.Namespace, x.ServiceAccount)
 		return nil
 	}
 	x.add(x.roles()...)

@@ -127,7 +127,10 @@ func (s *step) end() {
 func (s *step) common() {
 	s.lost(s.Locate(), "", "step %s: %s holds no request for a webhook: %s", s.Name, s.target.Title, tooEarly[s.target.Name])
 	s.lose("webhooks", "", "%s holds no request for a webhook", s.target.Title)
-	s.lose("when", "", "%s has no condition: the object is always there", s.target.Title)
+	if s.has("when") { // else it is known only when the plan runs, and told of with what it asks for
+		s.changed(s.at("when"), "", "step %s: %s has no condition: it is true now, and the object is always there", s.Name, s.target.Title)
+	}
+	s.take("when")
 	s.lose("outputs", "", "%s hands no values from one object to another", s.target.Title)
 	s.lose("concurrency_group", "", "%s installs what depends on nothing side by side", s.target.Title)
 	s.lose("fail_fast", "", "%s waits until the timeout for what cannot get on", s.target.Title)
