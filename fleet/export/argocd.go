@@ -117,14 +117,13 @@ func (s *step) syncPolicy(options []any) map[string]any {
 		s.lost(s.at("timeout"), "", "step %s: Argo CD bounds no sync by the %s that the step may take", s.Name, s.plan.StepTimeout(s.Step))
 	}
 	s.take("timeout")
-	r := s.plan.StepRetry(s.Step)
+	r := s.retries(true)
 	if r.InstallRetries > 1 {
 		policy["retry"] = map[string]any{"limit": r.InstallRetries - 1, "backoff": map[string]any{
 			"duration": seconds(*r.RetryDelaySeconds), "factor": max(int(r.Multiplier), 1), "maxDuration": seconds(max(r.MaxDelaySeconds, *r.RetryDelaySeconds)),
 		}}
-		s.changed(s.at("retry"), "", "step %s: install_retries %d is retry.limit %d, and each delay is waited out: kplan ends it when the webhook answers", s.Name, r.InstallRetries, r.InstallRetries-1)
+		s.changed(s.atRetry("install_retries"), "", "step %s: install_retries %d is retry.limit %d, and each delay is waited out: kplan ends it when the webhook answers", s.Name, r.InstallRetries, r.InstallRetries-1)
 	}
-	s.take("retry.install_retries", "retry.retry_delay_seconds", "retry.multiplier", "retry.max_delay_seconds")
 	return policy
 }
 

@@ -196,7 +196,7 @@ func (f *fluxer) kustomization(s *step) error {
 	s.take("apply.prune", "apply.wait", "apply.on_immutable", "apply.namespace")
 	s.take("apply.force_conflicts") // Flux always takes fields over
 	f.first("commit what was written beside the objects to the Git repository that the GitRepository %s/%s reads", namespace, repo)
-	f.retry(s, o.spec, "retryInterval")
+	f.retry(s, o.spec)
 	return nil
 }
 
@@ -219,15 +219,17 @@ func (f *fluxer) target(s *step, o *fluxObject, at *folder) {
 }
 
 // retry says how far apart attempts are, of which Flux makes as many as it takes.
-func (f *fluxer) retry(s *step, spec map[string]any, field string) {
-	r := f.plan.StepRetry(s.Step)
+func (f *fluxer) retry(s *step, spec map[string]any) {
+	r := s.retries(false)
 	if r.InstallRetries > 1 {
-		spec[field] = duration(time.Duration(max(*r.RetryDelaySeconds, 1) * float64(time.Second)))
+		spec["retryInterval"] = interval(r)
+		s.changed(s.atRetry("install_retries"), "", "step %s: Flux tries again without end, and not %d times", s.Name, r.InstallRetries)
 	}
-	if s.Retry != nil || f.plan.Defaults.Retry != nil {
-		s.changed(s.at("retry"), "", "step %s: Flux tries again without end, and not %d times; delays do not grow", s.Name, max(r.InstallRetries, 1))
-	}
-	s.take("retry")
+}
+
+// interval is the wait between two attempts.
+func interval(r plan.Retry) string {
+	return duration(time.Duration(max(*r.RetryDelaySeconds, 1) * float64(time.Second)))
 }
 
 // source adds an object that names where something comes from, once for all that ask there,

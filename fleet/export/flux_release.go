@@ -3,7 +3,6 @@ package export
 import (
 	"cmp"
 	"strings"
-	"time"
 
 	"github.com/kplan-dev/kplan/plan"
 )
@@ -156,7 +155,7 @@ func (f *fluxer) behaviour(s *step, spec map[string]any) {
 // there, as kplan does; otherwise it counts what comes after the first attempt, and undoes the
 // failed one before.
 func (f *fluxer) failure(s *step, install, upgrade map[string]any) {
-	r := f.plan.StepRetry(s.Step)
+	r := s.retries(false)
 	attempts := max(r.InstallRetries, 1)
 	switch s.Helm.OnFailure {
 	case plan.RollbackRelease:
@@ -167,15 +166,13 @@ func (f *fluxer) failure(s *step, install, upgrade map[string]any) {
 		upgrade["remediation"] = map[string]any{"retries": attempts - 1}
 	case plan.KeepRelease, "":
 		if attempts > 1 {
-			strategy := map[string]any{"name": "RetryOnFailure", "retryInterval": duration(time.Duration(max(*r.RetryDelaySeconds, 1) * float64(time.Second)))}
+			strategy := map[string]any{"name": "RetryOnFailure", "retryInterval": interval(r)}
 			install["strategy"], upgrade["strategy"] = strategy, strategy
-			s.changed(s.at("retry"), "", "step %s: Flux tries again without end, and not %d times (Flux 2.7 and later; one before does not know RetryOnFailure)", s.Name, attempts)
-			s.take("retry")
+			s.changed(s.atRetry("install_retries"), "", "step %s: Flux tries again without end, and not %d times (Flux 2.7 and later; one before does not know RetryOnFailure)", s.Name, attempts)
 		}
 		return
 	}
 	if attempts > 1 {
-		s.lost(s.at("retry"), "", "step %s: install_retries %d is remediation.retries %d: Flux uninstalls what failed to install before each, and rolls an upgrade back: kplan goes on from what is there", s.Name, attempts, attempts-1)
-		s.take("retry")
+		s.lost(s.atRetry("install_retries"), "", "step %s: install_retries %d is remediation.retries %d, at once and not after %s: Flux uninstalls what failed to install before each, and rolls an upgrade back: kplan goes on from what is there", s.Name, attempts, attempts-1, interval(r))
 	}
 }

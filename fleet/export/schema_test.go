@@ -11,7 +11,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -121,32 +120,22 @@ func create(t *testing.T, client dynamic.Interface, mapper meta.RESTMapper, o ma
 func define(t *testing.T, client dynamic.Interface) {
 	t.Helper()
 	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	var (
-		group sync.WaitGroup
-		names []string
-		mu    sync.Mutex
-	)
+	var names []string
 	for _, d := range definitions {
-		group.Go(func() {
-			for _, text := range fetch(t, d.module, d.files) {
-				o := &unstructured.Unstructured{}
-				if err := yaml.Unmarshal(text, &o.Object); err != nil || o.GetKind() != "CustomResourceDefinition" {
-					continue
-				}
-				unstructured.RemoveNestedField(o.Object, "spec", "conversion") // by webhooks that are not there
-				_, err := crds.Create(t.Context(), o, metav1.CreateOptions{})
-				if err != nil && !apierrors.IsAlreadyExists(err) {
-					t.Errorf("%s: %v", o.GetName(), err)
-				}
-				mu.Lock()
-				names = append(names, o.GetName())
-				mu.Unlock()
+		for _, text := range fetch(t, d.module, d.files) {
+			o := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal(text, &o.Object); err != nil || o.GetKind() != "CustomResourceDefinition" {
+				continue
 			}
-		})
+			unstructured.RemoveNestedField(o.Object, "spec", "conversion") // by webhooks that are not there
+			_, err := crds.Create(t.Context(), o, metav1.CreateOptions{})
+			if !apierrors.IsAlreadyExists(err) {
+				require.NoError(t, err, o.GetName())
+			}
+			names = append(names, o.GetName())
+		}
 	}
-	group.Wait()
 	require.NotEmpty(t, names)
-	require.False(t, t.Failed())
 	require.Eventually(t, func() bool {
 		for _, name := range names {
 			o, err := crds.Get(t.Context(), name, metav1.GetOptions{})

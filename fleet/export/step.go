@@ -159,6 +159,33 @@ var (
 	}
 )
 
+// retries says how the step is tried again, and tells what of that is lost: all but how often,
+// how far apart and, if delays grow there, how fast.
+func (s *step) retries(grow bool) plan.Retry {
+	r := s.plan.StepRetry(s.Step)
+	if r.InstallRetries > 1 {
+		lose := func(what bool, name string) {
+			if what {
+				s.lost(s.atRetry(name), "", "step %s: %s of retry is left out: %s has nothing like it", s.Name, name, s.target.Title)
+			}
+		}
+		lose(!grow && r.Multiplier > 1, "multiplier")
+		lose(!grow && r.MaxDelaySeconds != plan.DefaultMaxDelaySeconds, "max_delay_seconds")
+		lose(*r.Jitter > 0, "jitter")
+		lose(len(r.On) > 0, "on")
+	}
+	s.take("retry")
+	return r
+}
+
+// atRetry is where a field of retry stands: in the step, or in the defaults.
+func (s *step) atRetry(field string) document.Place {
+	if s.has("retry."+field) || s.plan.Defaults.Retry == nil {
+		return s.at("retry." + field)
+	}
+	return s.inPlan("defaults", "retry", field)
+}
+
 // lostPlan tells what Flux and Argo CD lose of the plan as a whole.
 func (x *exporter) lostPlan() {
 	if x.Plan.Defaults.Webhooks != nil {
