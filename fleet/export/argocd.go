@@ -1,10 +1,8 @@
 package export
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/kplan-dev/kplan/plan"
 )
@@ -128,7 +126,7 @@ func (s *step) syncPolicy(options []any) map[string]any {
 }
 
 func seconds(n float64) string {
-	return strconv.FormatFloat((time.Duration(max(n, 1)*float64(time.Second))).Round(time.Second).Seconds(), 'f', 0, 64) + "s"
+	return strconv.Itoa(int(max(n, 1)+0.5)) + "s"
 }
 
 // folderSource is the source of an apply step's Application.
@@ -230,6 +228,6 @@ func (x *exporter) chartSource(s *step, source map[string]any) {
 		if s.plainHTTP(c.repository + "/" + c.name) {
 			more = " and insecureOCIForceHttp"
 		}
-		x.first("tell Argo CD of the registry %s: a repository of the type helm with enableOCI%s", source["repoURL"], fmt.Sprint(more))
+		x.first("tell Argo CD of the registry %s: a repository of the type helm with enableOCI%s", source["repoURL"], more)
 	}
 }

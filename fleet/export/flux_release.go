@@ -2,6 +2,7 @@ package export
 
 import (
 	"cmp"
+	"maps"
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan"
@@ -21,9 +22,7 @@ func (f *fluxer) release(s *step) error {
 		return err
 	}
 	o := f.object(fluxHelm, "HelmRelease", s)
-	for k, v := range spec {
-		o.spec[k] = v
-	}
+	maps.Copy(o.spec, spec)
 	o.spec["releaseName"] = s.ReleaseName()
 	namespace := cmp.Or(s.Helm.Namespace, f.into)
 	if namespace == "" {
@@ -100,7 +99,7 @@ func (f *fluxer) ociRepository(s *step, c *chart) map[string]any {
 func (f *fluxer) behaviour(s *step, spec map[string]any) {
 	h := s.Helm
 	install, upgrade := map[string]any{}, map[string]any{}
-	both := func(field string, v any) { install[field], upgrade[field] = v, v }
+	both := func(field string) { install[field], upgrade[field] = true, true }
 	if h.CreateNamespace {
 		install["createNamespace"] = true
 	}
@@ -111,17 +110,17 @@ func (f *fluxer) behaviour(s *step, spec map[string]any) {
 	}
 	switch h.Wait {
 	case plan.WaitNone, plan.WaitHooks:
-		both("disableWait", true)
+		both("disableWait")
 	case plan.WaitReady, "":
 		if !h.WaitForJobs {
-			both("disableWaitForJobs", true) // Flux waits for them by itself
+			both("disableWaitForJobs") // Flux waits for them by itself
 		}
 	}
 	if h.DisableHooks {
-		both("disableHooks", true)
+		both("disableHooks")
 	}
 	if !h.TakeOwnership {
-		both("disableTakeOwnership", true)
+		both("disableTakeOwnership")
 	}
 	if h.ReuseValues {
 		upgrade["preserveValues"] = true

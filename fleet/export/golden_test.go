@@ -2,6 +2,7 @@ package export_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -82,6 +83,12 @@ func archives(t *testing.T) []string {
 // current one.
 func input(t *testing.T, a *txtar.Archive) export.Input {
 	t.Helper()
+	return inputOf(t, nil, a)
+}
+
+// inputOf is input for a fleet whose kubeconfigs are in the cluster of flags.
+func inputOf(t *testing.T, flags *genericclioptions.ConfigFlags, a *txtar.Archive) export.Input {
+	t.Helper()
 	t.Chdir(t.TempDir())
 	isFleet := false
 	for _, f := range a.Files {
@@ -99,7 +106,7 @@ func input(t *testing.T, a *txtar.Archive) export.Input {
 	}
 	in := export.Input{Image: "ghcr.io/kplan-dev/kplan:v0.1.0", Git: export.Git{Path: "clusters/one"}}
 	if isFleet {
-		ofFleet(t, &in, values)
+		ofFleet(t, flags, &in, values)
 		return in
 	}
 	var err error
@@ -115,16 +122,20 @@ func input(t *testing.T, a *txtar.Archive) export.Input {
 	return in
 }
 
-// ofFleet reads a fleet, each of whose clusters is at https://NAME.example.com.
-func ofFleet(t *testing.T, in *export.Input, values load.Options) {
+// ofFleet reads a fleet. Without flags each of its clusters is at https://NAME.example.com.
+func ofFleet(t *testing.T, flags *genericclioptions.ConfigFlags, in *export.Input, values load.Options) {
 	t.Helper()
 	f, err := fleetload.File("fleet.yaml", values)
 	require.NoError(t, err)
-	found, err := inventory.NewManagement(inventory.Options{Clusters: f.Clusters, Dir: f.Dir, Flags: genericclioptions.NewConfigFlags(false)}).Find(t.Context(), f.Inventory)
+	managed := inventory.NewManagement(inventory.Options{Clusters: f.Clusters, Dir: f.Dir, Flags: cmp.Or(flags, genericclioptions.NewConfigFlags(false))})
+	found, err := managed.Find(t.Context(), f.Inventory)
 	require.NoError(t, err)
 	kubeconfig := func(_ context.Context, c fleet.Cluster) ([]byte, error) {
 		return fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
 clusters: [{name: c, cluster: {server: "https://%s.example.com"}}], users: [{name: u, user: {token: t}}]}`, strings.ReplaceAll(c.Name, "/", ".")), nil
+	}
+	if flags != nil {
+		kubeconfig = (&inventory.Kubeconfigs{Management: managed}).Read
 	}
 	frozen, err := freeze.Freeze(t.Context(), freeze.Input{Fleet: f, Found: found, Values: values, Kubeconfig: kubeconfig})
 	require.NoError(t, err)

@@ -126,8 +126,8 @@ func (x *exporter) hide() {
 			x.Objects[i], _ = redacted(o, redact).(map[string]any)
 		}
 	}
-	for name, text := range x.Result.Files {
-		x.Result.Files[name] = []byte(redact(string(text)))
+	for name, text := range x.Files {
+		x.Files[name] = []byte(redact(string(text)))
 	}
 	if hidden {
 		x.lost(x.inPlan(), "find the marks in what was written, and put the values in by hand", "something sensitive is left out of fields that must have a value")
