@@ -96,6 +96,11 @@ go-test: $(KPLAN)
 matrix: $(LAB) ## Run the whole fault matrix: each fault at three moments of each operation
 	KPLAN_LAB=$(abspath $(LAB)) go test ./steps -run 'TestFaultMatrix|TestStepsOutlast' -matrix -v -timeout 20m
 
+.PHONY: fleet-kills
+fleet-kills: $(LAB) ## Kill each of 40 workers of a fleet once, and 20 drivers, at moments of a seed (KPLAN_SEED)
+	KPLAN_LAB=$(abspath $(LAB)) KPLAN_FLEET_KILLS=40 go test -count=1 -timeout 20m -v -run TestKilledWorkers ./fleet/engine/kubernetes
+	KPLAN_LAB=$(abspath $(LAB)) KPLAN_FLEET_KILLS=20 go test -count=1 -timeout 20m -v -run TestKilledDrivers ./fleet/engine/kubernetes
+
 # What tests need besides Go: a command that shows that it is there, Debian's packages
 # for it, and what is left out without them.
 DEPS := gcc tmux browser npm
@@ -204,6 +209,15 @@ bench-helm: $(LAB) $(RIVALS) ## Measure installs, upgrades and runs with nothing
 	KPLAN_LAB=$(abspath $(LAB)) KPLAN_TOOLS=$(abspath $(BIN)) go test ./bench -run '^$$' -bench Helm -timeout 90m $(HELM)
 HELM := -benchtime 5x -update
 
+.PHONY: bench-fleet
+bench-fleet: $(LAB) ## Measure one plan on a thousand clusters, with and without faults
+	@$(say) 'starting a Kubernetes cluster for the benchmark; the first time compiles it'
+	trap '$(LAB) down --name fleet' EXIT; \
+	$(LAB) up --name fleet --nodes 0 && \
+	$(say) 'measuring; takes some 10 minutes' && \
+	KPLAN_TEST_KUBECONFIG=$$($(LAB) kubeconfig --name fleet --path) go test ./bench -run '^$$' -bench Fleet -timeout 60m $(FLEET)
+FLEET := -benchtime 1x
+
 # Other tools, which tests run by kplan hold and benchmarks compare with. The tag
 # leaves the clouds' SDKs out of helmfile, which take three minutes to compile.
 $(BIN)/helm: package := helm.sh/helm/v3/cmd/helm
@@ -241,6 +255,9 @@ share:
 	rm $(BIN)/share/kplan
 
 RELEASE := $(addprefix $(BIN)/,goreleaser sbom image)
+# Another version of Go writes other files: the one that go.mod names makes releases,
+# and is fetched where it is not the one that is installed.
+$(RELEASE) share snapshot release: export GOTOOLCHAIN := $(shell awk '$$1 == "toolchain" { print $$2 }' tools/release/go.mod)
 $(BIN)/goreleaser: package := github.com/goreleaser/goreleaser/v2
 $(BIN)/sbom: package := ./sbom
 $(BIN)/image: package := ./image
@@ -259,11 +276,19 @@ release-config: $(BIN)/goreleaser ## Check the configuration of releases
 TARGETS := linux|darwin|windows
 .PHONY: snapshot
 snapshot: $(RELEASE) ## Make all files of a release in dist, of this commit and without the network; TARGETS picks platforms
+	@$(say) 'making the files of $(if $(tag),the release $(tag),a snapshot)'
 	sed -E '/^      - (linux|darwin|windows)_/{/$(TARGETS)/!d}' .goreleaser.yaml > $(BIN)/goreleaser.yaml
-	$(remote) $(BIN)/goreleaser release -f $(BIN)/goreleaser.yaml --snapshot --clean --skip=sign
+	$(remote) $(BIN)/goreleaser release -f $(BIN)/goreleaser.yaml $(if $(tag),--skip=publish,--snapshot) --clean --skip=sign
 	tools/release/manifests.sh dist
 	$(MAKE) --no-print-directory release-image
 
+.PHONY: release
+release: $(RELEASE) # of the tag at HEAD, as a draft; .github/workflows/release.yml does it
+	$(BIN)/goreleaser release --clean
+
+# Of a commit with a tag, the files are those of its release; else their version says that
+# they are none.
+tag = $(shell git tag --points-at HEAD --list 'v*')
 # goreleaser takes no commit of a repository without a remote, and asks none here.
 remote = GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/kplan-dev/kplan
 # linux is OS/ARCH=BINARY for each Linux binary that goreleaser made.
@@ -314,5 +339,5 @@ CHROMIUM := /usr/bin/chromium
 
 .PHONY: clean
 clean: ## Take the labs down and remove what was built
-	for n in demo test test-cp test-match test-restart test-region test-export bench phases race try; do $(LAB) down --name $$n || true; done
+	for n in demo test test-cp test-match test-restart test-region test-export bench phases race fleet try; do $(LAB) down --name $$n || true; done
 	rm -rf $(BIN) site/dist

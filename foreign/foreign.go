@@ -7,7 +7,7 @@
 // is returned is one that package load takes.
 //
 // It asks no cluster and no registry, runs no program and renders no template. It reads
-// no file but by Input.Read, and writes none.
+// no file but by Input.Read, builds no overlay but by Input.Build, and writes none.
 package foreign
 
 import (
@@ -45,6 +45,9 @@ type Input struct {
 	// Read returns the text of another file, one that a file names. Its error is
 	// fs.ErrNotExist for one that is not there.
 	Read func(name string) ([]byte, error)
+	// Build returns the objects that kustomize makes of a folder; nil where nobody builds
+	// any.
+	Build func(dir string) ([]byte, error)
 }
 
 // Beside is the path of a file that another one names, in the terms of Input.

@@ -58,6 +58,45 @@ func (d *doc) place(n *yaml.Node, path document.Path) document.Place {
 	return at
 }
 
+// Same reports whether two values are the same, whatever the order of their fields.
+func (v *Value) Same(other *Value) bool {
+	return v == other || v != nil && other != nil && same(v.node, other.node)
+}
+
+func same(a, b *yaml.Node) bool {
+	if a.Kind != b.Kind || len(a.Content) != len(b.Content) {
+		return false
+	}
+	if a.Kind == yaml.ScalarNode {
+		return a.ShortTag() == b.ShortTag() && a.Value == b.Value
+	}
+	for i, x := range a.Content {
+		y := b.Content[i]
+		if a.Kind == yaml.MappingNode {
+			if i%2 == 0 {
+				continue
+			}
+			if y = fieldOf(b, a.Content[i-1].Value); y == nil {
+				return false
+			}
+		}
+		if !same(x, y) {
+			return false
+		}
+	}
+	return true
+}
+
+// fieldOf is the value of a field; nil when there is none.
+func fieldOf(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
 // Name is the key that the value is of.
 func (v *Value) Name() string {
 	if v == nil || v.key == nil {

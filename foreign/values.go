@@ -3,6 +3,7 @@ package foreign
 import (
 	"bytes"
 	"cmp"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,10 +111,17 @@ func sibling(n *yaml.Node, key string) string {
 	return ""
 }
 
+// lookedUp matches what vals, a library that helmfile and others use, replaces by a secret
+// of somewhere else.
+var lookedUp = regexp.MustCompile(`\bref\+[a-z0-9]+://|\bsecretref\+[a-z0-9]+://`)
+
+// IsLookedUp reports whether a text has references that vals replaces.
+func IsLookedUp(text string) bool { return lookedUp.MatchString(text) }
+
 // isSecret reports whether a scalar with a name is a secret, as the rule secret-in-values
-// of package lint has it.
+// of package lint has it, or a reference to one.
 func isSecret(name string, n *yaml.Node) bool {
-	if secret.In(n.Value) != "" {
+	if secret.In(n.Value) != "" || IsLookedUp(n.Value) {
 		return true
 	}
 	return n.Value != "" && n.ShortTag() != "!!bool" && secret.Named(name) && !secret.IsReference(n.Value)
@@ -147,8 +155,15 @@ func (w concealer) conceal(n *yaml.Node, path document.Path) {
 		}
 	}
 	base := cmp.Or(Identifier(w.owner+"_"+strings.Join(names, "_")), "secret")
-	name := w.plan.Secret(base, path.String()+" of "+w.owner)
-	place := w.at.doc.place(n, append(slices.Clone(w.at.path), path...))
+	about := path.String() + " of " + w.owner
+	if IsLookedUp(n.Value) {
+		about += ", which was " + document.Cut(n.Value, 200)
+	}
+	name := w.plan.Secret(base, about)
+	place := w.at.Place()
+	if n.Line > 0 { // a node that was made stands nowhere
+		place = w.at.doc.place(n, append(slices.Clone(w.at.path), path...))
+	}
 	w.at.doc.report.Add(concealed(place, name))
 	*n = *text(Expr("vars." + name))
 }

@@ -112,3 +112,22 @@ func (s Step) ReleaseName() string {
 	}
 	return cmp.Or(s.Helm.Release, s.Name)
 }
+
+// Namespace returns the namespace that the step names, in which its outputs are read
+// too; "" when it names none, which means that of the kubeconfig context.
+func (s Step) Namespace() string {
+	switch s.Kind() {
+	case KindHelm:
+		return s.Helm.Namespace
+	case KindApply:
+		return s.Apply.Namespace
+	case KindWait:
+		return s.Wait.Namespace
+	case KindWebhook:
+		return s.Webhook.Namespace
+	case KindDelete:
+		return s.Delete.Namespace
+	case KindInclude:
+	}
+	return ""
+}

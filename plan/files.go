@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kplan-dev/kplan/plan/internal/files"
@@ -65,4 +66,13 @@ func (p *Plan) Rel(file string) string {
 		return file
 	}
 	return filepath.Join(filepath.Dir(p.File), rel)
+}
+
+// Files returns the paths and globs of the files of all canaries.
+func (c Canary) Files() []string {
+	all := slices.Concat(c.Accept, c.Deny)
+	for _, m := range c.Mutate {
+		all = append(all, m.File)
+	}
+	return all
 }

@@ -91,10 +91,7 @@ func (r *reads) step(s Step) {
 	case s.Webhook != nil:
 		files := s.Webhook.Files
 		if c := s.Webhook.Canary; c != nil {
-			files = slices.Concat(files, c.Accept, c.Deny)
-			for _, m := range c.Mutate {
-				files = append(files, m.File)
-			}
+			files = slices.Concat(files, c.Files())
 		}
 		r.globs(s.Dir, files, of)
 	}

@@ -43,6 +43,8 @@ func tlsHint(err error) string {
 	switch {
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return "name the file of its CA in the plan: repositories: {NAME: {url: …, ca_file: FILE}}, or by helm repo add --ca-file"
+	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"): // of net/http, without a type
+		return "the server speaks no TLS: if that is right write plain_http: true beside a registry, and http:// in the address of a repository"
 	case isAlert(err):
 		return "if it wants a client certificate, name it in the plan: repositories: {NAME: {url: …, cert_file: FILE, key_file: FILE}}"
 	}

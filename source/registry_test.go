@@ -130,6 +130,10 @@ func TestRegistry(t *testing.T) {
 	require.Contains(t, runner.HintOf(err), "there are: 2.0.0-rc.1, 1.2.0+build, 1.1.0, 1.0.0")
 	require.True(t, runner.IsPermanent(err))
 
+	_, err = open(t, source.Options{Cache: t.TempDir()}).Chart(t.Context(), source.Chart{Name: name, Version: "1.0.0"})
+	require.ErrorContains(t, err, "server gave HTTP response to HTTPS client")
+	require.Contains(t, runner.HintOf(err), "plain_http: true")
+
 	a, err := s.Chart(t.Context(), source.Chart{Name: name + "@" + digest(r.manifests["1.0.0"]), PlainHTTP: true})
 	require.NoError(t, err)
 	require.Equal(t, "chart 1.0.0", string(a.Bytes))

@@ -23,7 +23,7 @@ import (
 // action makes what a step does: what its kind does, in what every step needs. What
 // is around what reads from the outside in.
 func (s *Steps) action(step plan.Step, conn *cluster.Conn) (runner.Action, error) {
-	outputs, err := output.New(step.Outputs)
+	outputs, err := output.New(step.Outputs, step.Namespace())
 	if err != nil {
 		return nil, err
 	}

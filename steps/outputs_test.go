@@ -45,6 +45,30 @@ func TestStepReadsOutputs(t *testing.T) {
 	require.NotEqual(t, "s3cr3t-pass", told[0].Outputs["token"])
 }
 
+// An output that names no namespace is read in the one that the step names.
+func TestStepReadsOutputsInItsNamespace(t *testing.T) {
+	t.Parallel()
+	lab := labtest.ControlPlane(t)
+	own := lab.Namespace(t)
+
+	out := runPlan(t, lab, lab.Namespace(t), `
+- name: objects
+  apply:
+    namespace: `+own+`
+    objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: green}}]
+  outputs:
+    colour: {resource: configmap/settings, jsonpath: "{.data.colour}"}
+- name: there
+  wait: {resource: configmap/kube-root-ca.crt, namespace: `+own+`, for: create}
+  outputs:
+    name: {resource: configmap/kube-root-ca.crt, cel: object.metadata.namespace}
+`)
+
+	require.NoError(t, out.err)
+	require.Equal(t, "green", out.execution.Step("objects").Outputs["colour"])
+	require.Equal(t, own, out.execution.Step("there").Outputs["name"])
+}
+
 // A value that is not there is the step's failure, and another attempt may find it.
 func TestStepMissesAnOutput(t *testing.T) {
 	t.Parallel()

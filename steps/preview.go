@@ -167,7 +167,7 @@ func (d *comparison) previewOn(ctx context.Context, p *preview, c *cluster.Clust
 	default:
 		p.look(ctx, a, session)
 	}
-	outputs, err := output.New(p.step.Outputs)
+	outputs, err := output.New(p.step.Outputs, p.step.Namespace())
 	if err != nil || outputs.Empty() {
 		return err
 	}
@@ -198,12 +198,17 @@ func (p *preview) look(ctx context.Context, a sessionAction, session *cluster.Se
 		return
 	}
 	p.result.State = diff.Unknown
-	if timeout, is := errors.AsType[*runner.TimeoutError](err); is && timeout.Last != "" {
+	waits := "it would wait"
+	timeout, is := errors.AsType[*runner.TimeoutError](err)
+	if is && timeout.For != "" {
+		waits += " for " + timeout.For
+	}
+	if is && timeout.Last != "" {
 		p.result.Message = timeout.Last
 	} else if !is {
 		p.result.Message = err.Error()
 	}
-	p.result.Message = "waits: " + p.result.Message
+	p.result.Message = waits + ": " + p.result.Message
 }
 
 // lastReport keeps what an action said last.

@@ -214,10 +214,7 @@ func (s *Steps) texts(ctx context.Context, step plan.Step) ([][]byte, error) {
 	case step.Webhook != nil:
 		names := slices.Clone(step.Webhook.Files)
 		if c := step.Webhook.Canary; c != nil {
-			names = slices.Concat(names, c.Accept, c.Deny)
-			for _, m := range c.Mutate {
-				names = append(names, m.File)
-			}
+			names = slices.Concat(names, c.Files())
 		}
 		files, err := step.Files(names)
 		if err != nil {

@@ -178,6 +178,13 @@ func (n node) walk(path string, defs map[string]node, within []string, add func(
 	}
 	for name, p := range n.Properties {
 		add("%s.%s", path, name)
+		// A plan may go on without a field, and who reads events may count on one.
+		switch needed := slices.Contains(n.Required, name); {
+		case strings.HasPrefix(path, "plan") && !needed:
+			add("%s.%s may be left out", path, name)
+		case strings.HasPrefix(path, "event") && needed:
+			add("%s.%s is always there", path, name)
+		}
 		p.walk(path+"."+name, defs, within, add)
 	}
 	if n.Items != nil {

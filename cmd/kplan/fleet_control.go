@@ -9,6 +9,7 @@ import (
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/fleet"
+	"github.com/kplan-dev/kplan/fleet/engine/kubernetes"
 	"github.com/kplan-dev/kplan/fleet/record"
 )
 
@@ -21,7 +22,10 @@ func newFleetPause(a *app) *cobra.Command {
 Without RUN it is the newest unfinished one.`,
 		Example: `  kplan fleet pause`,
 		Args:    oneRun,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if at, err := runs.remote(cmd.Context(), first(args), kubernetes.ToOrder); at != nil || err != nil {
+				return orElse(err, func() error { return at.pause(cmd.Context()) })
+			}
 			return runs.orderTo(first(args), func(c *fleet.Control) { c.Paused = true }, "starts nothing new")
 		},
 	}
@@ -40,7 +44,10 @@ Without RUN it is the newest unfinished one. 'kplan fleet resume' does what is l
 		Example: `  kplan fleet abort
   kplan fleet abort --now`,
 		Args: oneRun,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if at, err := runs.remote(cmd.Context(), first(args), kubernetes.ToDrive); at != nil || err != nil {
+				return orElse(err, func() error { return at.abort(cmd.Context(), now) })
+			}
 			return runs.orderTo(first(args), func(c *fleet.Control) { c.Aborted, c.Now = true, c.Now || now }, "is aborted")
 		},
 	}
@@ -57,7 +64,10 @@ func newFleetApprove(a *app) *cobra.Command {
 		Long:    `Let a wave begin that has approve: true in the fleet file, once the waves before it are over. Without RUN it is the newest unfinished one.`,
 		Example: `  kplan fleet approve rest`,
 		Args:    cobra.RangeArgs(1, 2),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if at, err := runs.remote(cmd.Context(), first(args[1:]), kubernetes.ToOrder); at != nil || err != nil {
+				return orElse(err, func() error { return at.approve(cmd.Context(), args[0]) })
+			}
 			run, err := runs.find(first(args[1:]), true)
 			if err != nil {
 				return err

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	kube "k8s.io/client-go/kubernetes"
@@ -88,7 +87,7 @@ func (o *podOptions) work(ctx context.Context) error {
 		Client: client, Namespace: o.namespace, Run: object.Run(o.run), Round: o.round, Wave: o.wave, Index: index, Part: o.part, Digest: o.digest,
 		Again: again,
 		Member: member.Config{
-			Flags: o.flags, Sources: o.sources, UserAgent: userAgent(), LockWait: lockWait, Guards: true,
+			Flags: o.flags, Sources: o.sources, UserAgent: userAgent(), Guards: true,
 		},
 		Kubeconfig: o.kubeconfigs, Pull: o.pull, Unpack: unpack, Dir: o.dir,
 		Observers: []runner.Observer{events}, Tell: func(text string) { fmt.Fprintln(o.stderr, o.oneLine(text)) }, Abort: signals.Abort,
@@ -106,10 +105,6 @@ func (o *podOptions) work(ctx context.Context) error {
 	}
 	return err
 }
-
-// lockWait is how long a worker waits for another run of the plan: so that the lock of one
-// that is gone is taken over.
-const lockWait = 2 * time.Minute
 
 // client asks the cluster that the pod is in, or that the flags say.
 func (o *podOptions) client() (kube.Interface, error) {

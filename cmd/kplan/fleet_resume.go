@@ -13,6 +13,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/fleet"
+	"github.com/kplan-dev/kplan/fleet/engine/kubernetes"
 	"github.com/kplan-dev/kplan/fleet/freeze"
 	"github.com/kplan-dev/kplan/fleet/record"
 	"github.com/kplan-dev/kplan/plan/load"
@@ -54,6 +55,13 @@ func (o *fleetRunOptions) resume(ctx context.Context, runs *fleetRuns, run strin
 	}
 	if err != nil {
 		return err
+	}
+	if at, err := runs.remote(ctx, run, kubernetes.ToBegin); at != nil || err != nil {
+		return orElse(err, func() error {
+			ctx, signals := interrupt.Context(ctx)
+			defer signals.Release()
+			return stopped(ctx, at.resume(ctx, o, mode, signals))
+		})
 	}
 	found, err := runs.find(run, true)
 	if err != nil {

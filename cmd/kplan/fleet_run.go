@@ -1,14 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/report"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/fleet"
@@ -26,20 +31,25 @@ type fleetRunOptions struct {
 	inputs   *load.Options
 	parallel int
 	digest   string
+	file     string // of --fleet, beside a rollout
 	progress string
+	wanted   *[]string     // values of --report
+	reports  []report.File // what they say
 	lockWait time.Duration
 	recordIn []string
+	detach   bool
 }
 
 func newFleetRun(a *app) *cobra.Command {
 	o := &fleetRunOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "run [FLEET]",
+		Use:   "run [FLEET | ROLLOUT.json]",
 		Short: "Run a plan on all clusters of a fleet",
 		Long: `Run the plan of a fleet file on all of its clusters, wave by wave. Without FLEET that is fleet.yaml of the current folder.
 
 First the fleet is frozen: which clusters there are, in which waves, with which values, and which files the plan is. --digest refuses to run
-anything else than what 'kplan fleet plan' has shown.
+anything else than what 'kplan fleet plan' has shown. A rollout that --plan-out of that wrote is run as it is: the clusters are not looked for again,
+and it is refused when the plan's files have changed. --fleet names its fleet file.
 
 A cluster that fails stops no other one. Once more have failed than a wave or the budget allows, nothing new starts, and what is at work goes on to
 its end. A cluster whose requests are held for a webhook has not failed.
@@ -52,6 +62,7 @@ Exit codes: 0 the plan is done on all clusters, 1 it is not on one, 2 bad fleet,
 129, 130 and 143 stopped by SIGHUP, SIGINT and SIGTERM.`,
 		Example: `  kplan fleet run fleet.yaml
   kplan fleet run fleet.yaml --digest sha256:9f2c…
+  kplan fleet plan fleet.yaml --plan-out rollout.json && kplan fleet run rollout.json
   kplan fleet run fleet.yaml --parallel 4 --progress plain`,
 		Args:              oneFleet,
 		ValidArgsFunction: fleetFiles,
@@ -59,6 +70,7 @@ Exit codes: 0 the plan is done on all clusters, 1 it is not on one, 2 bad fleet,
 	}
 	o.inputs = addFleetInputs(cmd)
 	cmd.Flags().StringVar(&o.digest, "digest", "", "run only the rollout that has this digest")
+	cmd.Flags().StringVarP(&o.file, "fleet", "f", "", "the `file` of the fleet whose rollout is run (default: fleet.yaml beside it)")
 	o.addRunning(cmd)
 	return cmd
 }
@@ -70,17 +82,23 @@ func (o *fleetRunOptions) addRunning(cmd *cobra.Command) {
 	flags.DurationVar(&o.lockWait, "lock-wait", 0, "wait this long on a cluster for another run of the plan to end (default: fail at once)")
 	flags.StringSliceVar(&o.recordIn, "record-in", []string{inCluster}, "where the run on each cluster is recorded besides: in a Secret of the cluster, or none")
 	complete(cmd, "record-in", inCluster, inNone)
+	flags.BoolVar(&o.detach, "detach", false, "with the engine kubernetes, leave the run to the cluster and return")
 	addProgress(cmd, &o.progress)
-	o.addLogs(cmd)
+	o.wanted = addFleetReports(cmd)
 	o.addFetching(cmd)
 }
 
-func (o *fleetRunOptions) check() error {
+func (o *fleetRunOptions) check(args ...string) (err error) {
+	if o.reports, err = parseFleetReports(*o.wanted); err != nil {
+		return err
+	}
 	switch {
 	case o.parallel < 0:
 		return usagef("--parallel must not be negative")
 	case o.lockWait < 0:
 		return usagef("--lock-wait must not be negative")
+	case o.file != "" && !isRollout(args):
+		return usagef("--fleet is for a rollout")
 	case len(o.recordIn) != 1 || o.recordIn[0] != inCluster && o.recordIn[0] != inNone:
 		return usagef("--record-in must be %s or %s; the run of the fleet is always recorded beside its file", inCluster, inNone)
 	}
@@ -90,18 +108,14 @@ func (o *fleetRunOptions) check() error {
 func (o *fleetRunOptions) run(ctx context.Context, args []string) error {
 	mode, err := o.mode(o.progress)
 	if err == nil {
-		err = o.check()
+		err = o.check(args...)
 	}
 	if err != nil {
 		return err
 	}
-	path, err := o.chooseFleet(args, mode == ui.JSON || mode == ui.Quiet)
+	f, rollout, err := o.open(args, mode == ui.JSON || mode == ui.Quiet)
 	if err != nil {
 		return err
-	}
-	f, err := o.loadFleet(path, *o.inputs)
-	if err != nil {
-		return &usageError{err: err}
 	}
 	folder := record.FolderOf(f.Dir)
 	id := ledger.NewRunID()
@@ -113,18 +127,21 @@ func (o *fleetRunOptions) run(ctx context.Context, args []string) error {
 	ctx, signals := interrupt.Context(ctx)
 	defer signals.Release()
 	w := &fleetWork{fleetRunOptions: o, mode: mode, signals: signals, fleet: f, managed: o.managed(f)}
-	frozen, err := w.freeze(ctx)
+	rollout, bundle, err := w.freeze(ctx, rollout)
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	if frozen.Engine != "local" {
-		return usagef("this kplan runs fleets in its own process only, and the file's engine is %s", frozen.Engine)
+	switch {
+	case f.Engine.Kubernetes != nil:
+		return w.runInCluster(ctx, id, rollout, bundle)
+	case w.detach:
+		return usagef("--detach leaves the run to a cluster, and the engine of %s is not kubernetes", words.Clean(f.File))
 	}
-	in, err := w.given(frozen.Bundle)
+	in, err := w.given(bundle)
 	if err != nil {
 		return err
 	}
-	if w.record, err = folder.Begin(id, frozen.Rollout, in); err != nil {
+	if w.record, err = folder.Begin(id, rollout, in); err != nil {
 		return fmt.Errorf("keeping the run: %w", err)
 	}
 	return w.run(ctx)
@@ -140,40 +157,68 @@ func holderOf(run string) record.Holder {
 	return record.Holder{Run: run, By: runBy(run), PID: ledger.Self(run).PID, Since: time.Now().UTC()}
 }
 
-// freeze finds the clusters of the fleet and freezes it, and refuses another rollout than was
-// asked for.
-func (w *fleetWork) freeze(ctx context.Context) (*freeze.Frozen, error) {
-	found, err := w.managed.Find(ctx, w.fleet.Inventory)
+// isRollout reports whether a command line names a rollout and not a fleet file.
+func isRollout(args []string) bool { return len(args) > 0 && filepath.Ext(args[0]) == ".json" }
+
+// open reads the fleet file that a command line names, or the rollout and its fleet file.
+func (o *fleetRunOptions) open(args []string, quiet bool) (*fleetload.Fleet, *fleet.Rollout, error) {
+	var rollout *fleet.Rollout
+	if isRollout(args) {
+		b, err := os.ReadFile(args[0])
+		if err == nil {
+			err = json.Unmarshal(b, &rollout)
+		}
+		switch {
+		case err != nil:
+			return nil, nil, &usageError{err: fmt.Errorf("reading the rollout: %w", err)}
+		case rollout.Version != fleet.RolloutVersion || !rollout.Sealed():
+			return nil, nil, &usageError{err: fmt.Errorf("%s is no rollout of this version of kplan, or it was changed", words.Clean(args[0])), hint: "write it by: " + o.name + " fleet plan --plan-out"}
+		}
+		args = []string{cmp.Or(o.file, filepath.Join(filepath.Dir(args[0]), defaultFleet))}
+	}
+	path, err := o.chooseFleet(args, quiet)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	values := *w.inputs
-	values.Decrypter = w.keys
-	kubeconfigs := inventory.Kubeconfigs{Management: w.managed}
-	frozen, err := freeze.Freeze(ctx, freeze.Input{Fleet: w.fleet, Found: found, Values: values, Kubeconfig: kubeconfigs.Read})
+	f, err := o.loadFleet(path, *o.inputs)
 	if err != nil {
-		return nil, err
+		return nil, nil, &usageError{err: err}
 	}
-	for _, text := range frozen.Warnings {
-		w.tell("warning: " + text)
+	if rollout != nil && (rollout.Fleet != f.Metadata.Name || rollout.Target != f.Plan.Cluster) {
+		return nil, nil, usagef("the rollout is of fleet %s, and %s is fleet %s", rollout.Fleet, words.Clean(path), f.Metadata.Name)
 	}
-	for _, n := range frozen.Notes {
-		w.tell("note: " + n.String())
+	return f, rollout, nil
+}
+
+// freeze returns the rollout that is run, with the plan's files: that which was given, or the
+// fleet's as it is now. It refuses another one than was asked for.
+func (w *fleetWork) freeze(ctx context.Context, given *fleet.Rollout) (*fleet.Rollout, *freeze.Bundle, error) {
+	rollout, bundle, err := given, (*freeze.Bundle)(nil), error(nil)
+	o := &fleetPlanOptions{app: w.app, inputs: w.inputs}
+	if given != nil {
+		bundle, err = freeze.BundleOf(ctx, given, w.fleet.PlanFile, o.values())
+		if err == nil && bundle.Digest != given.Bundle {
+			err = &usageError{err: errors.New("the plan's files have changed since the rollout was written"), hint: "look at it again by: " + w.name + " fleet plan"}
+		}
+	} else {
+		var frozen *freeze.Frozen
+		if frozen, err = o.frozen(ctx, w.fleet, w.managed); err == nil {
+			rollout, bundle, w.withheld = frozen.Rollout, frozen.Bundle, frozen.Withheld
+			if w.mode != ui.JSON && w.mode != ui.Quiet {
+				o.tell(w.fleet, frozen, nil)
+			}
+		}
 	}
-	if w.digest != "" && w.digest != frozen.Digest {
-		return nil, &usageError{
-			err:  fmt.Errorf("the rollout is %s by now, and not %s", frozen.Digest, w.digest),
+	if err != nil {
+		return nil, nil, err
+	}
+	if w.digest != "" && w.digest != rollout.Digest {
+		return nil, nil, &usageError{
+			err:  fmt.Errorf("the rollout is %s by now, and not %s", rollout.Digest, w.digest),
 			hint: "its clusters, their values or the plan's files have changed since: look at it again by: " + w.name + " fleet plan",
 		}
 	}
-	return frozen, nil
-}
-
-// tell says something to people before the run starts.
-func (w *fleetWork) tell(text string) {
-	if w.mode != ui.JSON && w.mode != ui.Quiet {
-		fmt.Fprintln(w.stderr, w.oneLine(text))
-	}
+	return rollout, bundle, nil
 }
 
 // fleetFailedError says that the plan is not done on all clusters.

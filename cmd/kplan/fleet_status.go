@@ -15,6 +15,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/fleet"
+	"github.com/kplan-dev/kplan/fleet/engine/kubernetes"
 	"github.com/kplan-dev/kplan/fleet/record"
 )
 
@@ -50,12 +51,21 @@ func (o *fleetStatusOptions) run(ctx context.Context, run string) error {
 	if o.watch && o.output == data.YAML {
 		return usagef("--watch cannot write yaml, only table and json")
 	}
+	ctx, signals := interrupt.Context(ctx)
+	defer signals.Release()
+	if at, err := o.remote(ctx, run, kubernetes.ToLook); at != nil || err != nil {
+		return orElse(err, func() error {
+			x, err := at.status(ctx, o)
+			if err != nil {
+				return stopped(ctx, err)
+			}
+			return standsWell(x)
+		})
+	}
 	found, err := o.find(run, false)
 	if err != nil {
 		return err
 	}
-	ctx, signals := interrupt.Context(ctx)
-	defer signals.Release()
 	var x *fleet.Execution
 	if o.watch {
 		x, err = o.follow(ctx, found)
@@ -70,19 +80,29 @@ func (o *fleetStatusOptions) run(ctx context.Context, run string) error {
 			return err
 		}
 	}
+	return standsWell(x)
+}
+
+// standsWell returns an error, which was shown, when a cluster failed or the run was stopped.
+func standsWell(x *fleet.Execution) error {
 	if x.State == fleet.Failed || x.State == fleet.Cancelled || x.Counts()[fleet.Failed] > 0 {
 		return shown(&fleetFailedError{x.State})
 	}
 	return nil
 }
 
-// follow tells what happens until the run is over.
-func (o *fleetStatusOptions) follow(ctx context.Context, run *record.Run) (*fleet.Execution, error) {
+// viewer tells what happens, to stdout.
+func (o *fleetStatusOptions) viewer() fleetview.Renderer {
 	mode := ui.Plain
 	if o.output == data.JSON {
 		mode = ui.JSON
 	}
-	r := fleetview.New(mode, o.stdout, fleetview.Options{Options: o.options(o.stdout)})
+	return fleetview.New(mode, o.stdout, fleetview.Options{Options: o.options(o.stdout)})
+}
+
+// follow tells what happens until the run is over.
+func (o *fleetStatusOptions) follow(ctx context.Context, run *record.Run) (*fleet.Execution, error) {
+	r := o.viewer()
 	x, err := run.Follow(ctx, func(e fleet.Event) { r.Observe(e) }, func() bool { return o.folder().Active(run.Rollout.Fleet) != nil })
 	if e := r.Close(); err == nil {
 		err = e
@@ -169,16 +189,21 @@ func fleetGroups(all []fleet.Group) []fleetGroup {
 
 // write writes how a run stands.
 func (o *fleetStatusOptions) write(run *record.Run, x *fleet.Execution) error {
-	active := o.folder().Active(x.First.Fleet)
+	at := o.folder().Active(x.First.Fleet)
+	return o.writeRun(run.ID, x, at != nil && at.Run == run.ID)
+}
+
+// writeRun writes how a run stands; active says that somebody runs it.
+func (o *fleetStatusOptions) writeRun(run string, x *fleet.Execution, active bool) error {
 	if o.output != formatTable {
-		return o.print(o.output, standingOf(run.ID, x, active != nil && active.Run == run.ID))
+		return o.print(o.output, standingOf(run, x, active))
 	}
 	var b strings.Builder
 	state := string(x.State)
-	if x.State == fleet.Running && (active == nil || active.Run != run.ID) {
+	if x.State == fleet.Running && !active {
 		state = "unfinished, and nobody runs it"
 	}
-	fmt.Fprintf(&b, "fleet %s, run %s: %s\n", x.First.Fleet, run.ID, state)
+	fmt.Fprintf(&b, "fleet %s, run %s: %s\n", x.First.Fleet, run, state)
 	b.WriteString(words.Table(fleetview.WaveRows(x), nil))
 	for _, g := range x.Failures() {
 		fmt.Fprintf(&b, "%s failed: %s\n  %s\n", words.Count(len(g.Clusters), "cluster"), o.oneLine(fleetview.CauseText(g.Cause)), words.Clean(fleetview.Names(g.Clusters)))

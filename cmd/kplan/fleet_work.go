@@ -16,6 +16,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/fleetview"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/ui"
+	"github.com/kplan-dev/kplan/fleet"
 	"github.com/kplan-dev/kplan/fleet/engine/local"
 	"github.com/kplan-dev/kplan/fleet/engine/member"
 	"github.com/kplan-dev/kplan/fleet/inventory"
@@ -24,6 +25,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/plan/load"
 	"github.com/kplan-dev/kplan/plan/redact"
+	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/source"
 	"github.com/kplan-dev/kplan/source/lock"
 )
@@ -36,6 +38,8 @@ type fleetWork struct {
 	fleet   *fleetload.Fleet
 	managed *inventory.Management
 	record  *record.Run
+	// withheld are the sensitive variables whose values are not in the rollout.
+	withheld []string
 }
 
 // run runs the rollout of the run's folder, or what is unfinished of it.
@@ -54,23 +58,46 @@ func (w *fleetWork) run(ctx context.Context) error {
 		},
 	}
 	renderer := w.show(ctx, &engine)
-	engine.Observe = renderer.Observe
-	x, err := engine.Run(ctx)
-	if e := renderer.Close(); e != nil {
-		err = errors.Join(err, fmt.Errorf("writing progress: %w", e))
+	if d, is := renderer.(*fleetview.Display); is {
+		defer d.Release() // also when the run panics
 	}
+	reports := reportsOf(w.reports, clusterEvents(w.record))
+	engine.Observe = func(e fleet.Event) {
+		reports.Observe(e)
+		renderer.Observe(e)
+	}
+	x, err := engine.Run(ctx)
 	if over := w.outcome(ctx, x); over != nil {
 		if w.mode.Reports() {
 			over = shown(over)
 		}
 		err = errors.Join(over, err)
 	}
-	return err
+	late := reports.Close()
+	if e := renderer.Close(); e != nil {
+		err = errors.Join(err, fmt.Errorf("writing progress: %w", e))
+	}
+	return errors.Join(err, late)
 }
 
 // show makes what shows the run.
-func (w *fleetWork) show(_ context.Context, _ *local.Engine) fleetview.Renderer {
-	return fleetview.New(w.mode, w.stderr, fleetview.Options{Options: w.options(w.stderr), Command: w.command})
+func (w *fleetWork) show(ctx context.Context, engine *local.Engine) fleetview.Renderer {
+	o := fleetview.Options{Options: w.options(w.stderr), Command: w.command}
+	if w.mode != ui.TTY {
+		return w.fleetRenderer(w.mode, o)
+	}
+	c := w.fleetTerminal(o, clusterEvents(w.record), "go on with what is unfinished: "+w.command("resume"))
+	c.Orders, c.Order = true, fleetOrder(w.record)
+	stopped := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		if by := (*runner.Interrupted)(nil); errors.As(context.Cause(ctx), &by) {
+			close(stopped)
+		}
+	})
+	c.Stop, c.Stopped, c.Aborted = w.signals.Interrupt, stopped, w.signals.Abort
+	d := fleetview.Open(c)
+	engine.Inner = d.Inner
+	return d
 }
 
 // fleetSources gets what the plan names by address, once for all clusters whose plans have

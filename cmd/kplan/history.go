@@ -85,7 +85,7 @@ func (a *app) recorded(ctx context.Context, given string, in load.Options, from 
 		return nil, ledger.Store{}, err
 	}
 	if _, err := os.Stat(given); err == nil || strings.ContainsAny(given, `./\`) {
-		if p, err = a.read(given, in); err != nil {
+		if p, err = a.outline(given, in); err != nil {
 			return nil, ledger.Store{}, &usageError{err: err}
 		}
 		dir = p.Dir

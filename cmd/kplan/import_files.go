@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/foreign"
 	"github.com/kplan-dev/kplan/plan/document"
+	"github.com/kplan-dev/kplan/source/kustomize"
 )
 
 // input reads the files of the command line.
@@ -21,7 +23,7 @@ func (r *importRun) input(args []string) (foreign.Input, error) {
 	if err != nil {
 		return foreign.Input{}, err
 	}
-	in := foreign.Input{Root: filepath.ToSlash(root), Dir: filepath.ToSlash(filepath.Dir(r.output)), Name: r.name, Read: readBounded}
+	in := foreign.Input{Root: filepath.ToSlash(root), Dir: filepath.ToSlash(filepath.Dir(r.output)), Name: r.name, Read: readBounded, Build: buildOverlay}
 	var names []string
 	for _, arg := range args {
 		info, err := os.Stat(arg)
@@ -101,6 +103,22 @@ func readBounded(name string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, document.MaxSize+1))
+}
+
+// buildOverlay returns what kustomize makes of a folder. It fetches nothing, and runs no
+// plugin.
+func buildOverlay(dir string) ([]byte, error) {
+	full, err := filepath.Abs(filepath.FromSlash(dir))
+	if err != nil {
+		return nil, err
+	}
+	built, err := kustomize.Build(kustomize.Source{Folder: full, Shown: func(file string) string {
+		if rest, err := filepath.Rel(full, file); err == nil {
+			return path.Join(dir, filepath.ToSlash(rest))
+		}
+		return file
+	}})
+	return built.YAML, err
 }
 
 // helmfileFolder returns what helmfile takes of a folder, in its order of preference.

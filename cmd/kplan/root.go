@@ -81,6 +81,22 @@ func (a *app) read(path string, in load.Options) (*plan.Plan, error) {
 	return p, nil
 }
 
+// outline is load for commands that ask only where a plan is locked and recorded: it
+// takes the values of those variables alone on which that depends, and no files.
+func (a *app) outline(path string, in load.Options) (*plan.Plan, error) {
+	path, err := a.open(path, &in)
+	if err != nil {
+		return nil, err
+	}
+	in.Decrypter, in.Unknown, in.Unset = a.keys, true, true
+	p, err := load.File(path, in)
+	if err != nil {
+		return nil, err
+	}
+	a.keep(p)
+	return p, nil
+}
+
 // keep notes what must not be shown of a plan.
 func (a *app) keep(p *plan.Plan) { a.hidden.Store(p.Sensitive) }
 

@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,16 +31,17 @@ import (
 	"github.com/kplan-dev/kplan/internal/labtest"
 )
 
-// Every command of the tutorial is copied out of its page and run, in one folder and in
+// Every command of the tutorial is copied out of its pages and run, in one folder and in
 // their order, on a cluster of its own: the operator's names are of the whole cluster.
-// What the page shows of their output must be in it. The chart that the page takes from
+// What a page shows of their output must be in it. The chart that the pages take from
 // the internet is the lab's stand-in, which a proxy serves under the same address.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	lab := labtest.OwnNode(t, "test-tutorial")
 	lab.Operator(t)
 	shell := newLearner(t, lab)
-	for _, f := range fences(t, filepath.Join("..", "..", "docs", "tutorial", "first-plan.md")) {
+	dir := filepath.Join("..", "..", "docs", "tutorial")
+	for _, f := range slices.Concat(fences(t, filepath.Join(dir, "first-plan.md")), fences(t, filepath.Join(dir, "own-plan.md"))) {
 		switch {
 		case unchecked.MatchString(f.info):
 		case fileMark.MatchString(f.info):

@@ -77,12 +77,10 @@ func (o *unlockOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	o.inputs.Unset = true // but for those of which it depends where the locks are
-	p, err := load.File(path, *o.inputs)
+	p, err := o.outline(path, *o.inputs)
 	if err != nil {
 		return &usageError{err: err}
 	}
-	o.keep(p)
 	locks, err := steps.Locks(ctx, steps.Config{Plan: p, Flags: o.flags, UserAgent: userAgent()})
 	if err != nil {
 		return err

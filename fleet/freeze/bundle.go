@@ -121,8 +121,8 @@ func Open(archive []byte, digest string) (*Bundle, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch {
-		case h.Name == headName:
+		switch h.Name {
+		case headName:
 			if json.Unmarshal(text, &about) != nil || about.Version != bundleVersion {
 				return nil, invalid("it is of another version than %d: it was made by another version of kplan", bundleVersion)
 			}

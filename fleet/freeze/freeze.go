@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kplan-dev/kplan/fleet"
@@ -153,16 +154,7 @@ func fetches(s plan.Step) bool {
 	case s.Helm != nil:
 		return !s.Helm.IsLocal()
 	case s.Apply != nil:
-		return anyAddress(s.Apply.Files) || plan.IsAddress(s.Apply.Kustomize)
-	}
-	return false
-}
-
-func anyAddress(names []string) bool {
-	for _, name := range names {
-		if plan.IsAddress(name) {
-			return true
-		}
+		return slices.ContainsFunc(s.Apply.Files, plan.IsAddress) || plan.IsAddress(s.Apply.Kustomize)
 	}
 	return false
 }

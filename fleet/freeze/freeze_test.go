@@ -135,7 +135,7 @@ func freezeOf(t *testing.T, a *txtar.Archive) map[string]string {
 
 // shown is an error with its hints.
 func shown(err error) string {
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only the outermost
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		var all string
 		for _, e := range many.Unwrap() {
 			all += shown(e)

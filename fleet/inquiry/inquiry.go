@@ -101,13 +101,13 @@ func (c Config) Ask(ctx context.Context, clusters []fleet.Cluster, progress func
 // ask asks one cluster.
 func (c Config) ask(ctx context.Context, cluster fleet.Cluster) Answer {
 	within := cmp.Or(c.Within, DefaultWithin)
-	late := fmt.Errorf("no answer within %s: %w", within, context.DeadlineExceeded)
+	late := fmt.Errorf("no answer within %s", within)
 	ctx, cancel := context.WithTimeoutCause(ctx, within, late)
 	defer cancel()
 	a := Answer{Cluster: cluster}
 	a.Version, a.Class, a.Err = c.version(ctx, cluster)
-	if a.Err != nil && errors.Is(a.Err, context.DeadlineExceeded) {
-		a.Err = late
+	if a.Err != nil && context.Cause(ctx) == late { //nolint:errorlint // it is this very value
+		a.Class, a.Err = fleet.Unreachable, runner.WithHint(late, "--within gives it longer; else see whether a firewall drops what is sent to it")
 	}
 	if a.Err != nil || c.Look == nil {
 		return a

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -158,8 +157,13 @@ func explain(err error, cluster string, r request) error {
 
 // isNetwork reports whether no answer came.
 func isNetwork(err error) bool {
-	return is[*url.Error](err) || is[net.Error](err) || errors.Is(err, context.DeadlineExceeded)
+	return is[*url.Error](err) || is[net.Error](err) || is[*lateError](err)
 }
+
+// lateError says that an answer took too long.
+type lateError struct{}
+
+func (*lateError) Error() string { return fmt.Sprintf("no answer within %s", answerWithin) }
 
 // Unanswered says in few words that a cluster gave no answer, or none of use.
 func Unanswered(err error) error {

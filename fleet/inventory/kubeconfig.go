@@ -56,14 +56,6 @@ func (k *Kubeconfigs) Read(ctx context.Context, c fleet.Cluster) ([]byte, error)
 	return s.text()
 }
 
-// local reads a kubeconfig of this machine.
-func (m *Management) local(a fleet.Access) (*access, error) {
-	if a.Kubeconfig != "" {
-		return fromFile(abs(m.Dir, a.Kubeconfig), a.Context)
-	}
-	return fromFlags(m.Flags, a.Context)
-}
-
 // Pin returns what a kubeconfig says of where its cluster is: the address of the API server,
 // and the SHA-256, in hex, of the certificates that are trusted there. That is "" for those
 // of the system, and "insecure" when any are.

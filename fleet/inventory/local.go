@@ -13,17 +13,13 @@ import (
 
 // contexts finds clusters by the contexts of a kubeconfig.
 func (m *Management) contexts(s fleet.ContextSource) (Found, error) {
-	flags, path := m.Flags, ""
+	path := ""
 	if s.Kubeconfig != "" {
-		var err error
 		path = abs(m.Dir, s.Kubeconfig)
-		if flags, err = fileFlags(path, ""); err != nil {
-			return Found{}, err
-		}
 	}
-	raw, err := flags.ToRawKubeConfigLoader().RawConfig()
+	raw, err := m.kubeconfig(path)
 	if err != nil {
-		return Found{}, usage(fmt.Errorf("kubeconfig cannot be read: %w", err), "check the file that --kubeconfig or KUBECONFIG names; without them it is ~/.kube/config")
+		return Found{}, err
 	}
 	names := slices.Sorted(maps.Keys(raw.Contexts))
 	taken := map[string]bool{}
@@ -36,7 +32,7 @@ func (m *Management) contexts(s fleet.ContextSource) (Found, error) {
 			}
 		}
 		if !any {
-			return Found{}, usage(fmt.Errorf("no context of the kubeconfig is named %q", want), contextNames(raw))
+			return Found{}, usage(fmt.Errorf("no context of the kubeconfig is named %q", want), contextNames(*raw))
 		}
 	}
 	var found Found

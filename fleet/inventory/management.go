@@ -47,11 +47,12 @@ type Management struct {
 	flight flight.Group[*client]
 	mu     sync.Mutex
 	ready  map[string]*client
+	known  map[string]*known // by path
 }
 
 // NewManagement asks nobody yet.
 func NewManagement(o Options) *Management {
-	return &Management{Options: o, ready: map[string]*client{}}
+	return &Management{Options: o, ready: map[string]*client{}, known: map[string]*known{}}
 }
 
 // client asks one management cluster.
@@ -208,11 +209,11 @@ func (m *Management) do(ctx context.Context, name string, r request, ask func(co
 
 // within bounds one request.
 func (c *client) within(ctx context.Context, ask func(context.Context, *client) error) error {
-	late := fmt.Errorf("no answer within %s: %w", answerWithin, context.DeadlineExceeded)
+	late := &lateError{}
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, late)
 	defer cancel()
 	err := ask(ctx, c)
-	if err != nil && context.Cause(ctx) == late { //nolint:errorlint // it is this very value
+	if err != nil && context.Cause(ctx) == error(late) { //nolint:errorlint // it is this very value
 		return late
 	}
 	return err

@@ -1,7 +1,8 @@
 // Package argocd makes a plan of the Applications of Argo CD: each source becomes a helm
 // step or an apply step, and sync waves become needs.
 //
-// Applications of an app of apps are followed where their files are at hand. What an
+// Applications of an app of apps are followed where their files are at hand. An overlay
+// that changes them is built, where somebody builds it. What an
 // ApplicationSet generates and what a plugin renders is not known here: what the cluster
 // has made of them is read as well.
 //
@@ -25,7 +26,7 @@ const About = `Read Applications of Argo CD from files, folders or 'kubectl get 
 
 A source with a chart becomes a helm step: version, values, valuesObject, valueFiles, parameters, releaseName, and values files of another
 source ($REF/PATH) where that is at hand. A path in a repository becomes a helm step when there is a chart, else an apply step. Sync waves
-of Applications become needs. Destinations become clusters.
+of Applications become needs. Destinations become clusters. An overlay that changes Applications is built as kustomize does.
 
 What an ApplicationSet generates is read from the cluster: kubectl get applications -n argocd -o yaml | kplan import argocd -`
 
@@ -51,11 +52,13 @@ type importer struct {
 	namespaces map[string]*foreign.Step
 	// overlays are those of folders that were looked at; nil for one without.
 	overlays map[string]*overlay
+	// replaced are the objects in whose place there are those of an overlay that was built.
+	replaced map[*object.Object]bool
 }
 
 // Import makes a plan of Applications.
 func Import(in foreign.Input) (*foreign.Result, error) {
-	im := &importer{in: in, result: &foreign.Result{}, plan: &foreign.Plan{Name: in.Name}, namespaces: map[string]*foreign.Step{}, overlays: map[string]*overlay{}}
+	im := &importer{in: in, result: &foreign.Result{}, plan: &foreign.Plan{Name: in.Name}, namespaces: map[string]*foreign.Step{}, overlays: map[string]*overlay{}, replaced: map[*object.Object]bool{}}
 	im.result.Plan = im.plan
 	var err error
 	if im.objects, err = object.ReadAll(in, &im.result.Report); err != nil {
@@ -87,7 +90,7 @@ func Import(in foreign.Input) (*foreign.Result, error) {
 func (im *importer) readApplications() {
 	for ; im.read < len(im.objects); im.read++ {
 		o := im.objects[im.read]
-		if !o.Is(group, "Application") {
+		if !o.Is(group, "Application") || im.replaced[o] {
 			continue
 		}
 		switch {
@@ -116,6 +119,7 @@ func (im *importer) name() string {
 func (im *importer) own() {
 	for _, o := range im.objects {
 		switch {
+		case im.replaced[o]:
 		case o.Is(group, "ApplicationSet"):
 			o.Lost("import what it makes: kubectl get applications -n "+cmp.Or(o.Namespace, "argocd")+" -o yaml | kplan import argocd -", "what the ApplicationSet %s generates is not known here, and not imported", o.Name)
 		case o.Is(group, "AppProject"):
@@ -130,7 +134,7 @@ func (im *importer) own() {
 func (im *importer) others() {
 	var rest []*object.Object
 	for _, o := range im.objects {
-		if !isOwn(o) && !im.isTaken(o) {
+		if !isOwn(o) && !im.isTaken(o) && !im.replaced[o] {
 			rest = append(rest, o)
 		}
 	}

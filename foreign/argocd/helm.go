@@ -35,9 +35,12 @@ func (a *application) helm(step *foreign.Step, h *foreign.Value, folder string) 
 		h.Get(name).Take()
 	}
 	a.valueFiles(step, h, folder)
-	values := a.inline(step.Name, h.Get("values"))
-	if object := h.Get("valuesObject"); object.IsMap() { // it wins over values
+	var values *yaml.Node
+	if object := h.Get("valuesObject"); object.IsMap() { // Argo CD takes no values then
 		values = a.plan.Values(step.Name, object)
+		h.Get("values").Take()
+	} else {
+		values = a.inline(step.Name, h.Get("values"))
 	}
 	for _, p := range h.Get("parameters").Items() {
 		values = a.parameter(step.Name, values, p)
@@ -117,15 +120,18 @@ func (a *application) inline(owner string, v *foreign.Value) *yaml.Node {
 
 // parameter puts a parameter over values, as helm --set does.
 func (a *application) parameter(owner string, values *yaml.Node, p *foreign.Value) *yaml.Node {
-	name, value := p.Get("name").Text(), p.Get("value").Text()
+	name, value := p.Get("name").Text(), p.Get("value")
 	at, ok := foreign.SetPath(name)
 	if !ok {
 		p.Lost("write it into values", "the parameter %s is an item of a list, which a plan cannot set alone", name)
 		return values
 	}
-	n := foreign.TextNode(value)
+	n := foreign.TextNode("")
+	if value.Given() {
+		n = foreign.Scalar(value, value.Text())
+	}
 	if !p.Get("forceString").Or(false) {
 		n = foreign.Typed(n)
 	}
-	return foreign.Merge(values, a.plan.Conceal(owner, foreign.Nest(at, n), p.Get("value")))
+	return foreign.Merge(values, a.plan.Conceal(owner, foreign.Nest(at, n), value))
 }

@@ -27,6 +27,8 @@ type overlay struct {
 	remote []*foreign.Value
 	// changes reports whether objects are not sent as they are in the files.
 	changes bool
+	// built reports whether what kustomize makes of it is among the objects.
+	built bool
 }
 
 // overlay is the one in a folder; nil when there is none. What it lists is read, so far
@@ -138,6 +140,7 @@ func take(objects []*object.Object) {
 func (lay *overlay) members(im *importer) (apps, others []*object.Object) {
 	for _, o := range im.objects {
 		switch {
+		case im.replaced[o]:
 		case slices.Contains(lay.patches, o.File):
 			o.Take()
 		case !slices.Contains(lay.files, o.File):
@@ -154,6 +157,7 @@ func (lay *overlay) members(im *importer) (apps, others []*object.Object) {
 // imported themselves, and only the other objects are.
 func (a *application) overlaid(s *foreign.Value, dir string) {
 	lay := a.overlay(dir)
+	a.build(lay)
 	a.readApplications()
 	if lay == nil { // it cannot be read, which has been told
 		a.apply(s, "kustomize", a.in.FromPlan(dir))
@@ -182,6 +186,11 @@ func (im *importer) readOverlays() {
 	for i := 0; i < len(im.objects); i++ { // what an overlay lists is added
 		if o := im.objects[i]; slices.Contains(overlayNames, path.Base(o.File)) {
 			im.overlay(path.Dir(o.File))
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(im.overlays)) {
+		if lay := im.overlays[dir]; lay != nil && !im.leadsTo(lay) {
+			im.build(lay)
 		}
 	}
 }

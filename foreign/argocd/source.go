@@ -117,7 +117,7 @@ func (a *application) given(folder string) (found string, apps bool) {
 	for dir := path.Dir(a.v.File); ; dir = path.Dir(dir) {
 		full := path.Join(dir, folder)
 		for _, o := range a.objects {
-			if !strings.HasPrefix(o.File, full+"/") {
+			if !strings.HasPrefix(o.File, full+"/") || a.replaced[o] {
 				continue
 			}
 			found = full

@@ -2,8 +2,9 @@
 // their charts, and Kustomizations with what they apply.
 //
 // A Kustomization is followed into its folder, where that is at hand, and so are the
-// resources of kustomization.yaml files. No overlay is built: patches are told of, and
-// what kustomize build prints is read as well.
+// resources of kustomization.yaml files. An overlay that changes objects of Flux is built,
+// where somebody builds it; else its patches are told of, and what kustomize build prints
+// is read as well.
 //
 // The fields are those of helm-controller 1.6 (HelmRelease v2), kustomize-controller and
 // source-controller 1.9.
@@ -27,7 +28,8 @@ HelmReleases become helm steps: chart and version by HelmRepository or OCIReposi
 A Kustomization is followed into its folder: HelmReleases there come after those of Kustomizations that it depends on, and other objects
 become apply steps. One whose folder has no HelmRelease is an apply step. ${NAME} of postBuild becomes a variable.
 
-Patches of kustomization.yaml files are told of. For overlays, import what 'kustomize build FOLDER' prints.`
+An overlay that changes objects of Flux, such as by a patch of a HelmRelease, is built as kustomize does: nothing is fetched, and no plugin
+is run. What 'kustomize build FOLDER' prints is read as well. Patches of a Kustomization of Flux itself are told of.`
 
 // The API groups of Flux.
 const (
@@ -110,7 +112,7 @@ func (im *importer) name() string {
 // readSources takes where charts and manifests come from.
 func (im *importer) readSources() {
 	for _, o := range im.tree.objects {
-		if o.Group != sourceGroup {
+		if o.Group != sourceGroup || im.tree.replaced[o] {
 			continue
 		}
 		key := o.Kind + "/" + im.tree.namespace(o) + "/" + o.Name

@@ -37,9 +37,10 @@ func (g *group) namespaceOr(other string) string { return cmp.Or(g.namespace, ot
 
 // readGroups finds the Kustomizations, and what is in each.
 func (im *importer) readGroups() {
+	im.tree.buildRoots()
 	for i := 0; i < len(im.tree.objects); i++ { // following one may bring more
 		o := im.tree.objects[i]
-		if !o.Is(kustomizeGroup, "Kustomization") {
+		if !o.Is(kustomizeGroup, "Kustomization") || im.tree.replaced[o] {
 			continue
 		}
 		g := &group{im: im, v: o, name: o.Name, namespace: o.Namespace, found: &found{}}
@@ -58,9 +59,10 @@ func (im *importer) readGroups() {
 		im.groups = append(im.groups, g)
 	}
 	im.tree.rest()
+	im.tree.settle()
 	rest := &group{im: im, name: "objects"}
 	for _, o := range im.tree.objects {
-		if o.Group == sourceGroup || o.Is(kustomizeGroup, "Kustomization") {
+		if o.Group == sourceGroup || o.Is(kustomizeGroup, "Kustomization") || im.tree.replaced[o] {
 			continue
 		}
 		g := im.owner(o)
@@ -213,7 +215,7 @@ func (im *importer) applyGroup(g *group, rest []*object.Object) {
 	switch {
 	case g.dir == "":
 		s.Fields.Set("kustomize", im.away(g, g.v.Get("spec", "path").Text()))
-	case im.tree.overlays[g.dir] != nil:
+	case im.tree.overlays[g.dir] != nil && !slices.ContainsFunc(g.found.objects, isOwn):
 		s.Fields.Set("kustomize", im.in.FromPlan(g.dir))
 		for _, dir := range g.found.folders {
 			im.tree.whole[dir] = true
@@ -221,8 +223,9 @@ func (im *importer) applyGroup(g *group, rest []*object.Object) {
 		for _, o := range rest {
 			o.Take()
 		}
-	default:
-		s = object.Rest{Plan: im.plan, Report: &im.result.Report, In: im.in, Objects: rest, Name: g.name, All: im.tree.objects}.Any()
+	default: // with objects of Flux in it, which are imported themselves
+		rest = im.tree.beside(g, rest)
+		s = object.Rest{Plan: im.plan, Report: &im.result.Report, In: im.in, Objects: rest, Name: g.name, Namespace: im.common(rest), All: im.tree.objects}.Any()
 	}
 	if s == nil {
 		return

@@ -33,10 +33,14 @@ type tree struct {
 	followed, whole map[string]bool
 	byFile          map[string][]*object.Object
 	files           int
+	// built is what was built of folders, and replaced are the objects in whose place there
+	// are others since.
+	built    map[string]*found
+	replaced map[*object.Object]bool
 }
 
 func newTree(im *importer, objects []*object.Object) *tree {
-	t := &tree{im: im, overlays: map[string]*object.Object{}, namespaces: map[*object.Object]string{}, generated: map[string]string{}, used: map[string]bool{}, followed: map[string]bool{}, whole: map[string]bool{}, byFile: map[string][]*object.Object{}}
+	t := &tree{im: im, overlays: map[string]*object.Object{}, namespaces: map[*object.Object]string{}, generated: map[string]string{}, used: map[string]bool{}, followed: map[string]bool{}, whole: map[string]bool{}, byFile: map[string][]*object.Object{}, built: map[string]*found{}, replaced: map[*object.Object]bool{}}
 	for _, f := range im.in.Files {
 		t.byFile[f.Name] = nil
 	}
@@ -181,10 +185,14 @@ type found struct {
 }
 
 // below returns the objects of a folder, as kustomize finds them: by its overlay, else
-// all files below it.
+// all files below it. An overlay that changes objects of Flux is built.
 func (t *tree) below(dir string) *found {
+	if f := t.built[dir]; f != nil {
+		return f
+	}
 	f := &found{}
 	f.objects = t.follow(dir, f)
+	t.build(dir, f)
 	return f
 }
 

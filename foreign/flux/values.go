@@ -25,6 +25,10 @@ func (r *release) values() {
 	for _, from := range spec.Get("valuesFrom").Items() {
 		kind, name := from.Get("kind").Text(), from.Get("name").Text()
 		key := cmp.Or(from.Get("valuesKey").Text(), "values.yaml")
+		if name == "" {
+			from.Lost("fill it in, and import it again", "the %s with values has no name", cmp.Or(kind, "object"))
+			continue
+		}
 		if from.Get("literal").Given() {
 			from.Get("literal").Take() // as the variable is: text
 		}
@@ -70,7 +74,7 @@ func (im *importer) configMap(kind, name, namespace string) *object.Object {
 		return nil
 	}
 	for _, o := range im.tree.objects {
-		if o.Is("", "ConfigMap") && o.Name == name && (im.tree.namespace(o) == namespace || im.tree.namespace(o) == "") {
+		if !im.tree.replaced[o] && o.Is("", "ConfigMap") && o.Name == name && (im.tree.namespace(o) == namespace || im.tree.namespace(o) == "") {
 			return o
 		}
 	}

@@ -29,9 +29,16 @@ func (st *state) readEnvironments() {
 	var common *yaml.Node
 	for _, p := range st.parts {
 		common = foreign.Merge(common, st.stateValues(p.Get("values")))
+		if all := p.Get("renderedvalues"); all.IsMap() { // what helmfile build has made of one environment
+			common = foreign.Merge(common, all.Node())
+			p.Get("environments").Take()
+		}
 	}
 	byName := map[string]*environment{}
 	for _, p := range st.parts {
+		if p.Get("renderedvalues").IsMap() {
+			continue
+		}
 		for _, f := range p.Get("environments").Fields() {
 			e := byName[f.Name()]
 			if e == nil {
@@ -193,10 +200,19 @@ func (im *importer) declare(name string) {
 			im.result.Add(foreign.SecretFinding(e.place(), name))
 		case len(foreign.ReadBy(value)) > 0:
 			im.result.Before("give the variable %s: in the helmfile it is made of others", name)
+		case value.ShortTag() != "!!bool" && im.isCondition(name):
+			im.result.Before("give the variable %s, true or false: a condition of helmfile that is neither ends it", name)
 		default:
 			f.Keep("default", value)
 		}
 	}
+}
+
+// isCondition reports whether a variable says if a step runs.
+func (im *importer) isCondition(name string) bool {
+	return slices.ContainsFunc(im.plan.Steps, func(s *foreign.Step) bool {
+		return slices.Contains(foreign.ReadBy(foreign.TextNode(s.When)), name)
+	})
 }
 
 func lastOf(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }

@@ -111,7 +111,7 @@ func (im *importer) describe() {
 	}
 	im.plan.Comments = []string{"Made by kplan import helmfile of " + strings.Join(names, ", ") + "."}
 	im.result.Before("stop running helmfile for these releases: kplan takes over their records as they are, and both would upgrade them in turn")
-	im.result.Before("compare before the first run: kplan diff PLAN shows what it would change of what helmfile installed")
+	im.result.Before("compare: kplan diff PLAN shows what it would change of what helmfile installed")
 }
 
 // state is one helmfile: its parts, between which stands ---, and those of its bases. Of a

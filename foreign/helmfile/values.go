@@ -92,10 +92,14 @@ func (s *scope) layer(item *foreign.Value, field string) (l layer, ok bool) {
 		return layer{file: s.path(s.prefixed(name))}, true
 	default:
 		full := foreign.Beside(s.name, s.prefixed(name))
-		if _, err := s.in.Read(full); errors.Is(err, fs.ErrNotExist) {
+		data, err := s.in.Read(full)
+		if errors.Is(err, fs.ErrNotExist) {
 			item.Lost("make it and name it in values_files", "there is no file %s, and its values are not in the plan", name)
 			s.step.Comments = append(s.step.Comments, "values_files had "+name+", which was not there.")
 			return l, false
+		}
+		if foreign.IsLookedUp(string(data)) {
+			item.Lost("write ${{ vars.NAME }} in the place of each, and give the step evaluate: true", "%s has references of vals, such as ref+vault://…, which nobody looks up", name)
 		}
 		return layer{file: s.path(s.prefixed(name))}, true
 	}

@@ -27,11 +27,17 @@ func (w *walker) call(s *syntax.Stmt, c *syntax.CallExpr) {
 		w.assign(c.Assigns)
 		return
 	}
+	for _, a := range c.Assigns {
+		w.aim(a, a.Name.Value)
+	}
 	args := w.words(c.Args)
 	for len(args) > 1 && (slices.Contains(prefixes, args[0]) || args[0] == "timeout") {
 		first := args[0]
 		args = args[1:]
 		for len(args) > 0 && (strings.HasPrefix(args[0], "-") || first == "timeout" && strings.Trim(args[0], "0123456789smh") == "" || first == "env" && strings.Contains(args[0], "=")) {
+			if name, _, ok := strings.Cut(args[0], "="); ok && first == "env" {
+				w.aim(s, name)
+			}
 			args = args[1:]
 		}
 	}
@@ -52,9 +58,9 @@ func (w *walker) call(s *syntax.Stmt, c *syntax.CallExpr) {
 	case w.functions[name] != nil:
 		w.function(s, name, args[1:])
 	case name == "make" || name == "bash" || name == "sh" || strings.HasSuffix(name, ".sh"):
-		w.lost(s, "import that file too, in the order in which it runs", "what %s does is not in the plan", w.print(s))
+		w.lost(s, "import that file too, in the order in which it runs", "what %s does is not in the plan", w.brief(s))
 	case !slices.Contains(harmless, name):
-		w.lost(s, "run it before or after kplan, if the plan needs it", "the program %s is not run: %s", name, w.print(s))
+		w.lost(s, "run it before or after kplan, if the plan needs it", "the program %s is not run: %s", name, w.brief(s))
 	}
 }
 
@@ -116,14 +122,14 @@ func (w *walker) source(s *syntax.Stmt, args []string) {
 // pipe goes through a | b, of which plans have some.
 func (w *walker) pipe(s *syntax.Stmt, c *syntax.BinaryCmd) {
 	from, to := commandOf(w, c.X), commandOf(w, c.Y)
-	applies := len(to) > 1 && path.Base(to[0]) == "kubectl" && (to[1] == "apply" || to[1] == "create" || to[1] == "replace") && slices.Contains(to, "-")
+	applies := slices.Contains([]string{"apply", "create", "replace"}, w.verb(s, to)) && slices.Contains(to, "-")
 	switch {
 	case !applies:
-		if w.installs(c) && !isTest(s) {
-			w.stmt(c.X)
-			if w.installs(c.Y) {
-				w.lost(c.Y, "write it as a step", "a command that reads what another one prints is not in the plan: %s", w.print(c.Y))
-			}
+		w.stmt(c.X)
+		if w.installs(c.Y) {
+			w.lost(c.Y, "write it as a step", "a command that reads what another one prints is not in the plan: %s", w.print(c.Y))
+		} else {
+			w.stmt(c.Y)
 		}
 	case len(from) > 0 && from[0] == "cat" && heredoc(c.X) != nil:
 		w.manifest(s, heredoc(c.X), to)
@@ -138,11 +144,22 @@ func (w *walker) pipe(s *syntax.Stmt, c *syntax.BinaryCmd) {
 		if step != nil {
 			f.Set("kustomize", w.path(folder))
 		}
-	case len(from) > 3 && path.Base(from[0]) == "kubectl" && from[1] == "create" && slices.ContainsFunc(from, func(a string) bool { return strings.HasPrefix(a, "--dry-run") }):
-		w.kubectl(s, from[1:])
+	case w.verb(s, from) == "create" && slices.ContainsFunc(from, func(a string) bool { return strings.HasPrefix(a, "--dry-run") }):
+		w.kubectl(s, slices.DeleteFunc(from[1:], func(a string) bool { return strings.HasPrefix(a, "--dry-run") }))
 	default:
-		w.lost(s, "write the manifests into a file and name it in apply.files; with evaluate: true it may read variables", "manifests that a program makes are not in the plan: %s", w.print(c.X))
+		w.lost(s, "write the manifests into a file and name it in apply.files; with evaluate: true it may read variables", "manifests that a program makes are not in the plan: %s", w.brief(c.X))
 	}
+}
+
+// verb is what a command of kubectl does; "" for another program.
+func (w *walker) verb(s *syntax.Stmt, command []string) string {
+	if len(command) == 0 || path.Base(command[0]) != "kubectl" {
+		return ""
+	}
+	if p := w.flagsOfKubectl(s, command[1:]); len(p.args) > 0 {
+		return p.args[0]
+	}
+	return ""
 }
 
 // commandOf are the words of a statement that is one command.
@@ -151,32 +168,6 @@ func commandOf(w *walker, s *syntax.Stmt) []string {
 		return w.words(c.Args)
 	}
 	return nil
-}
-
-// heredoc is the text that a command reads from the script itself.
-func heredoc(s *syntax.Stmt) *syntax.Word {
-	for _, r := range s.Redirs {
-		if r.Hdoc != nil {
-			return r.Hdoc
-		}
-	}
-	return nil
-}
-
-// manifest writes manifests of the script into a file, and makes a step that applies it.
-func (w *walker) manifest(s *syntax.Stmt, text *syntax.Word, args []string) {
-	content := w.word(text)
-	step, f := w.applyStep(s, args[1:], "manifest")
-	if step == nil {
-		return
-	}
-	evaluated := foreign.HasExpr(content)
-	if evaluated {
-		content = strings.ReplaceAll(content, "${{", "$${{")
-		f.Set("evaluate", true)
-	}
-	file := w.file("manifests", step.Name, foreign.Written(content))
-	f.Set("files", []string{file})
 }
 
 // applyStep makes a step that applies something by the arguments of kubectl: flags may

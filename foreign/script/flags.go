@@ -18,6 +18,8 @@ const (
 	// does anyway.
 	silentSwitch
 	silentValue
+	// lostValue has one that says where the command works. It is told of.
+	lostValue
 )
 
 // parsed is a command line.
@@ -75,13 +77,16 @@ func (w *walker) flags(s *syntax.Stmt, command string, args []string, known map[
 		}
 		kind := known[name]
 		switch {
-		case kind == valueFlag || kind == silentValue:
+		case kind == valueFlag || kind == silentValue || kind == lostValue:
 			if !given && i+1 < len(args) {
 				i++
 				value = args[i]
 			}
 		case !given:
 			value = "true"
+		}
+		if kind == lostValue {
+			w.lost(s, aimed, "the flag --%s of %s is not imported", name, command)
 		}
 		if kind == 0 {
 			w.lost(s, "look which field of the step stands for it", "the flag %s of %s is not imported", arg, command)
@@ -101,7 +106,8 @@ var helmFlags = map[string]flagKind{
 	"set-literal": valueFlag, "timeout": valueFlag, "repo": valueFlag, "kube-context": valueFlag, "description": valueFlag, "history-max": valueFlag,
 	"username": valueFlag, "password": valueFlag, "keyring": valueFlag, "ca-file": valueFlag, "cert-file": valueFlag, "key-file": valueFlag, "server-side": valueFlag,
 	"debug": silentSwitch, "hide-notes": silentSwitch, "render-subchart-notes": silentSwitch, "replace": silentSwitch, "force-update": silentSwitch, "no-update": silentSwitch,
-	"output": silentValue,
+	"output": silentValue, "kubeconfig": lostValue, "kube-apiserver": lostValue, "kube-token": lostValue, "kube-as-user": lostValue, "kube-ca-file": lostValue,
+	"registry-config": silentValue, "repository-config": silentValue, "repository-cache": silentValue, "burst-limit": silentValue, "qps": silentValue,
 }
 
 // kubectlFlags are those of kubectl that plans know.
@@ -109,6 +115,7 @@ var kubectlFlags = map[string]flagKind{
 	"server-side": switchFlag, "force-conflicts": switchFlag, "prune": switchFlag, "recursive": switchFlag, "all": switchFlag, "ignore-not-found": silentSwitch,
 	"wait": switchFlag, "watch": silentSwitch, "force": switchFlag, "all-namespaces": switchFlag, "overwrite": silentSwitch, "current": switchFlag,
 	"namespace": valueFlag, "filename": valueFlag, "kustomize": valueFlag, "for": valueFlag, "timeout": valueFlag, "selector": valueFlag, "context": valueFlag,
-	"output": silentValue, "dry-run": silentValue, "validate": silentValue, "v": silentValue, "field-manager": silentValue, "request-timeout": silentValue,
+	"output": silentValue, "dry-run": switchFlag, "validate": silentValue, "v": silentValue, "field-manager": silentValue, "request-timeout": silentValue,
 	"show-managed-fields": silentSwitch, "now": silentSwitch, "save-config": silentSwitch,
+	"kubeconfig": lostValue, "server": lostValue, "token": lostValue, "cluster": lostValue, "user": lostValue, "as": lostValue, "certificate-authority": lostValue,
 }

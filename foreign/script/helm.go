@@ -15,6 +15,9 @@ import (
 	"github.com/kplan-dev/kplan/plan/lint/secret"
 )
 
+// asks are commands of helm that install nothing, and make no file.
+var asks = []string{"version", "list", "ls", "status", "get", "history", "hist", "search", "show", "inspect", "lint", "env", "completion", "verify", "diff", "help"}
+
 // helm goes through one command of helm.
 func (w *walker) helm(s *syntax.Stmt, args []string) {
 	p := w.flagsOf(s, args)
@@ -34,8 +37,10 @@ func (w *walker) helm(s *syntax.Stmt, args []string) {
 		w.lost(s, "declare the registry under repositories of the plan, with username and password", "the login is not in the plan")
 	case "dependency", "dep":
 		w.lost(s, "run it before kplan: charts on disk need their charts/ folder", "charts that a chart depends on are not fetched: %s", w.print(s))
-	case "template", "rollback", "plugin", "push", "package", "test":
-		w.lost(s, "run it before or after kplan, if it is needed", "%s is not in the plan", w.print(s))
+	default:
+		if !slices.Contains(asks, p.args[0]) {
+			w.lost(s, "run it before or after kplan, if it is needed", "%s is not in the plan", w.print(s))
+		}
 	}
 }
 
@@ -74,9 +79,9 @@ func (w *walker) repository(s *syntax.Stmt, name, address string, p parsed) {
 			w.lost(s, "give the variable "+id, "the password of the repository is not copied")
 		}
 	}
-	for flag, field := range map[string]string{"ca-file": "ca_file", "cert-file": "cert_file", "key-file": "key_file"} {
-		if file := p.get(flag); file != "" {
-			r.Set(field, w.path(file))
+	for _, f := range [][2]string{{"ca-file", "ca_file"}, {"cert-file", "cert_file"}, {"key-file", "key_file"}} {
+		if file := p.get(f[0]); file != "" {
+			r.Set(f[1], w.path(file))
 		}
 	}
 	if p.is("insecure-skip-tls-verify") {

@@ -99,6 +99,9 @@ func (w *walker) namespaceOf(p parsed) string {
 // apply makes a step of kubectl apply or create.
 func (w *walker) apply(s *syntax.Stmt, args []string) {
 	p := w.flagsOfKubectl(s, args)
+	if w.tries(s, p) {
+		return
+	}
 	if p.args[0] == "create" && len(p.args) > 2 && (p.args[1] == "namespace" || p.args[1] == "ns") {
 		w.makeNamespaces(p)
 		return
@@ -147,6 +150,24 @@ func (w *walker) apply(s *syntax.Stmt, args []string) {
 	}
 }
 
+// tries reports whether a command only tries what it would do, and tells of that.
+func (w *walker) tries(s *syntax.Stmt, p parsed) bool {
+	if !p.is("dry-run") || p.get("dry-run") == "none" {
+		return false
+	}
+	w.changed(s, "", "a dry run is left out: kplan diff shows what would change")
+	return true
+}
+
+// everywhere reports whether a command is about all namespaces, and tells of that.
+func (w *walker) everywhere(s *syntax.Stmt, p parsed) bool {
+	if !p.is("all-namespaces") {
+		return false
+	}
+	w.lost(s, "write a step for each namespace", "objects of all namespaces are not in the plan: %s", w.print(s))
+	return true
+}
+
 // manifests is a file of kubectl apply -f as the plan has it.
 func (w *walker) manifests(s *syntax.Stmt, file string, recursive bool) (name string, ok bool) {
 	known := w.literal(file)
@@ -175,6 +196,9 @@ func (w *walker) applyFlags(s *syntax.Stmt, step *foreign.Step, p parsed) {
 	f.Set("namespace", w.namespaceOf(p))
 	if p.is("force-conflicts") {
 		f.Set("force_conflicts", true)
+	}
+	if selector := p.get("selector"); selector != "" && !p.is("prune") {
+		w.lost(s, "name files with these objects alone", "all objects are applied, not only those with the labels %s", selector)
 	}
 	if p.is("prune") {
 		w.changed(s, "objects that were applied before the first run are not pruned", "prune goes by what the step itself applied before, and not by labels")
@@ -233,6 +257,9 @@ func (w *walker) wait(s *syntax.Stmt, p parsed) {
 }
 
 func (w *walker) waitFor(s *syntax.Stmt, all []string, condition string, p parsed) {
+	if w.everywhere(s, p) {
+		return
+	}
 	selector := p.get("selector")
 	for _, object := range all {
 		kind, name, named := strings.Cut(object, "/")
@@ -260,6 +287,9 @@ func (w *walker) waitFor(s *syntax.Stmt, all []string, condition string, p parse
 func (w *walker) remove(s *syntax.Stmt, p parsed) {
 	if isMakefile(w.name) { // a target of its own, which nobody runs after those that install
 		w.lost(s, "kplan down takes all away; a step with delete takes one thing", "what a Makefile deletes is not in the plan: %s", w.print(s))
+		return
+	}
+	if w.tries(s, p) || w.everywhere(s, p) {
 		return
 	}
 	files := p.values["filename"]

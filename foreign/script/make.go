@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kplan-dev/kplan/foreign"
+	"github.com/kplan-dev/kplan/internal/scrub"
 	"github.com/kplan-dev/kplan/plan/document"
 )
 
@@ -105,20 +106,15 @@ func (w *walker) readMakefile(text string) []*recipe {
 		}
 		switch joined := strings.TrimSpace(strings.ReplaceAll(line, "\\\n", " ")); {
 		case strings.HasPrefix(line, "\t") && current != nil:
-			line = strings.TrimPrefix(line, "\t")
-			command := strings.TrimLeft(line, "@-+ \t")
-			if command != "" && strings.Contains(line[:len(line)-len(command)], "-") {
-				command += " || true" // make goes on when it fails
-			}
-			if command != "" {
-				current.lines = append(current.lines, recipeLine{number, shellText(command)})
-			}
+			current.add(number, strings.TrimPrefix(line, "\t"))
 		case joined == "" || strings.HasPrefix(joined, "#"):
 		case makeAssign.MatchString(joined):
 			w.makeVariable(makeAssign.FindStringSubmatch(joined), number)
 		case makeRule.MatchString(joined):
 			m := makeRule.FindStringSubmatch(joined)
-			current = &recipe{needs: strings.Fields(m[2])}
+			needs, command, _ := strings.Cut(m[2], ";")
+			current = &recipe{needs: strings.Fields(needs)}
+			current.add(number, strings.TrimSpace(command))
 			names := strings.Fields(m[1])
 			if slices.Contains(names, ".PHONY") || strings.HasPrefix(m[1], ".") || len(names) == 0 {
 				current = nil
@@ -130,9 +126,44 @@ func (w *walker) readMakefile(text string) []*recipe {
 			w.result.Lost(document.Place{Pos: document.Pos{File: w.name, Line: number, Col: 1}}, "import that file too", "the file that is included is not read: %s", joined)
 		case strings.HasPrefix(joined, "ifeq"), strings.HasPrefix(joined, "ifneq"), strings.HasPrefix(joined, "ifdef"), strings.HasPrefix(joined, "ifndef"):
 			w.result.Changed(document.Place{Pos: document.Pos{File: w.name, Line: number, Col: 1}}, "take out what is not meant", "what holds only sometimes is taken as if it always did: %s", joined)
+		default:
+			i = w.otherLine(lines, i, joined)
 		}
 	}
 	return all
+}
+
+// otherLine tells of a line that is neither a variable nor a target, and returns the last
+// line that goes with it.
+func (w *walker) otherLine(lines []string, i int, text string) (last int) {
+	word, _, _ := strings.Cut(text, " ")
+	at := document.Place{Pos: document.Pos{File: w.name, Line: i + 1, Col: 1}}
+	switch word {
+	case "else", "endif", "export", "unexport", "vpath", "endef":
+		return i
+	case "define":
+		w.result.Lost(at, "import what it becomes: make -n TARGET | kplan import script -", "text that the Makefile defines is not imported")
+		for end := i + 1; end < len(lines); end++ {
+			if strings.HasPrefix(strings.TrimSpace(lines[end]), "endef") {
+				return end
+			}
+		}
+		return i
+	}
+	w.result.Lost(at, "import what it becomes: make -n TARGET | kplan import script -", "the line is not understood")
+	return i
+}
+
+// add adds a line of a recipe.
+func (r *recipe) add(number int, line string) {
+	command := strings.TrimLeft(line, "@-+ \t")
+	if command == "" {
+		return
+	}
+	if strings.Contains(line[:len(line)-len(command)], "-") {
+		command += " || true" // make goes on when it fails
+	}
+	r.lines = append(r.lines, recipeLine{number, shellText(command)})
 }
 
 // shellText is a recipe's line as the shell gets it.
@@ -152,11 +183,14 @@ func (w *walker) makeVariable(m []string, number int) {
 	}
 	value = strings.Trim(strings.TrimSpace(value), `"`)
 	at := document.Place{Pos: document.Pos{File: w.name, Line: number, Col: 1}}
+	if slices.Contains(aims, name) {
+		w.result.Lost(at, aimed, "where helm and kubectl work by the variable %s is not imported", name)
+	}
 	var text string
 	switch {
 	case strings.HasPrefix(value, "$(shell"), makeFunc.MatchString(value):
 		text = foreign.Expr("vars." + w.declare(name, variable{about: "what make works out", at: at}))
-		w.result.Lost(at, "give it with --set", "what make works out is not known: %s", value)
+		w.result.Lost(at, "give it with --set", "what make works out is not known: %s", briefly(scrub.Text(value)))
 	default:
 		text = makeRef.ReplaceAllStringFunc(value, func(ref string) string {
 			return w.values[strings.NewReplacer(".", "_", "-", "_").Replace(ref[2:len(ref)-1])]

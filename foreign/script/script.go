@@ -79,7 +79,7 @@ func Import(in foreign.Input) (*foreign.Result, error) {
 	if im.plan.Name == "" && len(names) > 0 {
 		im.plan.Name = strings.TrimSuffix(names[0], path.Ext(names[0]))
 	}
-	im.result.Before("compare before the first run: kplan diff PLAN shows what it would change of what the script installed")
+	im.result.Before("compare: kplan diff PLAN shows what it would change of what the script installed")
 	im.result.Before("look for steps that need not wait for each other, and take those needs out: a script has one order, whether it matters or not")
 	return im.result, nil
 }

@@ -1,9 +1,12 @@
 package script
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/kplan-dev/kplan/foreign"
 	"github.com/kplan-dev/kplan/plan/document"
@@ -37,6 +40,20 @@ func (im *importer) declare(name string, v variable) string {
 	return try
 }
 
+// aims are variables of the environment that say where helm and kubectl work.
+var aims = []string{"KUBECONFIG", "HELM_KUBECONTEXT", "HELM_NAMESPACE", "HELM_KUBEAPISERVER", "HELM_KUBETOKEN", "HELM_KUBEASUSER"}
+
+// aimed is what to do about them.
+const aimed = "give it to kplan run too: --kubeconfig, --context, --namespace; or name it under clusters of the plan"
+
+// aim tells of a variable that is set, if it is one of these: the plan's steps work
+// elsewhere.
+func (w *walker) aim(n syntax.Node, name string) {
+	if slices.Contains(aims, name) {
+		w.lost(n, aimed, "where helm and kubectl work by the variable %s is not imported", name)
+	}
+}
+
 func (v *variable) is(other variable) bool {
 	return v.env == other.env && (v.fallback == nil) == (other.fallback == nil) && (v.fallback == nil || *v.fallback == *other.fallback)
 }
@@ -56,7 +73,7 @@ func (im *importer) literal(text string) string {
 func (im *importer) declareVars() {
 	reads := im.plan.Reads()
 	for _, f := range im.result.Files {
-		for name := range im.vars {
+		for _, name := range slices.Sorted(maps.Keys(im.vars)) {
 			if strings.Contains(string(f.Data), "${{ vars."+name+" }}") && !slices.Contains(reads, name) {
 				reads = append(reads, name)
 			}

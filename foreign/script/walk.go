@@ -66,8 +66,8 @@ func (w *walker) changed(n syntax.Node, hint, format string, args ...any) {
 	w.result.Changed(w.place(n), hint, format, args...)
 }
 
-// literal is a value of an object that kubectl makes.
-var literal = regexp.MustCompile(`(--from-literal[= ]['"]?[^=\s]+=)\S+`)
+// literal is a value of an object that kubectl makes, and what follows.
+var literal = regexp.MustCompile(`(--from-literal[= ]['"]?[^=]+=).*`)
 
 // print is a part of the script on one line, without what looks like a secret.
 func (w *walker) print(n syntax.Node) string {
@@ -76,7 +76,36 @@ func (w *walker) print(n syntax.Node) string {
 		return "a command"
 	}
 	text := scrub.Text(strings.Join(strings.Fields(b.String()), " "))
-	return document.Cut(literal.ReplaceAllString(text, "${1}(hidden)"), 100)
+	return document.Cut(literal.ReplaceAllString(text, "${1}(hidden) …"), 100)
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z][\w.-]*$`)
+
+// brief is print for commands of programs whose options nobody knows here: which of them
+// are passwords, too. It has the name and what the program is told to do.
+func (w *walker) brief(n syntax.Node) string { return briefly(w.print(n)) }
+
+func briefly(text string) string {
+	inner, isOutput := strings.CutPrefix(text, "$(")
+	words := strings.Fields(strings.TrimSuffix(inner, ")"))
+	for len(words) > 1 && strings.Contains(words[0], "=") { // PASSWORD=… psql
+		words = words[1:]
+	}
+	if len(words) == 0 || isProgram(words[0]) {
+		return text
+	}
+	kept := words[:1]
+	if len(words) > 1 && plainWord.MatchString(words[1]) && !strings.ContainsAny(words[0], "/.") {
+		kept = words[:2]
+	}
+	short := strings.Join(kept, " ")
+	if len(words) > len(kept) {
+		short += " …"
+	}
+	if isOutput {
+		return "$(" + short + ")"
+	}
+	return short
 }
 
 func (w *walker) stmts(all []*syntax.Stmt) {
@@ -134,6 +163,7 @@ func (w *walker) assign(all []*syntax.Assign) {
 			continue
 		}
 		name := a.Name.Value
+		w.aim(a, name)
 		w.assigning = name
 		text := w.word(a.Value)
 		w.assigning = ""

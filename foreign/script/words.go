@@ -138,7 +138,7 @@ func (w *walker) output(c *syntax.CmdSubst) string {
 	if name == "" {
 		name = "value"
 	}
-	w.lost(c, "give it with --set, or take it from the cluster by secret or config_map of the variable", "what a program prints is not known: %s", w.print(c))
+	w.lost(c, "give it with --set, or take it from the cluster by secret or config_map of the variable", "what a program prints is not known: %s", w.brief(c))
 	return w.unknown(name, c, "what the script takes of a program")
 }
 

@@ -11,6 +11,7 @@ import (
 
 var (
 	yamlErrorLine = regexp.MustCompile(`^line (\d+): `)
+	quoted        = regexp.MustCompile(`"[^"]*"|'[^']*'`)
 	unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
@@ -41,6 +42,9 @@ func (f *Faults) ReportSyntax(s *Source, err error) {
 		if strings.HasPrefix(text, h.message) {
 			hint = h.hint
 		}
+	}
+	if line > 0 && strings.HasPrefix(text, "did not find expected ',' or") && bytes.Contains(quoted.ReplaceAll(s.line(pos.Line), nil), []byte("${{")) {
+		hint = "quote an expression that stands between { and } or [ and ]: \"${{ … }}\""
 	}
 	if m := unknownAnchor.FindStringSubmatch(text); m != nil {
 		if i := bytes.Index(s.src, []byte("*"+m[1])); i >= 0 {

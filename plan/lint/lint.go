@@ -24,6 +24,8 @@ type Input struct {
 	// Objects are those that each step sends, by the step's name; steps whose
 	// objects nobody knows have none.
 	Objects map[string][]Object
+	// Canaries are the objects that each webhook step asks with by dry runs.
+	Canaries map[string][]Object
 	// Unread are the steps whose objects were to be had and could not be, with why.
 	Unread map[string]error
 	// Guards say which steps' objects webhooks of the plan judge.

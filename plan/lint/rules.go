@@ -44,6 +44,7 @@ var rules []rule
 func init() {
 	checks := map[string]func(*pass){
 		"bad-ignore":                checkIgnores,
+		"canary-before-namespace":   checkCanaries,
 		"crd-beside-resource":       checkCRDs,
 		"expression-in-file":        checkFiled,
 		"guarded-in-own-chart":      checkOwnChart,

@@ -20,10 +20,25 @@ export function titleOf(markdown) {
   return heading ? heading[1].replace(/[`*]/g, '') : ''
 }
 
-/** pagesIn lists the pages of one folder, by title; the index is not among them. */
+/** listed are the pages of a folder to which its index leads, in that order. */
+function listed(folder) {
+  const index = path.join(folder, 'index.md')
+  if (!fs.existsSync(index)) return []
+  return [...fs.readFileSync(index, 'utf8').matchAll(/\]\(([^/)#]+)\.md\)/g)].map(([, name]) => name)
+}
+
+/**
+ * pagesIn lists the pages of one folder as its index does, and those that are not in it
+ * by title after them; the index is not among them.
+ */
 export function pagesIn(docs, dir) {
   const folder = path.join(docs, dir)
   if (!fs.existsSync(folder)) return []
+  const order = listed(folder)
+  const place = ({ link }) => {
+    const at = order.indexOf(path.posix.basename(link))
+    return at < 0 ? order.length : at
+  }
   return fs.readdirSync(folder)
     .filter((name) => name.endsWith('.md') && name !== 'index.md')
     .map((name) => {
@@ -31,7 +46,7 @@ export function pagesIn(docs, dir) {
       if (!text) throw new Error(`docs/${dir}/${name} has no heading`)
       return { text, link: `/${dir}/${name.replace(/\.md$/, '')}` }
     })
-    .sort((a, b) => a.text.localeCompare(b.text, 'en'))
+    .sort((a, b) => place(a) - place(b) || a.text.localeCompare(b.text, 'en'))
 }
 
 /** sidebar is what VitePress takes: a group for each part that has pages. */

@@ -48,16 +48,17 @@ test('a page of a command has one title', async () => {
   assert.match(html, /\$&#123;&#123; x/)
 })
 
-test('the sidebar has a page for each file', () => {
+test('the sidebar has a page for each file, in the order of the index', () => {
   const docs = fs.mkdtempSync(path.join(os.tmpdir(), 'docs-'))
   fs.mkdirSync(path.join(docs, 'reference', 'cli'), { recursive: true })
-  for (const [name, title] of [['b', '# Apes'], ['a', '# Bees'], ['index', '# Reference'], ['cli/kplan', '## kplan']]) {
+  for (const [name, title] of [['b', '# Apes'], ['a', '# Bees'], ['c', '# Cats'], ['index', '# Reference\n- [Cats](c.md#tails)\n- [Cats](c.md)'], ['cli/kplan', '## kplan']]) {
     fs.writeFileSync(path.join(docs, 'reference', `${name}.md`), title)
   }
   assert.deepEqual(sidebar(docs), [{
     text: 'Reference',
     link: '/reference/',
     items: [
+      { text: 'Cats', link: '/reference/c' },
       { text: 'Apes', link: '/reference/b' },
       { text: 'Bees', link: '/reference/a' },
       { text: 'Commands', collapsed: true, items: [{ text: 'kplan', link: '/reference/cli/kplan' }] },

@@ -62,7 +62,7 @@ func LintInput(ctx context.Context, p *plan.Plan, from *source.Store, offline bo
 	}
 	placed(slices.Concat(read...))
 	r := &lintReader{plan: p, texts: map[string]*document.Source{}}
-	in := lint.Input{Plan: p, Objects: make(map[string][]lint.Object, len(p.Steps)), Unread: map[string]error{}, Values: r.values()}
+	in := lint.Input{Plan: p, Objects: make(map[string][]lint.Object, len(p.Steps)), Canaries: r.canaries(ctx, from), Unread: map[string]error{}, Values: r.values()}
 	for i, s := range p.Steps {
 		switch {
 		case problems[i] == nil:
@@ -98,6 +98,25 @@ func placed(objects []manifest.Object) {
 type lintReader struct {
 	plan  *plan.Plan
 	texts map[string]*document.Source // by file and line
+}
+
+// canaries are the objects with which webhook steps ask. Files that cannot be read are
+// left out: kplan validate says so.
+func (r *lintReader) canaries(ctx context.Context, from *source.Store) map[string][]lint.Object {
+	canaries := map[string][]lint.Object{}
+	for _, s := range r.plan.Steps {
+		if s.Webhook == nil || s.Webhook.Canary == nil {
+			continue
+		}
+		asks := s
+		asks.Apply = &plan.Apply{Files: s.Webhook.Canary.Files(), Namespace: s.Webhook.Namespace}
+		asks.Webhook = nil
+		read, _ := manifest.Objects(ctx, asks, from)
+		for _, o := range read {
+			canaries[s.Name] = append(canaries[s.Name], r.object(s, o))
+		}
+	}
+	return canaries
 }
 
 // object is an object of a step with its place.

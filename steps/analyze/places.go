@@ -66,7 +66,7 @@ func Places(ctx context.Context, p *plan.Plan, flags *genericclioptions.ConfigFl
 		at := Place{Cluster: name, About: api.About(), Config: api.Config(), Default: api.Namespace()}
 		for _, s := range p.Steps {
 			if s.Skip == "" && p.StepCluster(s) == name {
-				at.Namespaces = append(at.Namespaces, cmp.Or(namespaceOf(s), api.Namespace()))
+				at.Namespaces = append(at.Namespaces, cmp.Or(s.Namespace(), api.Namespace()))
 			}
 		}
 		if slices.Sort(at.Namespaces); len(at.Namespaces) > 0 {
@@ -79,21 +79,4 @@ func Places(ctx context.Context, p *plan.Plan, flags *genericclioptions.ConfigFl
 		return nil, nil, err
 	}
 	return places, closeAll, nil
-}
-
-// namespaceOf is the namespace that a step names; "" is that of the connection.
-func namespaceOf(s plan.Step) string {
-	switch {
-	case s.Helm != nil:
-		return s.Helm.Namespace
-	case s.Apply != nil:
-		return s.Apply.Namespace
-	case s.Wait != nil:
-		return s.Wait.Namespace
-	case s.Webhook != nil:
-		return s.Webhook.Namespace
-	case s.Delete != nil:
-		return s.Delete.Namespace
-	}
-	return ""
 }

@@ -28,10 +28,7 @@ func Objects(ctx context.Context, s plan.Step, namespace string, from *source.St
 	case s.Webhook != nil:
 		files := slices.Clone(s.Webhook.Files)
 		if canary := s.Webhook.Canary; canary != nil {
-			files = slices.Concat(files, canary.Accept, canary.Deny)
-			for _, m := range canary.Mutate {
-				files = append(files, m.File)
-			}
+			files = slices.Concat(files, canary.Files())
 		}
 		if len(files) == 0 {
 			return nil, nil

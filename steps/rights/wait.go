@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/webhook"
 	"github.com/kplan-dev/kplan/webhook/probe"
 )
@@ -59,27 +58,9 @@ func (c *computer) output(s Step, name string) {
 	}
 	namespace := ""
 	if namespaced {
-		namespace = cmp.Or(o.Namespace, namespaceOf(s), s.Namespace)
+		namespace = cmp.Or(o.Namespace, s.Step.Namespace(), s.Namespace)
 	}
 	c.add(need{step: s.Name, purpose: "to read its output " + name}, r, namespace, one(object), "get")
-}
-
-// namespaceOf is the namespace that a step names; "" when it names none.
-func namespaceOf(s Step) string {
-	switch s.Kind() {
-	case plan.KindHelm:
-		return s.Helm.Namespace
-	case plan.KindApply:
-		return s.Apply.Namespace
-	case plan.KindWait:
-		return s.Wait.Namespace
-	case plan.KindWebhook:
-		return s.Webhook.Namespace
-	case plan.KindDelete:
-		return s.Delete.Namespace
-	case plan.KindInclude:
-	}
-	return ""
 }
 
 // webhook adds what a webhook step needs: to see how the webhooks stand, and to ask them

@@ -48,7 +48,7 @@ func (l *look) input(ctx context.Context, in plan.Input) (value any, ok bool, er
 		if session == nil {
 			return nil, false, fmt.Errorf("the cluster of step %s is not there", s.Name)
 		}
-		outputs, err := output.New(s.Outputs)
+		outputs, err := output.New(s.Outputs, s.Namespace())
 		if err != nil {
 			return nil, false, err
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/steps/internal/diagnosis"
 	"github.com/kplan-dev/kplan/webhook"
+	"github.com/kplan-dev/kplan/webhook/probe"
 	"github.com/kplan-dev/kplan/webhook/survey"
 )
 
@@ -89,5 +90,20 @@ func TestEntriesWantAll(t *testing.T) {
 				require.Len(t, entries, 2)
 			})
 		})
+	}
+}
+
+// What a dry run lacks is told with what mends it.
+func TestHintOfACanaryThatCannotBeSent(t *testing.T) {
+	t.Parallel()
+	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "canary", "namespace": "shop"}}}
+	canary := &probe.Canary{Object: u, Source: "good.yaml"}
+	g := &gate{}
+	for reason, want := range map[string]string{
+		`accept canary good.yaml (Widget/shop/canary): namespaces "shop" not found`:               "a dry run needs the namespace of its object: write another one into good.yaml, such as default, or let this step need the one that makes it",
+		`accept canary good.yaml (Wigdet/shop/canary): no matches for kind "Wigdet" in "x.io/v1"`: "is the kind spelled so, in good.yaml? kubectl api-resources shows the kinds that there are",
+		`the deny canary good.yaml (Widget/shop/canary) is admitted`:                              "see the answer with: kubectl create --dry-run=server -n shop -f good.yaml; change the canary, or the policy that it is to show",
+	} {
+		require.Equal(t, want, g.hint(survey.Status{}, probe.Outcome{State: probe.Missing, Reason: reason, Canary: canary}))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -293,8 +294,13 @@ func (g *gate) hint(st survey.Status, o probe.Outcome) string {
 	case o.Canary == nil || !st.Ladder.Callable():
 		return g.owners.Hint(st, o.Fault)
 	}
-	in := ""
-	if ns := o.Canary.Object.GetNamespace(); ns != "" {
+	in, ns := "", o.Canary.Object.GetNamespace()
+	switch {
+	case ns != "" && strings.HasSuffix(o.Reason, fmt.Sprintf("namespaces %q not found", ns)):
+		return fmt.Sprintf("a dry run needs the namespace of its object: write another one into %s, such as default, or let this step need the one that makes it", o.Canary.Source)
+	case strings.Contains(o.Reason, `no matches for kind "`):
+		return fmt.Sprintf("is the kind spelled so, in %s? kubectl api-resources shows the kinds that there are", o.Canary.Source)
+	case ns != "":
 		in = " -n " + ns
 	}
 	hint := fmt.Sprintf("see the answer with: kubectl create --dry-run=server%s -f %s; change the canary, or the policy that it is to show", in, o.Canary.Source)

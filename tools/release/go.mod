@@ -1,9 +1,12 @@
 // Tools of a release, apart from the linter's: goreleaser, and what makes the image and
 // the bill of materials. 'go mod tidy' asks for a module that goreleaser's tests need and
-// that is gone (go.digitalxero.dev/go-msix): add what is missing by go get.
+// that is gone (go.digitalxero.dev/go-msix): add what is missing by go get. Releases are
+// made by the toolchain that is named here, and by no other: raise it with Go's fixes.
 module github.com/kplan-dev/kplan/tools/release
 
 go 1.26.3
+
+toolchain go1.26.8
 
 tool github.com/goreleaser/goreleaser/v2
 

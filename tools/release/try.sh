@@ -141,7 +141,7 @@ fresh archive
 timed archive "$dist/kplan_linux_$arch.tar.gz" archive 'the README' ''
 
 # files: all of the root but what dpkg, apt, man and people write themselves.
-files() { (cd "$root" && find . -xdev \( -path ./var/lib/dpkg -o -path ./var/log -o -path ./var/cache -o -path ./home -o -path ./tmp -o -path ./proc \) -prune -o -print | sort); }
+files() { (cd "$root" && find . -xdev \( -path ./var/lib/dpkg -o -path ./var/lib/apt -o -path ./var/log -o -path ./var/cache -o -path ./home -o -path ./tmp -o -path ./proc \) -prune -o -print | sort); }
 
 package() {
   say 'the package for Debian'

@@ -20,8 +20,8 @@ type Driver struct {
 	// Inner hears the events of the clusters' own runs, from one goroutine; nil does not
 	// read them.
 	Inner func(cluster string, e runner.Event)
-	// Watch does nothing but look.
-	Watch bool
+	// Watch does nothing but look, and Once does so once.
+	Watch, Once bool
 	// Round is the one to drive (default: the present one). In another nothing is done.
 	Round int
 }
@@ -172,7 +172,9 @@ func (l *loop) step(ctx context.Context) (over bool, err error) {
 	if l.x.Stop == nil || settled(v) {
 		d = l.fold.decide(v)
 	}
-	if l.Watch {
+	l.follow(v)
+	l.late(v.now)
+	if l.Watch || l.Once {
 		return l.watched(d, v)
 	}
 	if err := l.act(ctx, v); err != nil {
@@ -181,7 +183,6 @@ func (l *loop) step(ctx context.Context) (over bool, err error) {
 	if d.Over {
 		return true, l.finish(ctx)
 	}
-	l.follow(v)
 	l.troubles(ctx, v)
 	return false, l.keep(ctx, v.now)
 }
@@ -191,7 +192,7 @@ func (l *loop) watched(d fleet.Decision, v *view) (bool, error) {
 	if d.Over {
 		l.fold.tell(l.done(v.now))
 	}
-	return d.Over, nil
+	return d.Over || l.Once, nil
 }
 
 // done is the last event.

@@ -1,12 +1,12 @@
 package kubernetes
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"github.com/kplan-dev/kplan/fleet"
 	"github.com/kplan-dev/kplan/fleet/engine/kubernetes/object"
+	"github.com/kplan-dev/kplan/fleet/engine/local"
 )
 
 // view is what the cluster says of a run at one moment.
@@ -80,7 +80,9 @@ func (f *fold) begin(v *view) {
 	if n := v.orders.Round; n <= len(v.saved.Began) {
 		began = v.saved.Began[n-1]
 	}
-	f.tell(f.firstEvent(v.orders.Round, began))
+	first := local.First(f.Rollout, string(f.Run), f.By, f.Program)
+	first.Time, first.Round, first.Engine = began, v.orders.Round, "kubernetes"
+	f.tell(first)
 	for _, c := range f.x.Clusters {
 		if o, ok := v.saved.Clusters[c.Name]; ok && o.Round < v.orders.Round && o.State.Good() {
 			f.tell(fleet.Event{Type: fleet.TypeCluster, Time: began, Cluster: c.Name, Wave: c.Wave, State: o.State, Attempt: o.Attempt, Result: o.Result})
@@ -91,25 +93,6 @@ func (f *fold) begin(v *view) {
 			f.tell(fleet.Event{Type: fleet.TypeWave, Time: began, Wave: w.Name, WaveState: fleet.WaveSucceeded})
 		}
 	}
-}
-
-// firstEvent lists what the run has.
-func (f *fold) firstEvent(round int, began time.Time) fleet.Event {
-	r := f.Rollout
-	e := fleet.Event{
-		Type: fleet.TypeFleet, Time: began, Version: fleet.EventVersion, Fleet: r.Fleet, Plan: r.Plan, Run: string(f.Run), Engine: "kubernetes",
-		Digest: r.Digest, By: f.By, Program: f.Program, Waves: r.Waves, Limits: &r.Limits, Round: round,
-	}
-	for _, c := range r.Clusters {
-		source := c.Source.Kind
-		for _, text := range []string{c.Source.Cluster, cmp.Or(c.Source.Object, c.Name)} {
-			if text != "" {
-				source += " " + text
-			}
-		}
-		e.Clusters = append(e.Clusters, fleet.ClusterInfo{Name: c.Name, Wave: c.Wave, Server: c.Server, Source: source})
-	}
-	return e
 }
 
 // wave tells what is new of a wave and its clusters.

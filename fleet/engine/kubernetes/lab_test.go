@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kube "k8s.io/client-go/kubernetes"
@@ -49,15 +52,16 @@ type site struct {
 	names  []string // of the clusters
 	server string   // of the proxy
 	plan   string   // its file
+	kplan  string   // the program
 }
 
 // newSite makes a site with so many clusters, and a plan.
 func newSite(t testing.TB, clusters int, text string) *site {
 	t.Helper()
 	lab := labtest.Node(t)
-	lab.Image(t, image, "./cmd/kplan")
+	kplan := lab.Image(t, image, "./cmd/kplan")
 	lab.Image(t, proxy, "./fleet/engine/kubernetes/testdata/proxy")
-	s := &site{TB: t, lab: lab, client: lab.Clientset(t), ns: lab.Namespace(t)}
+	s := &site{TB: t, lab: lab, kplan: kplan, client: lab.Clientset(t), ns: lab.Namespace(t)}
 	s.store = kubernetes.Store{Client: s.client, Namespace: s.ns}
 	s.proxy()
 	for i := range clusters {
@@ -69,6 +73,10 @@ func newSite(t testing.TB, clusters int, text string) *site {
 		group.Go(func() { s.cluster(name, token) })
 	}
 	group.Wait()
+	require.Eventually(t, func() bool {
+		d, err := s.client.AppsV1().Deployments(s.ns).Get(t.Context(), "proxy", metav1.GetOptions{})
+		return err == nil && d.Status.ReadyReplicas > 0
+	}, time.Minute, 50*time.Millisecond, "the proxy does not run")
 	dir := t.TempDir()
 	s.plan = filepath.Join(dir, "plan.yaml")
 	write(t, s.plan, text)
@@ -121,10 +129,10 @@ func (s *site) proxy() {
 	require.NoError(s, err)
 	service, err := s.client.CoreV1().Services(s.ns).Create(s.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "proxy"},
-		Spec:       corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}},
+		Spec:       corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromInt32(8080)}}},
 	}, metav1.CreateOptions{})
 	require.NoError(s, err)
-	s.server = "http://" + service.Spec.ClusterIP
+	s.server = "https://" + service.Spec.ClusterIP
 }
 
 // token is that of an administrator, for the kubeconfigs.
@@ -155,9 +163,14 @@ func (s *site) token() string {
 // namespaceOf is the namespace of a cluster's objects.
 func (s *site) namespaceOf(name string) string { return s.ns + "-" + name }
 
+// systemOf is the namespace that the proxy has for a cluster's kplan-system.
+func (s *site) systemOf(name string) string {
+	return fmt.Sprintf("kplan-%06x", crc32.ChecksumIEEE([]byte(s.namespaceOf(name)))&0xffffff)
+}
+
 // cluster makes a logical cluster.
 func (s *site) cluster(name, token string) {
-	for _, namespace := range []string{s.namespaceOf(name), "kplan-system-" + s.namespaceOf(name)} {
+	for _, namespace := range []string{s.namespaceOf(name), s.systemOf(name)} {
 		_, err := s.client.CoreV1().Namespaces().Create(s.Context(), &corev1.Namespace{
 			ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"kplan.dev/test": "true"}},
 		}, metav1.CreateOptions{})
@@ -168,7 +181,7 @@ func (s *site) cluster(name, token string) {
 			_ = s.client.CoreV1().Namespaces().Delete(context.Background(), namespace, metav1.DeleteOptions{})
 		})
 	}
-	kubeconfig := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":"%s/c/%s"}}],`+
+	kubeconfig := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":"%s/c/%s","insecure-skip-tls-verify":true}}],`+
 		`"users":[{"name":"u","user":{"token":%q}}],"contexts":[{"name":"x","context":{"cluster":"c","user":"u","namespace":%q}}],"current-context":"x"}`,
 		s.server, s.namespaceOf(name), token, s.namespaceOf(name))
 	_, err := s.client.CoreV1().Secrets(s.ns).Create(s.Context(), &corev1.Secret{
@@ -191,7 +204,7 @@ func (s *site) rollout(waves ...fleet.WaveInfo) *fleet.Rollout {
 			r.Clusters = append(r.Clusters, fleet.Cluster{
 				Name: name, Wave: w.Name, Source: fleet.Source{Kind: "list"}, Vars: map[string]any{"namespace": s.namespaceOf(name)},
 				Access: fleet.Access{Secret: &plan.KeyRef{Namespace: s.ns, Name: name + "-kubeconfig", Key: "value"}},
-				Server: s.server + "/c/" + s.namespaceOf(name),
+				Server: s.server + "/c/" + s.namespaceOf(name), CA: "insecure",
 			})
 		}
 	}
@@ -307,13 +320,11 @@ func (d *driven) until(within time.Duration, what string, is func(fleet.Event) b
 	d.site.Helper()
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		d.mu.Lock()
-		for _, e := range d.events {
-			if is(e) {
-				d.mu.Unlock()
-				return
-			}
-		}
+		found := slices.ContainsFunc(d.events, is)
 		d.mu.Unlock()
+		if found {
+			return
+		}
 	}
 	d.site.state()
 	d.site.Fatalf("there is no event for %s: %s", within, what)
@@ -370,5 +381,18 @@ func (s *site) release(names ...string) {
 var background = metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 
 func selecting(run *kubernetes.Run) metav1.ListOptions {
-	return metav1.ListOptions{LabelSelector: run.Spec.Run.Selector()}
+	return metav1.ListOptions{LabelSelector: run.Run.Selector()}
+}
+
+// podsNow counts the pods of the site.
+func (s *site) podsNow() int {
+	s.Helper()
+	pods, err := s.client.CoreV1().Pods(s.ns).List(s.Context(), metav1.ListOptions{})
+	require.NoError(s, err)
+	return len(pods.Items)
+}
+
+// quota leaves room for one more pod.
+func quota(pods int) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(int64(pods+1), resource.DecimalSI)}
 }

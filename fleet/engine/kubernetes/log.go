@@ -4,10 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"reflect"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kplan-dev/kplan/fleet"
@@ -36,6 +37,7 @@ type logs struct {
 	room  chan struct{}
 	seen  map[string]*member.Watch // by cluster
 	last  map[string]fleet.Event
+	news  map[string]bool // clusters of which not all was told
 }
 
 // line is an event of a cluster's run.
@@ -48,7 +50,7 @@ type line struct {
 func newLogs(ctx context.Context, r *Run) *logs {
 	return &logs{
 		run: r, ctx: ctx, out: make(chan line, 256), known: map[types.UID]bool{}, room: make(chan struct{}, followed),
-		seen: map[string]*member.Watch{}, last: map[string]fleet.Event{},
+		seen: map[string]*member.Watch{}, last: map[string]fleet.Event{}, news: map[string]bool{},
 	}
 }
 
@@ -83,26 +85,48 @@ func (l *logs) follow(p *corev1.Pod, cluster string) {
 	})
 }
 
-// read sends the events of a pod's log until the pod ends, or the context.
+// read sends the events of a pod's log until the run of the plan is over, or the context. A
+// log that is cut off, as when the API server is restarted, is read again.
 func (l *logs) read(p *corev1.Pod, cluster string) {
+	seen := 0
+	for tries := 0; tries < 5; tries++ {
+		before := seen
+		if l.stream(p, cluster, &seen) {
+			return
+		}
+		if seen > before {
+			tries = 0
+		}
+		select {
+		case <-time.After(tick):
+		case <-l.ctx.Done():
+			return
+		}
+	}
+}
+
+// stream sends the events after one that was seen. It reports whether there are no more.
+func (l *logs) stream(p *corev1.Pod, cluster string, seen *int) (over bool) {
 	from, err := l.run.store.Client.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{Container: object.Container, Follow: true}).Stream(l.ctx)
 	if err != nil {
-		return // what became of the cluster is known without it
+		return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) // what became of the cluster is known without it
 	}
 	defer from.Close()
 	lines := bufio.NewReaderSize(from, 64<<10)
 	for {
 		text, err := readLine(lines)
 		var e runner.Event
-		if json.Unmarshal(text, &e) == nil && e.Seq > 0 {
+		if json.Unmarshal(text, &e) == nil && e.Seq > *seen {
 			select {
 			case l.out <- line{cluster, p.UID, e}:
 			case <-l.ctx.Done():
-				return
+				return true
 			}
+			*seen = e.Seq
+			over = e.Type == runner.TypeDone
 		}
-		if err != nil {
-			return
+		if err != nil || over {
+			return over
 		}
 	}
 }
@@ -149,18 +173,42 @@ func (l *loop) inner(n line) {
 		l.logs.seen[n.cluster] = w
 	}
 	w.Apply(n.event)
-	c := l.x.Cluster(n.cluster)
-	if c == nil || !c.State.Active() || n.event.Type == runner.TypeLog {
+	if n.event.Type != runner.TypeLog {
+		l.logs.news[n.cluster] = true
+		l.howFar(n.cluster, n.event.Time)
+	}
+}
+
+// progressEvery is how often a cluster tells how far it is. What it is held for is told at
+// once.
+const progressEvery = time.Second
+
+// howFar tells how far a cluster is, unless it told that just before.
+func (l *loop) howFar(name string, now time.Time) {
+	c, w := l.x.Cluster(name), l.logs.seen[name]
+	if c == nil || !c.State.Active() {
+		return // it is not seen to have begun yet, or is over
+	}
+	progress, hold := w.Progress(), w.Hold()
+	e := fleet.Event{Type: fleet.TypeCluster, Cluster: c.Name, Wave: c.Wave, State: w.State(), Progress: &progress, Hold: hold, Time: now}
+	last := l.logs.last[name]
+	urgent := e.State != c.State || hold != nil && (last.Hold == nil || hold.Webhook != last.Hold.Webhook || hold.Cause != last.Hold.Cause)
+	if !urgent && now.Sub(last.Time) < progressEvery {
 		return
 	}
-	progress := w.Progress()
-	e := fleet.Event{Type: fleet.TypeCluster, Cluster: c.Name, Wave: c.Wave, State: w.State(), Progress: &progress, Hold: w.Hold()}
-	if last := l.logs.last[c.Name]; e.State == c.State && reflect.DeepEqual(last, e) {
-		return
-	}
-	l.logs.last[c.Name] = e
-	e.Time = n.event.Time
+	l.logs.last[name] = e
+	delete(l.logs.news, name)
 	l.fold.tell(e)
+}
+
+// late tells how far clusters are that had told something just before.
+func (l *loop) late(now time.Time) {
+	if l.logs == nil {
+		return
+	}
+	for name := range l.logs.news {
+		l.howFar(name, now)
+	}
 }
 
 // flush tells what is there of the logs.

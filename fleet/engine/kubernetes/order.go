@@ -32,7 +32,7 @@ func (r *Run) over(ctx context.Context) error {
 	}
 	o, err := r.Orders(ctx)
 	if err == nil && saved.Ended >= o.Round {
-		return &OrderError{fmt.Sprintf("run %s has ended: %s", r.Spec.Run, saved.State), "kplan fleet resume goes on with what is unfinished"}
+		return &OrderError{fmt.Sprintf("run %s has ended: %s", r.Run, saved.State), "kplan fleet resume goes on with what is unfinished"}
 	}
 	return err
 }
@@ -113,7 +113,7 @@ func (r *Run) Resume(ctx context.Context, by string) (Resumed, error) {
 	}
 	todo, n := r.unfinished(saved)
 	if n == 0 {
-		return Resumed{}, &OrderError{fmt.Sprintf("run %s is done on all clusters: there is nothing to resume", r.Spec.Run), ""}
+		return Resumed{}, &OrderError{fmt.Sprintf("run %s is done on all clusters: there is nothing to resume", r.Run), ""}
 	}
 	round := o.Round + 1
 	for i, clusters := range todo {
@@ -178,7 +178,7 @@ func (r *Run) unfinished(saved object.Saved) (waves []object.Indexes, n int) {
 // left.
 func (r *Run) retire(ctx context.Context, round int) error {
 	for i := range r.Rollout.Waves {
-		j, err := r.store.Client.BatchV1().Jobs(r.store.Namespace).Get(ctx, r.Spec.Run.Wave(i, round), metav1.GetOptions{})
+		j, err := r.store.Client.BatchV1().Jobs(r.store.Namespace).Get(ctx, r.Run.Wave(i, round), metav1.GetOptions{})
 		if err != nil || suspended(j) || ended(j) {
 			continue // it is gone, or starts nothing
 		}

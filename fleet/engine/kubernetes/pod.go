@@ -118,12 +118,16 @@ func lost(p *corev1.Pod) *fleet.Result {
 	return r
 }
 
-// endTime is when a pod's process ended.
+// endTime is when a pod's process ended. Its own clock is finer than Kubernetes' times.
 func endTime(p *corev1.Pod) time.Time {
 	if p == nil || endOf(p) == nil {
 		return time.Time{}
 	}
-	return endOf(p).FinishedAt.Time
+	at := endOf(p).FinishedAt.Time
+	if r := resultOf(p); r != nil && r.Ended.Sub(at).Abs() < 3*time.Second {
+		return r.Ended
+	}
+	return at
 }
 
 // suspended reports whether a Job starts no pods.

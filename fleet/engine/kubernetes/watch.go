@@ -78,7 +78,8 @@ func (s *seen) pod(o any, deleted bool) {
 
 // listen notes objects of a kind.
 func (s *seen) listen(ctx context.Context, selector string, kind runtime.Object, list func(metav1.ListOptions) (runtime.Object, error),
-	watching func(metav1.ListOptions) (watch.Interface, error), note func(o any, deleted bool)) {
+	watching func(metav1.ListOptions) (watch.Interface, error), note func(o any, deleted bool),
+) {
 	selected := func(o metav1.ListOptions) metav1.ListOptions { o.LabelSelector = selector; return o }
 	noted := func(o any, deleted bool) {
 		if last, is := o.(cache.DeletedFinalStateUnknown); is {
@@ -94,8 +95,8 @@ func (s *seen) listen(ctx context.Context, selector string, kind runtime.Object,
 	}
 	_, controller := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: &cache.ListWatch{
-			ListFunc:  func(o metav1.ListOptions) (runtime.Object, error) { return list(selected(o)) },
-			WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) { return watching(selected(o)) },
+			ListWithContextFunc:  func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(selected(o)) },
+			WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) { return watching(selected(o)) },
 		},
 		ObjectType: kind,
 		Handler: cache.ResourceEventHandlerFuncs{

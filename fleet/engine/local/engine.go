@@ -20,7 +20,7 @@ import (
 
 const (
 	// lookEvery is how often the run's folder is looked at for orders.
-	lookEvery = 500 * time.Millisecond
+	lookEvery = 250 * time.Millisecond
 	// inboxSize is how many messages wait for the loop before a sender waits.
 	inboxSize = 256
 	// lastWords is how long clusters have to end once the run was aborted.
@@ -47,8 +47,6 @@ type Engine struct {
 	// Inner sees what happens within a cluster, in order, from a goroutine of its own; nil
 	// for nobody.
 	Inner func(cluster string, e runner.Event)
-	// Orders change what holds for the run; nil means never. Whoever makes it may close it.
-	Orders <-chan func(*fleet.Control)
 	// Abort, when closed, makes Run return soon, whatever still runs. Whoever makes it closes
 	// it; nil means never.
 	Abort <-chan struct{}

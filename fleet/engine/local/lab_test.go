@@ -2,8 +2,7 @@ package local_test
 
 import (
 	"context"
-	"fmt"
-	"os"
+	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/fleet"
 	"github.com/kplan-dev/kplan/fleet/engine/local"
@@ -24,28 +22,6 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 	"github.com/kplan-dev/kplan/runner"
 )
-
-const planText = `
-apiVersion: kplan.dev/v1alpha1
-kind: Plan
-metadata: {name: thousand}
-state: {namespace: "${{ vars.namespace }}"}
-vars: {namespace: {type: string}, hold: {type: string, default: 1m}}
-clusters: {target: {context: nobody-has-it}}
-defaults: {cluster: target, timeout: 2m, webhooks: {hold_timeout: "${{ vars.hold }}"}, retry: {install_retries: 1}}
-steps:
-- name: chart
-  helm: {chart: ./chart, release: tiny, namespace: "${{ vars.namespace }}"}
-- name: objects
-  apply: {namespace: "${{ vars.namespace }}", objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: applied}}]}
-- name: judged
-  needs: [chart, objects]
-  apply: {namespace: "${{ vars.namespace }}", objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: judged}}]}
-- name: ready
-  needs: [judged]
-  timeout: 20s
-  wait: {resource: configmap/judged, namespace: "${{ vars.namespace }}", for: create}
-`
 
 // bed is a fleet of a lab's logical clusters, and a run of it.
 type bed struct {
@@ -60,14 +36,7 @@ type bed struct {
 func newBed(t *testing.T, clusters int, change func(*fleet.Rollout)) *bed {
 	t.Helper()
 	b := &bed{Fleet: thousand.New(t, labtest.ControlPlane(t), clusters), dir: t.TempDir()}
-	write := func(name, text string) {
-		path := filepath.Join(b.dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	write("plan.yaml", planText)
-	write("chart/Chart.yaml", "apiVersion: v2\nname: tiny\nversion: 0.1.0\n")
-	write("chart/templates/all.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of-the-chart}\ndata: {release: {{ .Release.Name }}}\n")
+	thousand.WritePlan(t, b.dir)
 	b.rollout = &fleet.Rollout{Version: fleet.RolloutVersion, Fleet: "edge", Plan: "thousand", Target: "target", Bundle: "sha256:0", Engine: "local"}
 	for i, c := range b.Clusters {
 		wave := "rest"
@@ -173,17 +142,66 @@ func TestFaults(t *testing.T) {
 	x, err := engine.Run(t.Context())
 
 	require.NoError(t, err)
+	failed := map[fleet.Class][]string{}
+	for _, g := range x.Failures() {
+		for _, c := range g.Clusters {
+			failed[g.Cause.Class] = append(failed[g.Cause.Class], strings.TrimPrefix(c.Name, "edge/"))
+		}
+		t.Logf("%d: %+v", len(g.Clusters), *g.Cause)
+	}
+	require.Len(t, x.Failures(), 6, "each fault is one cause")
+	require.Equal(t, map[fleet.Class][]string{
+		fleet.Unreachable:    {"c0003", "c0004", "c0005", "c0006", "c0007", "c0008", "c0009"},
+		fleet.Refused:        {"c0023", "c0024"},
+		fleet.Forbidden:      {"c0025", "c0026"},
+		fleet.WebhookTimeout: {"c0027", "c0028"},
+	}, failed)
+	require.Equal(t, map[fleet.State]int{fleet.Failed: 13, fleet.Succeeded: 27}, x.Counts())
+	for _, c := range at(9, 12) {
+		require.Equal(t, 2, c.Reads(), "the kubeconfig of %s is read again", c.Name)
+	}
+	for _, c := range at(15, 18) {
+		result := x.Cluster("edge/" + c.Name).Result
+		require.Greater(t, result.HeldSeconds, 2.0)
+		require.Contains(t, holdsOf(got.all, "edge/"+c.Name), "vx.example.io", "its hold is told at once")
+	}
 	for _, c := range x.Clusters {
-		t.Logf("%s %s %v", c.Name, c.State, c.Result)
-		if c.Result != nil && c.Result.Cause != nil {
-			t.Logf("   %+v", *c.Result.Cause)
+		text, err := json.Marshal(c.Result)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(text), member.MaxResult)
+	}
+	b.same(t, x, got)
+	require.Positive(t, b.Open(), "connections of clusters that are over stay open")
+}
+
+// holdsOf are the webhooks that a cluster was told to be held for.
+func holdsOf(all []fleet.Event, cluster string) []string {
+	var names []string
+	for _, e := range all {
+		if e.Cluster == cluster && e.Hold != nil {
+			names = append(names, e.Hold.Webhook)
 		}
 	}
-	for _, g := range x.Failures() {
-		t.Logf("%d: %+v", len(g.Clusters), g.Cause)
+	return names
+}
+
+// same looks whether the run's folder has what the engine told.
+func (b *bed) same(t *testing.T, x *fleet.Execution, got *events) {
+	t.Helper()
+	kept, err := b.run.Events()
+	require.NoError(t, err)
+	require.Len(t, kept, len(got.all))
+	folded, err := b.run.Execution()
+	require.NoError(t, err)
+	require.Equal(t, x.Counts(), folded.Counts())
+	for name, inner := range got.did {
+		read, err := ledger.ReadEvents(b.run.ClusterPath(name))
+		require.NoError(t, err)
+		require.Len(t, read, len(inner))
 	}
-	_ = got
-	_ = metav1.Now
-	_ = fmt.Sprint
-	_ = strings.ToLower
+	list, err := b.folder.List("edge")
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, x.Counts(), list[0].Counts)
+	require.True(t, list[0].Unfinished())
 }

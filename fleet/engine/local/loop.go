@@ -32,12 +32,6 @@ func (l *loop) run(ctx context.Context) {
 			l.handle(m)
 		case <-look.C:
 			l.obey(l.control.changed())
-		case change, ok := <-l.Orders:
-			if !ok {
-				l.Orders = nil
-				continue
-			}
-			l.order(change)
 		case <-again.C:
 		case <-done:
 			done = nil
@@ -78,17 +72,6 @@ func (l *loop) handle(m message) {
 		delete(l.running, m.event.Cluster)
 	}
 	l.emit(m.event)
-}
-
-// order has the run's folder keep what somebody orders here, and obeys.
-func (l *loop) order(change func(*fleet.Control)) {
-	c, err := l.Record.Change(change)
-	if err != nil {
-		l.emit(fleet.Event{Type: fleet.TypeMessage, Error: "the order could not be kept: " + err.Error()})
-		change(&c)
-	}
-	l.control.last = c
-	l.obey(&c)
 }
 
 // obey takes what holds from now on; nil is no news.

@@ -25,6 +25,7 @@ import (
 	"github.com/kplan-dev/kplan/plan/finding"
 	"github.com/kplan-dev/kplan/plan/lint"
 	"github.com/kplan-dev/kplan/plan/load"
+	"github.com/kplan-dev/kplan/source/kustomize"
 )
 
 var update = flag.Bool("update", false, "write what the goldens should be")
@@ -35,6 +36,7 @@ const want = "want/"
 
 // Golden runs an importer over each archive of testdata. A line "import FILE…" of its
 // comment names the files that are given; without one that is the first of the archive.
+// With a line "build", overlays are built.
 // The plan is written beside them, has to be valid with all files that it names, and may
 // break no rule of severity error.
 func Golden(t *testing.T, do func(foreign.Input) (*foreign.Result, error)) {
@@ -71,6 +73,9 @@ func golden(t *testing.T, name string, archive *txtar.Archive, do func(foreign.I
 		}
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}}
+	if slices.Contains(strings.Split(string(kept.Comment), "\n"), "build") {
+		in.Build = overlays(inputs)
+	}
 	for _, file := range given(kept) {
 		in.Files = append(in.Files, foreign.File{Name: file, Data: inputs[file]})
 	}
@@ -101,6 +106,18 @@ func golden(t *testing.T, name string, archive *txtar.Archive, do func(foreign.I
 		return
 	}
 	require.Equal(t, expected, made)
+}
+
+// overlays builds those of files in memory.
+func overlays(files map[string][]byte) func(string) ([]byte, error) {
+	all := map[string][]byte{}
+	for name, data := range files {
+		all["/"+name] = data
+	}
+	return func(dir string) ([]byte, error) {
+		b, err := kustomize.Build(kustomize.Source{Folder: "/" + dir, Files: all})
+		return b.YAML, err
+	}
 }
 
 // given are the files that the importer is given.

@@ -110,3 +110,18 @@ func Forbid(has string) Handler {
 		Answer(w, http.StatusForbidden, metav1.StatusReasonForbidden, `configmaps "applied" is forbidden: User "fleet" cannot patch resource "configmaps" in API group "" in the namespace "here"`)
 	}
 }
+
+// Gate lets writes whose path has a text wait until the channel is closed, or the client has
+// gone.
+func Gate(has string, open <-chan struct{}) Handler {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if IsWrite(r, has) {
+			select {
+			case <-open:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	}
+}

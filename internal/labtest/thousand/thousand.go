@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,13 +42,30 @@ type Fleet struct {
 	// Clusters are in the order of their names.
 	Clusters []*Cluster
 
-	lab    *labtest.Lab
-	prefix string
-	ca     []byte // as PEM
-	next   http.Handler
+	lab       *labtest.Lab
+	prefix    string
+	namespace string // of the Secrets with kubeconfigs
+	ca        []byte // as PEM
+	next      http.Handler
 	// addresses are those of the proxy, of one that closes each connection, and of one with
 	// the certificate of somebody else.
 	address, deaf, stranger string
+
+	open atomic.Int64
+}
+
+// Open is how many connections clients have to the clusters now.
+func (f *Fleet) Open() int { return int(f.open.Load()) }
+
+// count counts connections.
+func (f *Fleet) count(_ net.Conn, s http.ConnState) {
+	switch s {
+	case http.StateNew:
+		f.open.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		f.open.Add(-1)
+	case http.StateActive, http.StateIdle:
+	}
 }
 
 // Handler answers a request to a cluster; next sends it on with the rights of the cluster's
@@ -137,7 +155,7 @@ func (f *Fleet) serve(t testing.TB, c tls.Certificate, h http.Handler) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := &http.Server{
-		Handler: h, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
+		Handler: h, ConnState: f.count, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12},
 	}
 	go func() { _ = server.ServeTLS(listener, "", "") }() // ends with Close
@@ -184,12 +202,23 @@ func (f *Fleet) populate(t testing.TB) {
 		_ = set.RbacV1().ClusterRoleBindings().Delete(ctx, group, metav1.DeleteOptions{})
 		_ = set.RbacV1().ClusterRoles().Delete(ctx, group, metav1.DeleteOptions{})
 	})
+	f.each(t, func(ctx context.Context, c *Cluster) error { return c.populate(ctx, set) })
+	t.Cleanup(func() {
+		for _, c := range f.Clusters {
+			_ = set.CoreV1().Namespaces().Delete(context.Background(), c.Namespace, metav1.DeleteOptions{})
+		}
+	})
+}
+
+// each does something for all clusters, side by side.
+func (f *Fleet) each(t testing.TB, do func(context.Context, *Cluster) error) {
+	t.Helper()
 	work, errs := make(chan *Cluster), make(chan error, len(f.Clusters))
 	var workers sync.WaitGroup
 	for range 16 {
 		workers.Go(func() { // ends with work
 			for c := range work {
-				errs <- c.populate(ctx, set)
+				errs <- do(t.Context(), c)
 			}
 		})
 	}
@@ -201,11 +230,6 @@ func (f *Fleet) populate(t testing.TB) {
 	for range f.Clusters {
 		require.NoError(t, <-errs)
 	}
-	t.Cleanup(func() {
-		for _, c := range f.Clusters {
-			_ = set.CoreV1().Namespaces().Delete(context.Background(), c.Namespace, metav1.DeleteOptions{})
-		}
-	})
 }
 
 // populate makes the namespace of a cluster, where its user may do all.

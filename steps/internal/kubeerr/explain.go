@@ -77,7 +77,11 @@ func explainStatus(err error, status metav1.Status, op Op) error {
 	case strings.HasPrefix(status.Message, "failed to create typed patch object"):
 		// An apply of fields that the schema lacks: code 500 without a reason
 		// (k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go).
-		return runner.WithHint(runner.Permanent(err), "a field's name or type is wrong: see kubectl explain")
+		hint := "a field's name or type is wrong: see kubectl explain"
+		if strings.Contains(status.Message, ": expected string, got ") {
+			hint = "the field takes a text: quote a number or a boolean, and make a text of what an expression gives, as in ${{ string(vars.replicas) }}"
+		}
+		return runner.WithHint(runner.Permanent(err), hint)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err),
 		apierrors.IsRequestEntityTooLargeError(err), apierrors.IsUnsupportedMediaType(err):
 		return runner.WithHint(runner.Permanent(err), words(err))

@@ -124,6 +124,11 @@ func TestExplain(t *testing.T) {
 			permanent: true,
 			hint:      "a field's name or type is wrong: see kubectl explain",
 		},
+		"a number where the schema has a text": {
+			err:       answer(500, "", "failed to create typed patch object (shop/note; /v1, Kind=ConfigMap): .data.width: expected string, got &value.valueUnstructured{Value:2}", nil),
+			permanent: true,
+			hint:      "the field takes a text: quote a number or a boolean, and make a text of what an expression gives, as in ${{ string(vars.replicas) }}",
+		},
 		"credentials that expired": {
 			err:       apierrors.NewUnauthorized("Unauthorized"),
 			permanent: true,

@@ -32,8 +32,9 @@ import (
 
 // Outputs are those of one step.
 type Outputs struct {
-	specs   map[string]plan.Output
-	queries map[string]query
+	specs     map[string]plan.Output
+	namespace string // of those that name none; "" for the context's
+	queries   map[string]query
 }
 
 // query finds a value in an object. It does not change the object.
@@ -42,10 +43,11 @@ type query interface {
 	String() string
 }
 
-// New reads the outputs that a step declares. What is wrong in them is told here;
-// a cluster is asked in Read only.
-func New(specs map[string]plan.Output) (*Outputs, error) {
-	o := &Outputs{specs: specs, queries: map[string]query{}}
+// New reads the outputs that a step declares, and the namespace that it names, for
+// those that name none. What is wrong in them is told here; a cluster is asked in
+// Read only.
+func New(specs map[string]plan.Output, namespace string) (*Outputs, error) {
+	o := &Outputs{specs: specs, namespace: namespace, queries: map[string]query{}}
 	for _, name := range slices.Sorted(maps.Keys(specs)) {
 		q, err := compile(specs[name])
 		if err != nil {
@@ -83,7 +85,7 @@ func (o *Outputs) Read(ctx context.Context, s *cluster.Session) (values map[stri
 		spec := o.specs[name]
 		id := [2]string{spec.Resource, spec.Namespace}
 		if objects[id] == nil {
-			if objects[id], err = get(ctx, s, spec); err != nil {
+			if objects[id], err = get(ctx, s, spec, o.namespace); err != nil {
 				return nil, nil, fmt.Errorf("output %q: %w", name, err)
 			}
 		}
@@ -121,10 +123,10 @@ type MissingError struct{ error }
 
 func (e *MissingError) Unwrap() error { return e.error }
 
-// get reads the object of an output.
-func get(ctx context.Context, s *cluster.Session, spec plan.Output) (*unstructured.Unstructured, error) {
+// get reads the object of an output of a step in a namespace.
+func get(ctx context.Context, s *cluster.Session, spec plan.Output, of string) (*unstructured.Unstructured, error) {
 	kind, name, _ := strings.Cut(spec.Resource, "/")
-	namespace := cmp.Or(spec.Namespace, s.Cluster.Namespace())
+	namespace := cmp.Or(spec.Namespace, of, s.Cluster.Namespace())
 	mapping, err := s.Cluster.MappingFor(ctx, kind)
 	if meta.IsNoMatchError(err) {
 		return nil, runner.WithHint(fmt.Errorf("the API server does not know the type %q", kind),

@@ -64,7 +64,7 @@ func TestValue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.spec.Resource = "service/gateway"
-			o, err := New(map[string]plan.Output{"x": tt.spec})
+			o, err := New(map[string]plan.Output{"x": tt.spec}, "")
 			require.NoError(t, err)
 			raw, err := yaml.YAMLToJSON([]byte(tt.object))
 			require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestNewRefuses(t *testing.T) {
 		"outputs.x: cel: column 1: undeclared reference to 'obj'": {Resource: "service/a", CEL: "obj.a"},
 		"outputs.x: jsonpath: unclosed action":                    {Resource: "service/a", JSONPath: "{.a"},
 	} {
-		_, err := New(map[string]plan.Output{"x": spec})
+		_, err := New(map[string]plan.Output{"x": spec}, "")
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -36,7 +36,7 @@ var common = []string{"manager", "controller", "controller-manager", "main", "ap
 
 // Why objects stay or go that nobody named.
 const (
-	DefinitionsStay = "definitions stay, with all objects of their kinds, unless they are to go too"
+	DefinitionsStay = "definitions stay, with all objects of their kinds: --delete-crds, or delete_crds: true of a delete step, takes them too"
 	DefinitionGoes  = "its definition goes"
 )
 

@@ -26,6 +26,8 @@ type File struct {
 	// Path is the file; "" when the report is sent To a collector.
 	Path string
 	To   *otlp.Endpoint
+	// Pages is the folder for a page of each cluster of a fleet; "" when there are none.
+	Pages string
 }
 
 // String returns the flag that asks for it.
@@ -178,16 +180,28 @@ func (s *Summarized) Close() error {
 	if s.timeline.Execution().State() == "" {
 		return err
 	}
-	if e := s.write(); e != nil {
-		message := words.Clean("GITHUB_STEP_SUMMARY: " + e.Error())
-		// Who cannot be told that either cannot be helped.
-		fmt.Fprintln(s.Warnings, actions.Annotation{Level: actions.Warning, Title: "kplan: no summary", Message: message})
+	meta := Meta{Version: s.Version}
+	for _, step := range s.timeline.Execution().Steps() {
+		if meta.PlanFile = step.File; meta.PlanFile != "" {
+			break
+		}
 	}
+	summarize(s.File, s.Warnings, func(limit int) []byte { return MarkdownOf(&s.timeline, meta, limit) })
 	return err
 }
 
-func (s *Summarized) write() error {
-	f, err := os.OpenFile(s.File, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+// summarize adds Markdown to the summary of a workflow's step, in a file to which others write
+// too. That it cannot is a warning.
+func summarize(file string, warnings io.Writer, markdown func(limit int) []byte) {
+	if err := appendSummary(file, markdown); err != nil {
+		message := words.Clean("GITHUB_STEP_SUMMARY: " + err.Error())
+		// Who cannot be told that either cannot be helped.
+		fmt.Fprintln(warnings, actions.Annotation{Level: actions.Warning, Title: "kplan: no summary", Message: message})
+	}
+}
+
+func appendSummary(file string, markdown func(limit int) []byte) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -204,12 +218,6 @@ func (s *Summarized) write() error {
 	if room < leastSummary {
 		return errors.New("what others wrote leaves no room in its 1 MiB")
 	}
-	meta := Meta{Version: s.Version}
-	for _, step := range s.timeline.Execution().Steps() {
-		if meta.PlanFile = step.File; meta.PlanFile != "" {
-			break
-		}
-	}
-	_, err = f.WriteString(before + string(MarkdownOf(&s.timeline, meta, int(room))))
+	_, err = f.WriteString(before + string(markdown(int(room))))
 	return err
 }

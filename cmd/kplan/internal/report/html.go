@@ -62,8 +62,10 @@ type htmlPage struct {
 	ScriptHash string
 
 	Plan, On, Elapsed, Stopped, StoppedAt string
-	State                                 runner.State
-	Unfinished                            bool
+	// Fleet and Cluster are what the run is a part of.
+	Fleet, Cluster string
+	State          runner.State
+	Unfinished     bool
 	// Start and StartMachine are when the run began, for people and for programs.
 	Start, StartMachine string
 	Counts              []stateCount
@@ -155,7 +157,7 @@ func (w *pageWriter) page() *htmlPage {
 		ScriptHash: "sha256-" + base64.StdEncoding.EncodeToString(sum[:]),
 		Plan:       cmp.Or(line(w.x.Plan()), "plan"), State: w.state(), On: line(w.About()), Elapsed: words.Brief(w.elapsed()),
 		Start: clock(w.Start()), StartMachine: w.Start().UTC().Format(time.RFC3339Nano), Stopped: clean(w.x.Err()), Counts: w.counts(), Axis: w.axis(), Legend: w.legend(), Steps: w.steps, Environment: w.environment(),
-		Unfinished: !w.Ended(),
+		Unfinished: !w.Ended(), Fleet: line(w.meta.Fleet), Cluster: line(w.meta.Cluster),
 	}
 	for _, s := range w.steps {
 		p.Rows = append(p.Rows, w.row(s))
@@ -202,6 +204,8 @@ func (r *run) environment() []pair {
 	all := []pair{
 		{"Plan", line(r.x.Plan())},
 		{"Plan file", line(r.meta.PlanFile)},
+		{"Fleet", line(r.meta.Fleet)},
+		{"Cluster", line(r.meta.Cluster)},
 		{"Run on", line(r.About())},
 		{"Record", line(r.meta.Record)},
 		{"Started", clock(r.Start())},
@@ -211,7 +215,7 @@ func (r *run) environment() []pair {
 		{"kplan", line(r.meta.Version)},
 	}
 	if r.Ended() {
-		all[5].Value = clock(r.end)
+		all[7].Value = clock(r.end)
 	}
 	return slices.DeleteFunc(all, func(p pair) bool { return p.Value == "" })
 }

@@ -28,7 +28,7 @@ const (
 // nothing else; properties and output belong to the suite.
 type junitSuites struct {
 	XMLName xml.Name `xml:"testsuites"`
-	Suite   junitSuite
+	Suites  []junitSuite
 }
 
 type junitSuite struct {
@@ -71,9 +71,15 @@ type junitFailure struct {
 // junitWriter makes the texts of a JUnit report.
 type junitWriter struct{ *run }
 
-// writeJUnit writes the run as a test suite and each step as a test case. Failed
-// steps are failures, those that did not run or not to their end are skipped.
+// writeJUnit writes the run as a test suite.
 func writeJUnit(w io.Writer, r *run) error {
+	return junitSuites{Suites: []junitSuite{junitSuiteOf(r, junitSuiteLog)}}.write(w)
+}
+
+// junitSuiteOf makes a test suite of a run, and of each step a test case. Failed steps are
+// failures, those that did not run or not to their end are skipped. Of all logs it has so
+// much.
+func junitSuiteOf(r *run, logs int) junitSuite {
 	from := junitWriter{r}
 	suite := junitSuite{
 		Name: token(r.x.Plan(), "plan"), Package: "kplan", Hostname: "localhost", Tests: len(r.Steps()),
@@ -94,11 +100,15 @@ func writeJUnit(w io.Writer, r *run) error {
 		}
 		suite.Cases = append(suite.Cases, c)
 	}
-	suite.Out = xmlText(from.out())
+	suite.Out = xmlText(from.out(logs))
 	if r.x.Err() != "" {
 		suite.Err = xmlText(clean(r.x.Err()) + "\n")
 	}
-	b, err := xml.MarshalIndent(junitSuites{Suite: suite}, "", "  ")
+	return suite
+}
+
+func (s junitSuites) write(w io.Writer) error {
+	b, err := xml.MarshalIndent(s, "", "  ")
 	if err != nil { // it is plain data: it cannot fail to encode
 		return err
 	}
@@ -187,9 +197,12 @@ func (w junitWriter) failure(s *timeline.Step) string {
 }
 
 // out is the logs of all steps.
-func (w junitWriter) out() string {
+func (w junitWriter) out(room int) string {
 	var b strings.Builder
-	for i, log := range w.logs(junitSuiteLog, junitStepLog, junitStepLog) {
+	if room == 0 {
+		return ""
+	}
+	for i, log := range w.logs(room, junitStepLog, junitStepLog) {
 		if log != "" {
 			fmt.Fprintf(&b, "---- step %s\n%s\n", line(w.Steps()[i].Name), strings.TrimSuffix(log, "\n"))
 		}

@@ -2,7 +2,7 @@
 // browser, as Markdown, as the JUnit XML that CI systems read, as JSON, as a trace of
 // OpenTelemetry and as metrics of Prometheus.
 //
-// It knows a run by its timeline only, and reads no clock. Texts that come from
+// It knows a run by its timeline only, and that of a fleet by its execution; it reads no clock. Texts that come from
 // clusters and charts are made harmless for each kind.
 package report
 
@@ -61,6 +61,8 @@ type Meta struct {
 	PlanFile string
 	// Record is the file of events that the run was read from; "" when kplan ran it.
 	Record string
+	// Fleet and Cluster are what the run is a part of; "" when it stands alone.
+	Fleet, Cluster string
 	// Getenv returns a variable of the environment, which says what a trace is part of and
 	// what sends it; nil is an empty environment.
 	Getenv func(string) string

@@ -22,8 +22,11 @@ var keyNames = map[string]string{
 var arrows = map[string]string{"up": "Up", "down": "Down", "left": "Left", "right": "Right"}
 
 // key returns how a key is written on this terminal.
-func (s *state) key(name string) string {
-	if ascii := arrows[name]; ascii != "" && !s.Theme.Unicode {
+func (s *state) key(name string) string { return KeyName(s.Theme, name) }
+
+// KeyName returns how a key is written, by the name that bubbletea gives it.
+func KeyName(t style.Theme, name string) string {
+	if ascii := arrows[name]; ascii != "" && !t.Unicode {
 		return ascii
 	}
 	return cmp.Or(keyNames[name], name)

@@ -23,6 +23,12 @@ type Spec struct {
 	By      string    `json:"by"`
 	Program string    `json:"program,omitempty"`
 	Began   time.Time `json:"began"`
+	// Parallel bounds how many clusters run at once, whatever a wave allows; 0 does not.
+	Parallel int `json:"parallel,omitempty"`
+	// LockWait is how long a worker waits for another run of the plan on its cluster, in
+	// seconds, and Unrecorded leaves out the record of the run there.
+	LockWait   int64 `json:"lock_wait,omitempty"`
+	Unrecorded bool  `json:"unrecorded,omitempty"`
 	// Parts are the digests of the ConfigMaps with the clusters, by wave.
 	Parts []string `json:"parts"`
 

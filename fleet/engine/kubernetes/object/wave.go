@@ -57,11 +57,15 @@ const user = 65532
 func (s *Spec) WaveJob(wave, round int, clusters Indexes) *batchv1.Job {
 	w, name := s.Rollout.Waves[wave], s.Run.Wave(wave, round)
 	n, ttl, retries, limit := int32(len(clusters)), int32(s.keep()/time.Second), int32(Retries), int32(1<<31-1)
+	parallel := min(n, int32(w.Parallel)) //nolint:gosec // a Job takes no more than 100,000
+	if s.Parallel > 0 {
+		parallel = min(parallel, int32(s.Parallel)) //nolint:gosec // the same
+	}
 	mode, replace, suspend := batchv1.IndexedCompletion, batchv1.Failed, true
 	job := &batchv1.Job{
 		ObjectMeta: s.meta(name, PartWave),
 		Spec: batchv1.JobSpec{
-			Completions: &n, Parallelism: new(min(n, int32(w.Parallel))), CompletionMode: &mode, Suspend: &suspend, //nolint:gosec // both are small
+			Completions: &n, Parallelism: &parallel, CompletionMode: &mode, Suspend: &suspend,
 			BackoffLimit: &limit, BackoffLimitPerIndex: &retries, PodReplacementPolicy: &replace, PodFailurePolicy: failures(),
 			TTLSecondsAfterFinished: &ttl,
 			Template: s.pod(cmp.Or(s.Engine.ServiceAccount, WorkerAccount), s.Grace, []string{
@@ -120,7 +124,9 @@ func (s *Spec) pod(account string, grace int64, args []string) corev1.PodTemplat
 	c := corev1.Container{
 		Name: Container, Image: s.Engine.Image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args,
 		Env: []corev1.EnvVar{
-			{Name: "HOME", Value: "/tmp"}, {Name: "TMPDIR", Value: "/tmp"}, {Name: "NO_COLOR", Value: "1"},
+			{Name: "HOME", Value: "/tmp"},
+			{Name: "TMPDIR", Value: "/tmp"},
+			{Name: "NO_COLOR", Value: "1"},
 			{Name: "KPLAN_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}},
 			{Name: "KPLAN_POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 			{Name: "KPLAN_FAILED", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + AnnotationFailed + "']"}}},

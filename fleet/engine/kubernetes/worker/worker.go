@@ -22,6 +22,10 @@ import (
 	"github.com/kplan-dev/kplan/runner"
 )
 
+// lockWait is how long a worker waits at least for another run of the plan: so that the lock
+// of one that is gone is taken over.
+const lockWait = 2 * time.Minute
+
 // Worker is one pod of a wave's Job.
 type Worker struct {
 	Client    kubernetes.Interface
@@ -67,6 +71,7 @@ func (w *Worker) Do(ctx context.Context) (r *fleet.Result, code int) {
 		return w.before(ctx, fmt.Errorf("getting the plan's files: %w", err))
 	}
 	c.Kubeconfig, c.Target, c.By, c.Program = w.Kubeconfig(spec), spec.Rollout.Target, spec.By, spec.Program
+	c.LockWait, c.Unrecorded = max(lockWait, time.Duration(spec.LockWait)*time.Second), spec.Unrecorded
 	r = c.Do(ctx, member.Run{
 		Cluster: m.Cluster, Own: m.Own, Again: w.Again || w.Round > 1, Seat: fmt.Sprintf("%s/%d", job.UID, w.Index),
 		Observers: w.Observers, Tell: w.Tell, Abort: w.Abort,
