@@ -171,7 +171,7 @@ func releasedImage() string {
 	if !strings.HasPrefix(version, "v") || strings.Contains(version, "+") || strings.Contains(version, "-0.") {
 		return ""
 	}
-	return "ghcr.io/kplan-dev/kplan:" + version
+	return fleetImage + ":" + version
 }
 
 // write writes the objects and what is beside them, and tells of both.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +29,10 @@ import (
 
 // maxRollout is how large a rollout is at most, unpacked.
 const maxRollout = 64 << 20
+
+// memberLockWait is how long a pod waits for another run of the plan: so that the lock of one
+// that is gone is taken over.
+const memberLockWait = 2 * time.Minute
 
 // memberOptions are the flags of what exported pods run.
 type memberOptions struct {
@@ -165,7 +170,7 @@ func (o *memberOptions) cluster(r *fleet.Rollout, args []string) (fleet.Cluster,
 // here runs the plan on the cluster that the pod is in, as kplan run does.
 func (o *memberOptions) here(ctx context.Context, mode ui.Mode, file string) error {
 	run := &runOptions{
-		app: o.app, inputs: o.inputs, parallel: runner.DefaultParallel, lockWait: lockWait, progress: string(mode),
+		app: o.app, inputs: o.inputs, parallel: runner.DefaultParallel, lockWait: memberLockWait, progress: string(mode),
 		preflight: preflightWarn, recordIn: []string{inCluster}, wanted: &[]string{},
 	}
 	p, err := run.open(file)
@@ -186,7 +191,7 @@ func (o *memberOptions) there(ctx context.Context, mode ui.Mode, file string, r 
 	id := ledger.NewRunID()
 	m := member.Config{
 		File: file, Inputs: values, Target: r.Target, Kubeconfig: kubeconfigs.Read, Flags: o.flags, Sources: o.sources, UserAgent: userAgent(),
-		By: runBy(id), Program: readBuild().Version, LockWait: lockWait, Guards: true,
+		By: runBy(id), Program: readBuild().Version, LockWait: memberLockWait, Guards: true,
 	}
 	began := &seen{}
 	result := m.Do(ctx, member.Run{

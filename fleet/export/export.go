@@ -42,23 +42,25 @@ type Target struct {
 	About string
 	// Namespace is that of the objects where nothing else is said.
 	Namespace string
-	export    func(*exporter) error
+	// secrets says that clusters of a fleet are reached by kubeconfigs in Secrets.
+	secrets bool
+	export  func(*exporter) error
 }
 
 // Targets are all engines, in the order of the help.
 var Targets = []Target{
 	{
-		Name: "argo-workflows", Title: "Argo Workflows", Pods: true, Namespace: "kplan", export: (*exporter).argoWorkflows,
+		Name: "argo-workflows", Title: "Argo Workflows", Pods: true, Namespace: "kplan", secrets: true, export: (*exporter).argoWorkflows,
 		About: `A Workflow whose pods run kplan: one pod for a plan, and of a fleet one for each cluster. Waves are tasks of a DAG; a wave that wants
 approval, and a soak time, are suspended tasks.`,
 	},
 	{
-		Name: "tekton", Title: "Tekton", Pods: true, Namespace: "kplan", export: (*exporter).tekton,
+		Name: "tekton", Title: "Tekton", Pods: true, Namespace: "kplan", secrets: true, export: (*exporter).tekton,
 		About: `A Task, a Pipeline and a PipelineRun whose pods run kplan: one pod for a plan, and of a fleet one for each cluster. Waves are tasks of
 the Pipeline with a matrix of clusters.`,
 	},
 	{
-		Name: "flux", Title: "Flux", Namespace: "flux-system", export: (*exporter).flux,
+		Name: "flux", Title: "Flux", Namespace: "flux-system", secrets: true, export: (*exporter).flux,
 		About: `A HelmRelease and its repository for each helm step, and a Kustomization for each apply step. Its manifests go into a Git repository
 that Flux reads. Of a fleet they are made for each cluster, which is reached by the kubeconfig in its Secret. Flux keeps all of it as it is written,
 from then on.`,
@@ -69,7 +71,7 @@ from then on.`,
 ApplicationSet for each step. Argo CD keeps all of it as it is written, from then on.`,
 	},
 	{
-		Name: "jobs", Title: "Kubernetes Jobs", Pods: true, Namespace: "kplan", export: (*exporter).jobs,
+		Name: "jobs", Title: "Kubernetes Jobs", Pods: true, Namespace: "kplan", secrets: true, export: (*exporter).jobs,
 		About: `A Job whose pod runs kplan; of a fleet an Indexed Job for each wave, with a pod for each cluster. All but the first are suspended until
 somebody lets them begin.`,
 	},
@@ -120,6 +122,18 @@ type Result struct {
 	First []string
 }
 
+// UnreachableError says that the engine reaches no cluster of a fleet.
+type UnreachableError struct{ target string }
+
+func (e *UnreachableError) Error() string {
+	return "no cluster of the fleet has its kubeconfig in a Secret, by which " + e.target + " would reach it"
+}
+
+// Hint says what to do about it.
+func (e *UnreachableError) Hint() string {
+	return "find the clusters by capi, k0rdent or sveltos in the inventory, or list them with kubeconfig_secret"
+}
+
 // Export makes the objects of an engine.
 func Export(t Target, in Input) (*Result, error) {
 	x := &exporter{
@@ -129,6 +143,9 @@ func Export(t Target, in Input) (*Result, error) {
 	x.Namespace = cmp.Or(x.Namespace, t.Namespace)
 	x.ServiceAccount = cmp.Or(x.ServiceAccount, "kplan")
 	x.secrets = append(x.secrets, in.Plan.Sensitive)
+	if t.secrets && in.Rollout != nil && !slices.ContainsFunc(in.Rollout.Clusters, func(c fleet.Cluster) bool { return c.Access.Secret != nil }) {
+		return nil, &UnreachableError{t.Title}
+	}
 	if err := t.export(x); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 )
 
-// The APIs of Flux 2.3 and later.
+// The APIs of Flux 2.6 and later.
 const (
 	fluxHelm      = "helm.toolkit.fluxcd.io/v2"
 	fluxSource    = "source.toolkit.fluxcd.io/v1"
