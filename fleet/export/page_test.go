@@ -93,7 +93,7 @@ budget: {same_cause: 1}
 func said(all []finding.Finding, words string) string {
 	is := "kept"
 	for _, f := range all {
-		for _, w := range strings.Split(words, "|") {
+		for w := range strings.SplitSeq(words, "|") {
 			switch {
 			case !strings.Contains(f.Message, w):
 			case f.Rule == export.Lost:

@@ -99,9 +99,18 @@ func (x *exporter) vars() (string, error) {
 	for _, v := range x.Plan.Variables {
 		switch v.Source {
 		case plan.SourceSet, plan.SourceVarFile, plan.SourceEnv:
-			if !v.Sensitive && !v.Deferred {
-				all[v.Name] = v.Value
+			if v.Sensitive || v.Deferred {
+				continue // see lostInPods
 			}
+			text, err := yaml.Marshal(v.Value)
+			if err != nil {
+				return "", fmt.Errorf("writing the variable %s: %w", v.Name, err)
+			}
+			if x.Plan.Sensitive.Text(string(text)) != string(text) {
+				x.lost(x.inPlan("vars", v.Name), "", "pods have no value of the variable %s: there is something sensitive in it", v.Name)
+				continue
+			}
+			all[v.Name] = v.Value
 		default:
 		}
 	}
