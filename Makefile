@@ -66,7 +66,7 @@ export BRIEF
 test: tell $(LAB) deps ## Run all tests: unit tests, and end-to-end tests on labs
 ifeq ($(OWN),)
 	@$(say) 'starting two Kubernetes clusters for the tests'
-	trap 'for n in test test-cp test-match test-restart test-region; do $(LAB) down --name $$n; done' EXIT; \
+	trap 'for n in test test-cp test-match test-restart test-region test-export; do $(LAB) down --name $$n; done' EXIT; \
 	$(LAB) up --name test && $(LAB) up --name test-cp --nodes 0 && $(MAKE) --no-print-directory go-test
 else
 	$(MAKE) --no-print-directory go-test
@@ -339,5 +339,5 @@ CHROMIUM := /usr/bin/chromium
 
 .PHONY: clean
 clean: ## Take the labs down and remove what was built
-	for n in demo test test-cp test-match test-restart test-region bench phases race fleet try; do $(LAB) down --name $$n || true; done
+	for n in demo test test-cp test-match test-restart test-region test-export bench phases race fleet try; do $(LAB) down --name $$n || true; done
 	rm -rf $(BIN) site/dist

@@ -32,6 +32,7 @@ func (p *play) apply(e fleet.Event) {
 		p.order = append(p.order, fmt.Sprintf("%s %s", e.Cluster, e.State))
 	case fleet.TypeStop:
 		p.order = append(p.order, fmt.Sprintf("stop %s %d of %d", e.Reason.Kind, e.Reason.Failed, e.Reason.Allowed))
+	default:
 	}
 }
 

@@ -17,6 +17,6 @@ management cluster, as the file's engine says.`,
 	cmd.AddCommand(newFleetValidate(a), newFleetPlan(a))
 	cmd.AddCommand(newFleetRun(a), newFleetResume(a), newFleetStatus(a), newFleetPause(a), newFleetApprove(a), newFleetAbort(a))
 	cmd.AddCommand(newFleetReport(a), newFleetReplay(a))
-	cmd.AddCommand(newFleetAttach(a), newFleetRBAC(a), newFleetWorker(a), newFleetDriver(a))
+	cmd.AddCommand(newFleetAttach(a), newFleetRBAC(a), newFleetWorker(a), newFleetDriver(a), newFleetMember(a))
 	return cmd
 }

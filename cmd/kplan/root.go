@@ -143,7 +143,7 @@ A request that an admission webhook cannot judge yet is held and sent again when
 	_ = flags.MarkHidden("kube-context") // it exists: the line above made it
 	root.Version = readBuild().String()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newInit(a), newRun(a), newDiff(a), newDown(a), newUnlock(a), newHold(a), newValidate(a), newRBAC(a), newWait(a), newWebhooks(a), newDoctor(a), newExplain(a), newImport(a), newStatus(a), newHistory(a), newReplay(a), newFleet(a))
+	root.AddCommand(newInit(a), newRun(a), newDiff(a), newDown(a), newUnlock(a), newHold(a), newValidate(a), newRBAC(a), newWait(a), newWebhooks(a), newDoctor(a), newExplain(a), newImport(a), newExport(a), newStatus(a), newHistory(a), newReplay(a), newFleet(a))
 	for _, offline := range []*cobra.Command{newLint(a), newLock(a), newBundle(a), newGraph(a), newSchema(a), newVars(a), newVersion(a), newMan()} {
 		root.AddCommand(a.offline(offline))
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
+	fleetload "github.com/kplan-dev/kplan/fleet/load"
 	"github.com/kplan-dev/kplan/plan/document"
 	"github.com/kplan-dev/kplan/plan/load"
 )
@@ -86,7 +87,7 @@ func TestBlocks(t *testing.T) {
 	t.Logf("%d blocks are not checked", len(exempt))
 }
 
-// Every yaml block is a plan, a part of a plan, or an object of Kubernetes. A list is one
+// Every yaml block is a plan or a fleet, a part of one, or an object of Kubernetes. A list is one
 // of steps. A mapping has fields of a plan, of a step, or of a step's helm. What a part
 // needs of the rest of its plan is put beside it.
 func TestPlanBlocks(t *testing.T) {
@@ -115,6 +116,12 @@ func checkYAML(t *testing.T, text string) {
 		name, _ := fields["metadata"].(map[string]any)
 		require.NotEmpty(t, fields["kind"])
 		require.True(t, fields["kind"] == "Lock" || name["name"] != nil, "an object has a name")
+		return
+	}
+	if fields["kind"] == "Fleet" || hasAny(fields, "engine", "inventory", "waves", "budget") {
+		src := wholeFleet(text, fields)
+		_, err := fleetload.Parse("fleet.yaml", []byte(src))
+		require.NoError(t, err, src)
 		return
 	}
 	src := whole(shortDigest.ReplaceAllString(text, "sha256:"+strings.Repeat("0", 64)), tree)
@@ -161,6 +168,18 @@ func whole(text string, tree any) string {
 		return head + surroundings(text, tree) + "steps:\n" + others(text, tree) + "- name: a-step-of-the-page\n" + indented(text, "  ")
 	}
 	return head + "steps:\n- name: a-step-of-the-page\n  helm:\n" + indented(text, "    ")
+}
+
+// wholeFleet makes a fleet file of a part of one.
+func wholeFleet(text string, fields map[string]any) string {
+	for _, line := range []string{
+		"apiVersion: kplan.dev/v1alpha1", "kind: Fleet", "metadata: {name: page}", "plan: {file: plan.yaml}", "inventory: [{contexts: {}}]", "waves: [{name: all}]",
+	} {
+		if name, _, _ := strings.Cut(line, ":"); fields[name] == nil {
+			text = line + "\n" + text
+		}
+	}
+	return text
 }
 
 var planFields = []string{"vars", "clusters", "repositories", "defaults", "ready", "state", "steps", "finally"}

@@ -142,4 +142,3 @@ func (p *pass) read(src []byte) (root map[string]any, ok bool) {
 
 // fleetKind is the kind of files that name a plan, and clusters that it runs on.
 const fleetKind = "Fleet"
-

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kplan-dev/kplan/fleet"
@@ -69,6 +70,7 @@ func TestKilledWorkers(t *testing.T) {
 			} else if err := s.client.CoreV1().Pods(s.ns).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
 				t.Errorf("evicting %s: %v", pod.Name, err)
 			}
+			s.ends(pod.Name) // else it could do all that is left before it hears of its end
 			s.release(name)
 		})
 	}
@@ -97,6 +99,17 @@ func (s *site) working(index int) *corev1.Pod {
 	}
 	s.Errorf("the worker of index %d does not begin", index)
 	return nil
+}
+
+// ends waits until a pod's process has ended.
+func (s *site) ends(pod string) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end) && s.Context().Err() == nil; time.Sleep(100 * time.Millisecond) {
+		p, err := s.client.CoreV1().Pods(s.ns).Get(s.Context(), pod, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].State.Terminated != nil {
+			return
+		}
+	}
+	s.Errorf("pod %s does not end", pod)
 }
 
 // kill kills the process of a pod of the lab, which is one of this machine.

@@ -103,27 +103,35 @@ func (r Report) count(s finding.Severity) int {
 	return n
 }
 
-func (r Report) table() string {
+func (r Report) table() string { return FindingTable(r.Findings, "all was imported as it is\n") }
+
+// FindingTable shows findings as a table, or what there is to say when there is none.
+func FindingTable(all []finding.Finding, none string) string {
 	rows := [][]string{{"WHERE", "FIELD", "WHAT", "TO DO"}}
-	for _, f := range r.Findings {
+	for _, f := range all {
 		rows = append(rows, []string{f.Pos.String(), f.Path, words.Line(f.Message), words.Line(f.Hint)})
 	}
 	if len(rows) == 1 {
-		return "all was imported as it is\n"
+		return none
 	}
 	return words.Table(rows, nil)
 }
 
 func (r Report) markdown() string {
+	return fmt.Sprintf("## kplan import %s\n\n%s in `%s`.\n", r.Tool, words.Count(r.Steps, "step"), code(r.Plan)) +
+		FindingMarkdown("Before the first run:", r.First, append(r.Faults, r.Findings...))
+}
+
+// FindingMarkdown writes what is to be done, below a line of its own, and a table of findings.
+func FindingMarkdown(before string, first []string, all []finding.Finding) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## kplan import %s\n\n%s in `%s`.\n", r.Tool, words.Count(r.Steps, "step"), code(r.Plan))
-	for i, first := range r.First {
+	for i, text := range first {
 		if i == 0 {
-			b.WriteString("\nBefore the first run:\n\n")
+			b.WriteString("\n" + before + "\n\n")
 		}
-		fmt.Fprintf(&b, "%d. %s\n", i+1, prose(first))
+		fmt.Fprintf(&b, "%d. %s\n", i+1, prose(text))
 	}
-	for i, f := range append(r.Faults, r.Findings...) {
+	for i, f := range all {
 		if i == 0 {
 			b.WriteString("\n| where | field | what | to do |\n|---|---|---|---|\n")
 		}
