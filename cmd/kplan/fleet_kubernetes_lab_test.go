@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kplan-dev/kplan/internal/labtest"
 )
@@ -229,4 +230,79 @@ func TestFleetLeftAlone(t *testing.T) {
 	s = f.standing()
 	require.Equal(t, "succeeded", string(s.State))
 	require.Equal(t, 2, s.Round)
+}
+
+// TestFleetSameReport runs one fleet by both engines: what they report differs in what is the
+// run's own alone. The local one is in the lab's network, where pods are.
+func TestFleetSameReport(t *testing.T) {
+	t.Parallel()
+	f := newRemoteFleet(t)
+	f.grant()
+	api, err := f.client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	require.NoError(t, err)
+	server := "https://" + api.Spec.ClusterIP
+	for _, name := range []string{"one", "two"} {
+		secret, err := f.client.CoreV1().Secrets(f.ns).Get(t.Context(), name, metav1.GetOptions{})
+		require.NoError(t, err)
+		secret.Data["value"] = bytes.ReplaceAll(secret.Data["value"], []byte("https://kubernetes.default.svc"), []byte(server))
+		_, err = f.client.CoreV1().Secrets(f.ns).Update(t.Context(), secret, metav1.UpdateOptions{})
+		require.NoError(t, err)
+	}
+	f.release("one") // the other one fails
+	for name, change := range map[string][2]string{"plan.yaml": {"timeout: 5m", "timeout: 5s"}, "fleet.yaml": {"approve: true", "max_failures: 1"}} {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(f.file), name))
+		require.NoError(t, err)
+		require.Contains(t, string(text), change[0])
+		f.write(name, strings.ReplaceAll(string(text), change[0], change[1]))
+	}
+	f.run(1, "run", "fleet.yaml", "--progress", "plain", "--report", "json=kubernetes.json")
+
+	require.NoError(t, f.client.CoreV1().ConfigMaps(f.ns).Delete(t.Context(), "made", metav1.DeleteOptions{}))
+	text, err := os.ReadFile(f.file)
+	require.NoError(t, err)
+	before, _, found := strings.Cut(string(text), "engine:")
+	require.True(t, found)
+	f.write("fleet.yaml", before)
+	config, err := clientcmd.LoadFromFile(f.lab.Kubeconfig)
+	require.NoError(t, err)
+	for _, c := range config.Clusters {
+		c.Server = server
+	}
+	kubeconfig, self := filepath.Join(t.TempDir(), "kubeconfig"), filepath.Join(t.TempDir(), "kplan")
+	require.NoError(t, clientcmd.WriteToFile(*config, kubeconfig))
+	binary, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(binary, self))
+	cmd := f.lab.Inside(t, self, "fleet", "run", "fleet.yaml", "--progress", "plain", "--report", "json=local.json")
+	cmd.Dir, cmd.Env = filepath.Dir(f.file), append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	out, _ := cmd.CombinedOutput()
+	require.Equal(t, 1, cmd.ProcessState.ExitCode(), string(out))
+
+	var reports []any
+	for _, engine := range []string{"kubernetes", "local"} {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(f.file), engine+".json"))
+		require.NoError(t, err)
+		require.Contains(t, string(text), `"`+engine+`"`)
+		var report any
+		require.NoError(t, json.Unmarshal(text, &report))
+		reports = append(reports, withoutRun(report))
+	}
+	require.Equal(t, reports[0], reports[1])
+	require.Contains(t, fmt.Sprint(reports[0]), "timed out")
+}
+
+// withoutRun is a report without what is named run.
+func withoutRun(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "run")
+		for k := range v {
+			v[k] = withoutRun(v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = withoutRun(v[i])
+		}
+	}
+	return v
 }

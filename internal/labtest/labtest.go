@@ -52,7 +52,8 @@ type Lab struct {
 	// Kubeconfig is the path of its administrator's kubeconfig.
 	Kubeconfig string
 
-	name string // of a lab of the test's own
+	name  string // of a lab of the test's own
+	netns string // its network namespace; "" of a cluster that is no lab
 }
 
 // ControlPlane is a cluster that need not run pods. The test is skipped where
@@ -124,7 +125,17 @@ func find(name string, upArgs ...string) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lab{Kubeconfig: strings.TrimSpace(path)}, nil
+	return &Lab{Kubeconfig: strings.TrimSpace(path), netns: "kplan-lab-" + name}, nil
+}
+
+// Inside makes a command that runs in the network of the lab's node, where the addresses of
+// Services lead to them. The test is skipped with a cluster of KPLAN_TEST_KUBECONFIG.
+func (l *Lab) Inside(t testing.TB, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	if l.netns == "" {
+		t.Skipf("the network of a cluster of %s is not this machine's", KubeconfigEnv)
+	}
+	return exec.CommandContext(t.Context(), "ip", append([]string{"netns", "exec", l.netns, program}, args...)...)
 }
 
 // kplanLab runs the lab's command and returns its output.
