@@ -14,7 +14,7 @@ func newFleet(a *app) *cobra.Command {
 management cluster, as the file's engine says.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newFleetValidate(a), newFleetPlan(a))
+	cmd.AddCommand(newFleetValidate(a), newFleetLint(a), newFleetPlan(a))
 	cmd.AddCommand(newFleetRun(a), newFleetResume(a), newFleetStatus(a), newFleetPause(a), newFleetApprove(a), newFleetAbort(a))
 	cmd.AddCommand(newFleetReport(a), newFleetReplay(a))
 	cmd.AddCommand(newFleetAttach(a), newFleetRBAC(a), newFleetWorker(a), newFleetDriver(a), newFleetMember(a))
