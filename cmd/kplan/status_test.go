@@ -75,7 +75,7 @@ func TestStatus(t *testing.T) {
 	require.Contains(t, out, "no run of it is recorded")
 	require.Regexp(t, `settings +apply +absent +0/1 .* ConfigMap/`+ns+`/settings is missing`, out)
 	require.Regexp(t, `chart +helm +absent .* the release is not installed`, out)
-	require.Regexp(t, `waits +wait +unhealthy .* configmap/settings: not found`, out)
+	require.Regexp(t, `waits +wait +unhealthy .* it would wait for configmap/settings to have `, out)
 	require.Regexp(t, `late +apply +unknown .* of which no run is recorded`, out)
 	require.Regexp(t, `idle +apply +skipped .* when is false`, out)
 

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -50,6 +51,18 @@ type Member struct {
 	fleet.Cluster
 	// Own are the names that no other cluster of the rollout has.
 	Own []string `json:"own,omitempty"`
+}
+
+// UnmarshalJSON reads a member; that of fleet.Cluster would leave out what is beside it.
+func (m *Member) UnmarshalJSON(b []byte) error {
+	var beside struct {
+		Own []string `json:"own"`
+	}
+	if err := json.Unmarshal(b, &beside); err != nil {
+		return err
+	}
+	m.Own = beside.Own
+	return json.Unmarshal(b, &m.Cluster)
 }
 
 func (s *Spec) members(wave string) []Member {
