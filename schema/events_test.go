@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
-	"github.com/kplan-dev/kplan/runner"
 	"github.com/kplan-dev/kplan/schema"
 )
 
@@ -23,13 +23,23 @@ func validate(t *testing.T, s *jsonschema.Schema, line string) error {
 	return s.Validate(event)
 }
 
-// Every event of every recorded run is valid.
+// Every event of every recorded run is valid, of a plan's and of a fleet's.
 func TestRecordedEvents(t *testing.T) {
-	s := compile(t, schema.Events)
 	files, err := filepath.Glob("../cmd/kplan/internal/*/testdata/events/*.jsonl")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	met := map[runner.Type]bool{}
+	fleets := slices.DeleteFunc(slices.Clone(files), func(file string) bool { return !strings.Contains(file, "fleetview") })
+	require.NotEmpty(t, fleets)
+	files = slices.DeleteFunc(files, func(file string) bool { return slices.Contains(fleets, file) })
+	require.GreaterOrEqual(t, len(met(t, schema.Events, files)), 11, "the recorded runs have nearly every type")
+	require.GreaterOrEqual(t, len(met(t, schema.FleetEvents, fleets)), 6, "so have those of fleets")
+}
+
+// met are the types of the events of files, each of which is valid.
+func met(t *testing.T, by []byte, files []string) map[string]bool {
+	t.Helper()
+	s := compile(t, by)
+	met := map[string]bool{}
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -37,13 +47,13 @@ func TestRecordedEvents(t *testing.T) {
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
 			require.NoError(t, validate(t, s, lines.Text()), "%s: %s", file, lines.Text())
-			var e runner.Event
+			var e struct{ Type string }
 			require.NoError(t, json.Unmarshal(lines.Bytes(), &e))
 			met[e.Type] = true
 		}
 		require.NoError(t, lines.Err())
 	}
-	require.GreaterOrEqual(t, len(met), 11, "the recorded runs have nearly every type: %v", met)
+	return met
 }
 
 // The examples of docs/reference/events.md are events.

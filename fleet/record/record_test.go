@@ -158,12 +158,14 @@ func TestFollow(t *testing.T) {
 	require.NoError(t, err)
 	j.Write(first(run))
 	seen := make(chan fleet.Event, 10)
-	go func() { // ends with the run
+	var writer sync.WaitGroup
+	writer.Go(func() {
 		<-seen
 		j.Write(fleetEvent(2, fleet.Event{Type: fleet.TypeDone, RunState: fleet.Failed}))
-	}()
+	})
 	x, err := run.Follow(t.Context(), func(e fleet.Event) { seen <- e }, func() bool { return true })
 	require.NoError(t, err)
 	require.Equal(t, fleet.Failed, x.State)
+	writer.Wait()
 	require.NoError(t, j.Close())
 }
