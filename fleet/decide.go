@@ -109,7 +109,7 @@ func (x *Execution) wind() Decision {
 		case w.State == WaveRunning:
 			d.Events = append(d.Events, Event{Type: TypeWave, Wave: w.Name, WaveState: WaveFailed})
 		case w.State == WaveSoaking:
-			d.Events = append(d.Events, Event{Type: TypeWave, Wave: w.Name, WaveState: WaveSucceeded})
+			d.Events = append(d.Events, Event{Type: TypeWave, Wave: w.Name, WaveState: WaveSucceeded, Until: w.Until}) // a resumed run waits for the rest
 		default:
 			d.Events = append(d.Events, Event{Type: TypeWave, Wave: w.Name, WaveState: WaveNotStarted})
 		}

@@ -143,6 +143,27 @@ func TestAllowedFailures(t *testing.T) {
 	require.Equal(t, fleet.Failed, p.Outcome())
 }
 
+// A run that is stopped while a wave soaks goes on with that when it is resumed.
+func TestStoppedInSoak(t *testing.T) {
+	p := begin(fleet.Limits{}, fleet.WaveInfo{Name: "a", Parallel: 1, SoakSeconds: 60, Clusters: 1}, fleet.WaveInfo{Name: "b", Parallel: 1, Clusters: 1})
+	require.False(t, p.until())
+	p.now = dawn.Add(20 * time.Second)
+	p.apply(fleet.Event{Type: fleet.TypeStop, Reason: &fleet.Stop{Kind: fleet.StopInterrupted}})
+	require.True(t, p.until())
+	require.Equal(t, "b not_started", p.order[len(p.order)-1])
+	p.now = dawn.Add(30 * time.Second)
+	p.apply(fleet.Event{Type: fleet.TypeResume})
+	require.False(t, p.until())
+	require.Equal(t, fleet.WaveSoaking, p.Wave("a").State)
+	require.Equal(t, dawn.Add(time.Minute), p.Decide(p.now).Again)
+	p.now = dawn.Add(time.Minute)
+	require.True(t, p.until())
+	require.Equal(t, "b succeeded", p.order[len(p.order)-1])
+
+	p.apply(fleet.Event{Type: fleet.TypeResume})
+	require.Equal(t, fleet.WaveSucceeded, p.Wave("a").State, "a soak that is over is over")
+}
+
 func TestSoakAndApproval(t *testing.T) {
 	p := begin(fleet.Limits{},
 		fleet.WaveInfo{Name: "a", Parallel: 1, SoakSeconds: 60, Clusters: 1},

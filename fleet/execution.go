@@ -38,7 +38,8 @@ type Execution struct {
 type WaveStatus struct {
 	WaveInfo
 	State WaveState
-	// Since is when it entered State, and Until when its soak time is over.
+	// Since is when it entered State, and Until when its soak time is over: while it soaks, and
+	// when the run was stopped before.
 	Since, Until time.Time
 	// Members are its clusters, in their order.
 	Members []*ClusterStatus
@@ -122,6 +123,8 @@ func (x *Execution) resume(e Event) {
 	for _, w := range x.Waves {
 		if slices.ContainsFunc(w.Members, func(c *ClusterStatus) bool { return c.State == Pending }) {
 			w.State, w.Since, w.Until = WavePending, e.Time, time.Time{}
+		} else if w.State == WaveSucceeded && w.Until.After(e.Time) {
+			w.State = WaveSoaking
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"runtime"
 	"slices"
@@ -23,6 +24,7 @@ type values struct {
 	files    *files
 	withheld []string
 	fetches  bool
+	clusters map[string]bool // of the plan, on which its steps run
 }
 
 // valuesOf gives each cluster the values of the plan's variables, and reads the plan with
@@ -57,7 +59,22 @@ func valuesOf(ctx context.Context, in Input, clusters []fleet.Cluster) (*values,
 	if err := faults.Err(); err != nil {
 		return nil, r.plainly(err, clusters)
 	}
-	return r.values(), nil
+	v := r.values()
+	return v, v.onTarget(in.Fleet)
+}
+
+// onTarget refuses a plan that does nothing on the cluster which those of the fleet take the
+// place of: it would do all of it on another one, again and again.
+func (v *values) onTarget(f *load.Fleet) error {
+	target := f.Plan.Cluster
+	switch {
+	case v.clusters[target] || len(v.clusters) == 0:
+		return nil
+	case target == "":
+		return f.Fault("name one of the plan's clusters by cluster: each cluster of the fleet takes its place", "every step of the plan names a cluster, and the fleet names none", "plan")
+	}
+	return f.Fault("name the cluster of the plan's steps: each cluster of the fleet takes its place",
+		fmt.Sprintf("no step of the plan runs on its cluster %q", target), "plan", "cluster")
 }
 
 // reader reads one plan with several sets of values.
@@ -78,6 +95,7 @@ type reading struct {
 	name     string
 	withheld []string
 	fetches  bool
+	clusters map[string]bool // of the plan, on which its steps run
 }
 
 // want has the plan read with values, and returns where the result will be.
@@ -157,6 +175,10 @@ func (a *reading) take(p *plan.Plan) {
 		a.vars[v.Name] = v.Value
 	}
 	a.fetches = slices.ContainsFunc(p.Steps, fetches)
+	a.clusters = map[string]bool{}
+	for _, s := range p.Steps {
+		a.clusters[p.StepCluster(s)] = true
+	}
 }
 
 // plainly returns the faults of the plan alone where no cluster has any other: they have
@@ -174,11 +196,12 @@ func (r *reader) plainly(err error, clusters []fleet.Cluster) error {
 
 // values sums up.
 func (r *reader) values() *values {
-	v := &values{files: &r.files}
+	v := &values{files: &r.files, clusters: map[string]bool{}}
 	withheld := map[string]bool{}
 	for _, a := range r.order {
 		v.plan = a.name
 		v.fetches = v.fetches || a.fetches
+		maps.Copy(v.clusters, a.clusters)
 		for _, name := range a.withheld {
 			withheld[name] = true
 		}

@@ -171,13 +171,15 @@ func (p *pass) reportVar(name string, d document.Diagnostic) {
 }
 
 // checkTarget looks whether the plan has the cluster that those of the fleet take the place
-// of.
+// of. Without a name that is the one of steps that name none.
 func (p *pass) checkTarget(src []byte) {
-	if p.Plan.Cluster == "" {
-		return
-	}
 	_, tree, ok := document.Read(p.PlanFile, src, document.Options{Keys: document.PlanKeys}, &document.Faults{})
 	root, _ := tree.(map[string]any)
+	if p.Plan.Cluster == "" {
+		defaults, _ := root["defaults"].(map[string]any)
+		p.Plan.Cluster, _ = defaults["cluster"].(string)
+		return
+	}
 	clusters, isMap := root["clusters"].(map[string]any)
 	if _, known := clusters[p.Plan.Cluster]; known || !ok || !isMap && root["clusters"] != nil {
 		return

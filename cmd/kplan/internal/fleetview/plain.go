@@ -178,8 +178,11 @@ func (p *plain) waveText(e fleet.Event, w *fleet.WaveStatus) string {
 		}
 		return fmt.Sprintf("%s, %d at once, %d may fail", text, w.Parallel, w.MaxFailures)
 	case fleet.WaveSoaking:
-		return fmt.Sprintf("%s; the next wave waits %s, until %s", sum, words.Exact(w.Until.Sub(e.Time)), w.Until.Local().Format(time.TimeOnly))
+		return fmt.Sprintf("%s; the next wave waits %s, until %s", sum, words.Exact(w.Until.Sub(e.Time).Round(100*time.Millisecond)), w.Until.Local().Format(time.TimeOnly))
 	case fleet.WaveSucceeded:
+		if left := w.Until.Sub(e.Time); left > 0 {
+			return fmt.Sprintf("stopped %s before its soak time is over", words.Exact(left.Round(100*time.Millisecond)))
+		}
 		if w.SoakSeconds > 0 && n[fleet.Failed] == 0 && p.x.Waves[len(p.x.Waves)-1] != w {
 			return "soaked " + words.Exact(time.Duration(w.SoakSeconds*float64(time.Second)))
 		}
