@@ -56,6 +56,8 @@ var varying = []struct {
 }{
 	{regexp.MustCompile(`https?://[^\s"',;)]+`), "URL"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "UID"},
+	{regexp.MustCompile(`\b\d{8}-\d{6}-[0-9a-f]{6}\b`), "RUN"}, // of package ledger
+	{regexp.MustCompile(`\bpid \d+\b`), "pid N"},
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?`), "TIME"},
 	{regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}(:\d+)?(->\d{1,3}(\.\d{1,3}){3}(:\d+)?)?`), "ADDRESS"},
 	{regexp.MustCompile(`\[[0-9a-fA-F:]+:[0-9a-fA-F:]*\](:\d+)?`), "ADDRESS"},

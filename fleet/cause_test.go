@@ -21,6 +21,10 @@ func TestCauseText(t *testing.T) {
 		{"x", "a  text\nof two lines", "a text of two lines"},
 		{"c1", `certificate for 2026-11-25T02:00:00Z, UID 5f0c6f0e-1f3c-4f0a-9d4c-3b1a2c4d5e6f`, `certificate for TIME, UID UID`},
 		{"c1", `dial tcp [fd00::1]:443: i/o timeout`, `dial tcp ADDRESS: i/o timeout`},
+		{
+			"c1", "plan p is being run by another: run 20261125-025212-27d29f of root on vm (pid 733), since 2026-11-25T02:52:12Z, last heard of at 2026-11-25T02:52:12Z",
+			"plan p is being run by another: run RUN of root on vm (pid N), since TIME, last heard of at TIME",
+		},
 		{"c1", "chart operator-1.2.3 has no version 4", "chart operator-1.2.3 has no version 4"},
 	} {
 		require.Equal(t, c.want, fleet.NewCause(fleet.StepFailed, "s", c.text, c.name).Text, c.text)

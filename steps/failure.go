@@ -74,7 +74,7 @@ func isMoved(err error) bool { return isA[*cluster.PinError](err) || isA[*cluste
 
 // isUnreachable also is about the cluster that has the kubeconfig.
 func isUnreachable(err error) bool {
-	return isA[*cluster.UnreachableError](err) || isA[*cluster.GivenError](err) && (isA[*url.Error](err) || isA[*net.OpError](err))
+	return isA[*cluster.UnreachableError](err) || isA[*cluster.AnswerError](err) || isA[*cluster.GivenError](err) && (isA[*url.Error](err) || isA[*net.OpError](err))
 }
 
 func isRefused(err error) bool {

@@ -106,7 +106,7 @@ func (r *fleetRuns) order(run *record.Run, change func(*fleet.Control), done str
 	}
 	text := fmt.Sprintf("run %s %s", run.ID, done)
 	if r.folder().Active(run.Rollout.Fleet) == nil {
-		text += "; nobody runs it now: " + r.name + " fleet resume does"
+		text += "; nobody runs it now: " + r.fleetCommand("resume", r.file, run.ID) + " does"
 	}
 	_, err = fmt.Fprintln(r.stdout, text)
 	return err

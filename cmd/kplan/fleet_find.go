@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/outfile"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	fleetload "github.com/kplan-dev/kplan/fleet/load"
 	"github.com/kplan-dev/kplan/fleet/record"
@@ -35,7 +37,7 @@ func (r *fleetRuns) find(run string, unfinished bool) (*record.Run, error) {
 	if run != "" {
 		found, err := r.folder().Open(run)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &usageError{err: fmt.Errorf("there is no run %s beside %s", words.Clean(run), words.Clean(r.file)), hint: "kplan fleet status lists the runs that there are; --fleet names another fleet file"}
+			return nil, &usageError{err: fmt.Errorf("there is no run %s beside %s", words.Clean(run), words.Clean(r.file)), hint: r.others()}
 		}
 		return found, err
 	}
@@ -54,6 +56,32 @@ func (r *fleetRuns) find(run string, unfinished bool) (*record.Run, error) {
 		return nil, &usageError{err: fmt.Errorf("%s of a fleet is recorded beside %s", what, words.Clean(r.file)), hint: "name the fleet file by --fleet"}
 	}
 	return r.folder().Open(all[0].Run)
+}
+
+// others names the newest runs that there are.
+func (r *fleetRuns) others() string {
+	all, _ := r.folder().List("") // what cannot be read is not offered
+	var names []string
+	for _, s := range all[:min(len(all), 5)] {
+		names = append(names, s.Run)
+	}
+	switch {
+	case len(names) == 0:
+		return "there is none; --fleet names another fleet file"
+	case len(names) < len(all):
+		return "the newest are: " + strings.Join(names, ", ")
+	}
+	return "there is: " + strings.Join(names, ", ")
+}
+
+// fleetCommand is what a user types to have something done to a run of a fleet file, with the
+// name of the file where that is not the default one.
+func (a *app) fleetCommand(verb, file string, args ...string) string {
+	all := []string{a.name, "fleet", verb}
+	if here, err := filepath.Abs(defaultFleet); err == nil && file != "" && !outfile.Same(here, file) {
+		all = append(all, "-f", file)
+	}
+	return words.Clean(strings.Join(append(all, args...), " "))
 }
 
 // nameOf is the name of the fleet whose file that is; "" when the file cannot be read: then

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	kube "k8s.io/client-go/kubernetes"
@@ -41,6 +40,7 @@ type fleetRemote struct {
 	*app
 	*kubernetes.Run
 	store kubernetes.Store
+	file  string // the fleet's; "" is the default one
 }
 
 // remote opens a run in the management cluster of the fleet file, the newest one by default.
@@ -51,7 +51,7 @@ func (r *fleetRuns) remote(ctx context.Context, run string, want []kubernetes.Ri
 	if engine == nil || err != nil {
 		return nil, err
 	}
-	at := &fleetRemote{app: r.app}
+	at := &fleetRemote{app: r.app, file: r.file}
 	if at.store, err = storeOf(ctx, managed, engine); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (r *fleetRuns) engine() (*fleet.KubernetesEngine, string, *inventory.Manage
 
 // command is what a user types to have something done to the run.
 func (r *fleetRemote) command(verb string, args ...string) string {
-	return words.Clean(strings.Join(slices.Concat([]string{r.name, "fleet", verb}, args, []string{string(r.Spec.Run)}), " "))
+	return r.fleetCommand(verb, r.file, append(args, string(r.Spec.Run))...)
 }
 
 // specOf is what a run of a frozen fleet is made of.

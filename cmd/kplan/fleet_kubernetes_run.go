@@ -35,7 +35,7 @@ func (w *fleetWork) runInCluster(ctx context.Context, id string, rollout *fleet.
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	at := &fleetRemote{app: w.app, Run: run, store: store}
+	at := &fleetRemote{app: w.app, Run: run, store: store, file: w.fleet.File}
 	if w.detach {
 		return at.detached(ctx)
 	}

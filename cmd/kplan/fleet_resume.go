@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kplan-dev/kplan/cmd/kplan/internal/fleetview"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/interrupt"
 	"github.com/kplan-dev/kplan/cmd/kplan/internal/words"
 	"github.com/kplan-dev/kplan/fleet"
@@ -69,6 +70,9 @@ func (o *fleetRunOptions) resume(ctx context.Context, runs *fleetRuns, run strin
 	}
 	folder := record.Folder(filepath.Dir(found.Dir))
 	if at := folder.Active(found.Rollout.Fleet); at != nil && at.Run == found.ID {
+		if err := o.tooEarly(found); err != nil {
+			return err
+		}
 		return runs.order(found, func(c *fleet.Control) { c.Paused = false }, "goes on")
 	}
 	lock, err := folder.Lock(found.Rollout.Fleet, holderOf(found.ID))
@@ -90,6 +94,27 @@ func (o *fleetRunOptions) resume(ctx context.Context, runs *fleetRuns, run strin
 		return stopped(ctx, err)
 	}
 	return w.run(ctx)
+}
+
+// tooEarly returns an error when a run that is at work starts nothing any more: it can go on
+// once it is over.
+func (o *fleetRunOptions) tooEarly(run *record.Run) error {
+	x, err := run.Execution()
+	if err != nil {
+		return err
+	}
+	control, err := run.Control()
+	if err != nil {
+		return err
+	}
+	stop := x.Stop
+	if stop == nil && control.Aborted {
+		stop = &fleet.Stop{Kind: fleet.StopAborted, By: control.By}
+	}
+	if stop == nil {
+		return nil
+	}
+	return &usageError{err: fmt.Errorf("run %s starts nothing any more: %s", run.ID, fleetview.StopText(stop)), hint: "resume it once what is at work there is over"}
 }
 
 // unmoved reads the run's fleet and plan again, and refuses when they are not what they were.

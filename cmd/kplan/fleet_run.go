@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -261,9 +260,5 @@ func (w *fleetWork) given(b *freeze.Bundle) (record.Inputs, error) {
 
 // command is what a user types to have something done to the run.
 func (w *fleetWork) command(verb string, args ...string) string {
-	all := []string{w.name, "fleet", verb}
-	for _, arg := range append(args, w.record.ID) {
-		all = append(all, words.Clean(arg))
-	}
-	return strings.Join(all, " ")
+	return w.fleetCommand(verb, w.fleet.File, append(args, w.record.ID)...)
 }

@@ -211,8 +211,11 @@ func (o *fleetStatusOptions) writeRun(run string, x *fleet.Execution, active boo
 	for _, g := range x.Holds() {
 		fmt.Fprintf(&b, "%s\n", o.oneLine(fleetview.HoldText(g)))
 	}
-	if x.Stop != nil {
+	switch {
+	case x.Stop != nil:
 		fmt.Fprintf(&b, "nothing new starts: %s\n", o.oneLine(fleetview.StopText(x.Stop)))
+	case x.Control.Paused && x.State == fleet.Running:
+		fmt.Fprintf(&b, "nothing new starts: paused%s\n", words.Prefixed(" by ", o.oneLine(x.Control.By)))
 	}
 	_, err := io.WriteString(o.stdout, b.String())
 	return err

@@ -167,6 +167,14 @@ func (a *Access) unreachable(err error) error {
 	return runner.WithHint(&UnreachableError{a.what(), short(err)}, hint)
 }
 
+// AnswerError says that something else than an API server which is well answered.
+type AnswerError struct {
+	// Cluster names the cluster, and What says what it did.
+	Cluster, What string
+}
+
+func (e *AnswerError) Error() string { return e.Cluster + " " + e.What }
+
 // UnreachableError says that a cluster did not answer at all.
 type UnreachableError struct {
 	// Cluster names the cluster with its address, for people.

@@ -203,21 +203,21 @@ func (c *Cluster) judge(resp *http.Response, body []byte) error {
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized:
 		return runner.WithHint(
-			runner.Permanent(fmt.Errorf("%s does not accept the credentials in the kubeconfig", c.what())),
+			runner.Permanent(&RefusedError{Cluster: c.what()}),
 			"they may have expired: log in again, then check with kubectl auth whoami",
 		)
 	case resp.StatusCode == http.StatusForbidden, resp.StatusCode == http.StatusTooManyRequests:
 		return nil // it is there, and knows us
 	case resp.StatusCode != http.StatusOK:
 		return runner.WithHint(
-			fmt.Errorf("%s answered %q when asked for its version", c.what(), resp.Status),
+			&AnswerError{c.what(), fmt.Sprintf("answered %q when asked for its version", resp.Status)},
 			"is this the address of a Kubernetes API server, and is it healthy? try kubectl get --raw /livez",
 		)
 	}
 	var info version.Info
 	if err := json.Unmarshal(body, &info); err != nil || info.GitVersion == "" {
 		return runner.WithHint(
-			fmt.Errorf("%s answered, but not as a Kubernetes API server does", c.what()),
+			&AnswerError{c.what(), "answered, but not as a Kubernetes API server does"},
 			"check the cluster's server in the kubeconfig",
 		)
 	}

@@ -243,14 +243,18 @@ func discard(resp *http.Response) {
 // RefusedError says that a cluster does not accept the credentials of its
 // kubeconfig, which was read again. Another attempt may find newer ones.
 type RefusedError struct {
-	// Cluster names the cluster, Source what the kubeconfig is read from, for people.
+	// Cluster names the cluster, Source what the kubeconfig is read from, for people; "" is the
+	// user's own.
 	Cluster, Source string
 	// Cause is why the kubeconfig could not be read again; nil if it was.
 	Cause error
 }
 
 func (e *RefusedError) Error() string {
-	s := fmt.Sprintf("%s does not accept the credentials in the kubeconfig of %s", e.Cluster, e.Source)
+	s := e.Cluster + " does not accept the credentials in the kubeconfig"
+	if e.Source != "" {
+		s += " of " + e.Source
+	}
 	if e.Cause != nil {
 		s += ", which cannot be read again: " + e.Cause.Error()
 	}
