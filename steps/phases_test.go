@@ -41,21 +41,27 @@ func TestHoldEndsEveryPhaseInOneAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := lab.Namespace(t)
-			run := runPlan(t, lab, ns, fmt.Sprintf(`
+			held := 0
+			// On a busy machine the API server may not know the webhook yet when the objects
+			// come, and admits them unseen: then there was nothing to hold.
+			for try := 0; try < 3 && held == 0; try++ {
+				ns := lab.Namespace(t)
+				run := runPlan(t, lab, ns, fmt.Sprintf(`
 - name: race
   helm: {chart: CHARTS/race, release: NS, namespace: NS, values: %s}
 %s`, tc.values, tc.more))
 
-			require.NoError(t, run.err)
-			step := run.execution.Step("race")
-			require.Equal(t, runner.StateSucceeded, step.State)
-			require.Equal(t, 1, step.Attempt)
-			require.Equal(t, 1, step.Revision)
-			require.NotEmpty(t, run.of(runner.TypeHeld))
-			for _, e := range run.of(runner.TypeReleased) {
-				require.Empty(t, e.Error)
+				require.NoError(t, run.err)
+				step := run.execution.Step("race")
+				require.Equal(t, runner.StateSucceeded, step.State)
+				require.Equal(t, 1, step.Attempt)
+				require.Equal(t, 1, step.Revision)
+				held = len(run.of(runner.TypeHeld))
+				for _, e := range run.of(runner.TypeReleased) {
+					require.Empty(t, e.Error)
+				}
 			}
+			require.Positive(t, held)
 		})
 	}
 }
