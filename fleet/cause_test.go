@@ -43,6 +43,9 @@ func TestLimit(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.json, string(back))
 	}
+	exact, err := fleet.ParseLimit("0.57%")
+	require.NoError(t, err)
+	require.Equal(t, 56, exact.Of(10_000))
 	for _, bad := range []string{"-1", `"-1%"`, `"101%"`, `"many"`, "1.5", `"NaN%"`, `""`} {
 		require.Error(t, json.Unmarshal([]byte(bad), new(fleet.Limit)), bad)
 	}
