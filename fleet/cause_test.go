@@ -45,7 +45,7 @@ func TestLimit(t *testing.T) {
 	}
 	exact, err := fleet.ParseLimit("0.57%")
 	require.NoError(t, err)
-	require.Equal(t, 56, exact.Of(10_000))
+	require.Equal(t, 57, exact.Of(10_000))
 	for _, bad := range []string{"-1", `"-1%"`, `"101%"`, `"many"`, "1.5", `"NaN%"`, `""`} {
 		require.Error(t, json.Unmarshal([]byte(bad), new(fleet.Limit)), bad)
 	}

@@ -34,7 +34,7 @@ func ParseLimit(text string) (Limit, error) {
 // Of is the limit as a number of so many clusters: a share is rounded down.
 func (l Limit) Of(total int) int {
 	if l.IsShare {
-		return int(l.Percent * float64(total) / 100)
+		return int(l.Percent*float64(total)/100 + 1e-9) // what is whole is a little less as floating point
 	}
 	return l.Count
 }
