@@ -12,7 +12,7 @@ import (
 	"github.com/kplan-dev/kplan/plan"
 )
 
-// The APIs of Flux 2.6 and later.
+// The APIs of Flux, as helm-controller 1.6.0, and kustomize- and source-controller 1.10.1 have them.
 const (
 	fluxHelm      = "helm.toolkit.fluxcd.io/v2"
 	fluxSource    = "source.toolkit.fluxcd.io/v1"

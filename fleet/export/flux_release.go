@@ -133,7 +133,7 @@ func (f *fluxer) behaviour(s *step, spec map[string]any) {
 	case plan.ServerSideAuto, "":
 	}
 	if h.ServerSide != "" {
-		s.changed(s.at("helm.server_side"), "", "step %s: it takes Flux 2.8: one before does not know serverSideApply", s.Name)
+		s.changed(s.at("helm.server_side"), "", "step %s: helm-controller 1.4.0 does not know serverSideApply, and 1.6.0 does", s.Name)
 	}
 	if h.Engine != "" {
 		s.changed(s.at("helm.engine"), "", "step %s: the release is made by the version of Helm that Flux has", s.Name)
@@ -167,7 +167,7 @@ func (f *fluxer) failure(s *step, install, upgrade map[string]any) {
 		if attempts > 1 {
 			strategy := map[string]any{"name": "RetryOnFailure", "retryInterval": interval(r)}
 			install["strategy"], upgrade["strategy"] = strategy, strategy
-			s.changed(s.atRetry("install_retries"), "", "step %s: Flux tries again without end, and not %d times (Flux 2.7 and later; one before does not know RetryOnFailure)", s.Name, attempts)
+			s.changed(s.atRetry("install_retries"), "", "step %s: Flux tries again without end, and not %d times (by RetryOnFailure, which helm-controller 1.4.0 has)", s.Name, attempts)
 		}
 		return
 	}
